@@ -102,7 +102,7 @@ class ConsoleSink(Sink[object]):
 
 
 class FileSink(Sink[T_contra]):
-    """Files of one format in a folder, which readers are given by its name. A batch that is run again replaces its own.
+    """Files of one format in a folder, which readers are given by its name. A batch that is run again keeps its own.
 
     With ``partition_by`` the files lie in folders of the values of some fields instead, such as
     ``day=2026-03-01/kind=a%3Ab``, as Spark and Hive have them, and the fields are left out of the files. The names of
@@ -116,7 +116,7 @@ class FileSink(Sink[T_contra]):
     Args:
         path: The folder: a path or a ``file:`` URI of a mounted file system, or, on Spark, the address of one in
             another file system, where a batch is a folder ``windrow_batch=N``, of which readers may see a part before
-            it has its file ``_SUCCESS``.
+            it has its file ``_SUCCESS`` where files are moved one by one, and over Spark Connect.
         overwrite: Whether a run that begins anew removes the batches of earlier runs at its start, and nothing else
             that lies in the folder. A run that goes on from its checkpoint removes nothing. In mounted file systems
             only.

@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -22,9 +23,11 @@ from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pyarrow import csv
 
 from tests.crash.batches import give_next, given, taken, write_taken
 from tests.crash.elsewhere import SYSTEMS, Elsewhere, Here
+from tests.crash.follower import Follower
 from tests.crash.pipeline import (
     ELSEWHERE,
     MODES,
@@ -53,6 +56,7 @@ _FILES_AT_END = 4  # for the start that is not killed
 _BATCHES = 3.0  # seconds: so long after its first batch a start is killed at the latest
 _STARTING = 8.0  # seconds: about what it takes to the first batch
 _ONE_IN = 6  # kills comes while a start is only starting
+_AT_FILES = 3  # one in so many of the others comes when a file appears
 _PROGRESS = 0.75  # of the kills come after new batches at least; else they all hit the same one
 _GIVEN = 0.5  # of the kills between batches are as if they came while Spark begins the next one
 _LIMIT = 300.0  # seconds to the first batch at most
@@ -79,30 +83,57 @@ def main() -> int:
 
 @dataclass(frozen=True)
 class Moment:
-    """When a start is killed: so many seconds after it has begun, or after the first batch that it has done."""
+    """When a start is killed: so many seconds after it has begun, or after the first batch that it has done.
+
+    Or ``at_file``: when a reader finds another file behind that batch, so that others of the batch are missing, or
+    nobody has noted that it is done.
+    """
 
     seconds: float
     after_batch: bool
+    at_file: bool = False
 
     def __str__(self) -> str:
+        if self.at_file:
+            return "at a file behind its first batch"
         return f"{self.seconds:.2f} s after its {'first batch' if self.after_batch else 'beginning'}"
 
 
 def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0], elsewhere: Here | None = None) -> int:
-    """Run on Spark with kills, then undisturbed in the interpreter; with all files of the run here, or elsewhere.
+    """Run on Spark with kills, and a reader beside; then undisturbed in the interpreter.
+
+    All files of the run are here, or elsewhere.
 
     Returns:
-        0 if the outputs are equal, and the kills came where there was something to lose; else 1.
+        0 if the outputs are equal, also as the reader took them, and no file of theirs changed, and the kills came
+        where there was something to lose; else 1.
     """
     place = elsewhere or Here(str(folder))
-    moments = [Moment(chance.uniform(0, _BATCHES), after_batch=True) for _ in range(kills)]
+    with Follower(place, folder / "followed") as follower:
+        code = _run(folder, kills, chance, plan, place, follower)
+    if code != 0:
+        return code
+    for fault in follower.faults:
+        print(fault)
+    for database in (folder / "out").glob("*.db"):
+        shutil.copy(database, folder / "followed" / "out")
+    differences = _differences(written(folder / "out", plan), written(folder / "followed" / "out", plan))
+    print(f"a reader beside took {follower.files} files, in {follower.looks} looks")
+    return 1 if follower.faults or differences else 0
+
+
+def _run(folder: Path, kills: int, chance: random.Random, plan: str, place: Here, follower: Follower) -> int:
+    moments = [
+        Moment(chance.uniform(0, _BATCHES), after_batch=True, at_file=number % _AT_FILES == 0)
+        for number in range(kills)
+    ]
     for number in chance.sample(range(kills), kills // _ONE_IN):
         moments[number] = Moment(chance.uniform(0, _STARTING), after_batch=False)
     moved = 0
     for number, moment in enumerate(moments, 1):
         before = batches(folder)
         write_input(folder / "in", files=before + _FILES_AHEAD)
-        code = attempt(folder, place, plan, moment)
+        code = attempt(folder, place, plan, moment, follower)
         if code != -signal.SIGKILL:
             print(f"start {number} ended with exit code {code} before it was killed, {moment}")
             print(log_end(folder))
@@ -136,12 +167,7 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0], e
     several = write_taken(spark, inputs)
     LocalRunner().run(build(inputs[0], folder / "undisturbed", plan, other=inputs[-1]))
     expected, found = written(folder / "undisturbed", plan), written(folder / "out", plan)
-    missing, unexpected = expected - found, found - expected
-    for row in missing:
-        print(f"missing: {row}")
-    for row in unexpected:
-        print(f"unexpected: {row}")
-    equal = not missing and not unexpected
+    equal = not _differences(expected, found)
     verdict = "equal to" if equal else "different from"
     print(
         f"{kills} kills, {moved} of them after new batches, {batches(folder)} batches, {several} of several files: "
@@ -153,7 +179,19 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0], e
     return 0 if equal else 1
 
 
-def attempt(folder: Path, place: Here, plan: str, moment: Moment | None = None) -> int:
+def _differences(expected: Counter[tuple[str, Record]], found: Counter[tuple[str, Record]]) -> int:
+    """Prints the rows that are not there as often as they should be; returns how many."""
+    missing, unexpected = expected - found, found - expected
+    for row in missing:
+        print(f"missing: {row}")
+    for row in unexpected:
+        print(f"unexpected: {row}")
+    return missing.total() + unexpected.total()
+
+
+def attempt(
+    folder: Path, place: Here, plan: str, moment: Moment | None = None, follower: Follower | None = None
+) -> int:
     """Start the pipeline, and kill it with all its processes.
 
     Args:
@@ -161,6 +199,7 @@ def attempt(folder: Path, place: Here, plan: str, moment: Moment | None = None) 
         place: Where it reads, writes and keeps its checkpoint.
         plan: Which one.
         moment: When to kill it; None: never.
+        follower: The reader beside, whom some moments ask.
 
     Returns:
         The exit code; -9 if it was killed.
@@ -188,6 +227,11 @@ def attempt(folder: Path, place: Here, plan: str, moment: Moment | None = None) 
                     raise TimeoutError(f"no batch in {_LIMIT:.0f} s\n{log_end(folder)}")
                 time.sleep(0.02)
                 place.fetch(folder, "checkpoint/spark/commits")
+            if moment.at_file and follower is not None:
+                if not follower.await_file(_LIMIT):
+                    raise TimeoutError(f"no file in {_LIMIT:.0f} s\n{log_end(folder)}")
+                os.killpg(child.pid, signal.SIGKILL)
+                return child.wait()
         return child.wait(None if moment is None else moment.seconds)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
@@ -274,7 +318,10 @@ def _partitions(output: Path) -> Counter[tuple[str, Record]]:
     texts = pa.schema([("key", pa.string()), ("kind", pa.string()), ("at", pa.int64()), ("value", pa.int64())])
     folders = ds.partitioning(texts, flavor="hive")
     found: Counter[tuple[str, Record]] = Counter()
-    for name, form in (("seconds", "parquet"), ("sessions", "json"), ("late", "csv")):
+    # Elsewhere Spark writes lines as texts, and CSV without a header.
+    column = ds.CsvFileFormat(read_options=csv.ReadOptions(column_names=["at"]))
+    late = "csv" if any((output / "late").rglob("*.csv")) else column
+    for name, form in (("seconds", "parquet"), ("sessions", "json"), ("late", late)):
         kind = Event if name == "late" else Total
         schema = pa.schema([texts.field(field.name) for field in fields(kind)])
         for row in ds.dataset(output / name, schema, form, partitioning=folders).to_table().to_pylist():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from getpass import getuser
 from html import unescape
@@ -50,6 +50,23 @@ class Here:
 
     def __init__(self, url: str) -> None:
         self.url = url
+
+    def shown(self, folder: str) -> dict[str, str]:
+        """The files in the folders of a folder that readers do not pass over, with a mark of each."""
+        found: dict[str, str] = {}
+        for top in Path(self.url, folder).glob("*/"):
+            for below, inside, files in os.walk(top):
+                inside[:] = filter(_is_shown, inside)
+                for name in filter(_is_shown, files):
+                    path = Path(below, name)
+                    with suppress(FileNotFoundError):  # its mark will be missed
+                        status = path.stat()
+                        found[str(path.relative_to(self.url))] = f"{status.st_ino} {status.st_mtime_ns}"
+        return found
+
+    def read(self, path: str) -> bytes:
+        """What a file has."""
+        return Path(self.url, path).read_bytes()
 
     def put(self, folder: Path, name: str) -> None:
         """Does nothing, as do the others."""
@@ -100,6 +117,10 @@ class Elsewhere(Here):
         """The files in a folder and below it: their paths from the whole folder on, with a mark of their content."""
         return dict(self._keys(folder) if self.is_s3 else self._listed(folder))
 
+    def shown(self, folder: str) -> dict[str, str]:
+        found = self._keys(folder) if self.is_s3 else self._listed(folder, _is_shown)
+        return {path: mark for path, mark in found if all(map(_is_shown, path.split("/")))}
+
     def _keys(self, folder: str) -> Iterator[tuple[str, str]]:
         start = ""
         while True:
@@ -113,15 +134,17 @@ class Elsewhere(Here):
             if "<IsTruncated>true" not in text:
                 return
 
-    def _listed(self, folder: str) -> Iterator[tuple[str, str]]:
+    def _listed(self, folder: str, is_wanted: Callable[[str], bool] = bool) -> Iterator[tuple[str, str]]:
         try:
             statuses = json.loads(_asked(self._operation(folder, "LISTSTATUS")))["FileStatuses"]["FileStatus"]
         except HTTPError:
             return  # there is no such folder, or it went away
         for status in statuses:
             path = f"{folder}/{status['pathSuffix']}"
+            if not is_wanted(status["pathSuffix"]):
+                continue
             if status["type"] == "DIRECTORY":
-                yield from self._listed(path)
+                yield from self._listed(path, is_wanted)
             else:
                 yield path, f"{status['modificationTime']} {status['length']} {status['fileId']}"
 
@@ -132,7 +155,6 @@ class Elsewhere(Here):
         return f"{self._address(path)}?user.name={getuser()}&op={operation}"
 
     def read(self, path: str) -> bytes:
-        """What a file has."""
         return _asked(self._address(path) if self.is_s3 else self._operation(path, "OPEN"))
 
     def write(self, path: str, content: bytes) -> None:
@@ -184,6 +206,11 @@ class Elsewhere(Here):
     def delete(self, path: str) -> None:
         """Delete a file."""
         _asked(self._address(path) if self.is_s3 else self._operation(path, "DELETE"), "DELETE")
+
+
+def _is_shown(name: str) -> bool:
+    """Whether Spark, Hive, Arrow and others take a file or a folder of this name."""
+    return not name.startswith((".", "_"))
 
 
 def _asked(url: str, method: str = "GET", content: bytes | None = None) -> bytes:

@@ -64,10 +64,10 @@ __all__ = [
 MODES = ("accumulating", "discarding", "retracting")
 """The plans with the accumulation modes of windows."""
 PLANS = ("one", "watermarks", "parquet", "partitions", "columns", "panes", *MODES, "interval", "broadcast")
-ELSEWHERE = ("parquet", "panes", *MODES)
+ELSEWHERE = ("parquet", "partitions", "panes", *MODES)
 """The plans whose files may lie on S3 or HDFS.
 
-They have no database, and no partitioned files with a header; and how often a window fires does not depend on the order
+They have no database; and how often a window fires does not depend on the order
 of the files of a batch, as that of "columns" does: Spark keeps none there.
 """
 TWO_SOURCES = ("watermarks", "interval", "broadcast")
@@ -196,11 +196,16 @@ def build(folder: Path | Url, output: Path | Url, plan: str = PLANS[0], other: P
             sessions.get_side_output(late).sink_to(ParquetFileSink(output / "late")),
         )
     if plan == "partitions":
+        by_value = CsvFileSink[Event](
+            output / "late",
+            partition_by=("key", "value"),
+            header=isinstance(output, Path),  # Spark writes none elsewhere
+        )
         return Pipeline(
             "crash",
             seconds.sink_to(ParquetFileSink(output / "seconds", partition_by=("key", "kind"))),
             sessions.sink_to(JsonFileSink(output / "sessions", partition_by="key")),
-            sessions.get_side_output(late).sink_to(CsvFileSink(output / "late", partition_by=("key", "value"))),
+            sessions.get_side_output(late).sink_to(by_value),
         )
     url = _database(output)
     return Pipeline(

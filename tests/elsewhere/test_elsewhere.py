@@ -13,6 +13,8 @@ from uuid import uuid4
 import pytest
 
 from tests.crash.elsewhere import Elsewhere
+from tests.elsewhere.stopped import BY
+from tests.spark.stopped_moves import ROWS
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,9 +24,9 @@ ORDERED = [["c3", "c9"], ["c10"], ["a1", "a20"], ["b2", "b4"], ["b5", "b6"], ["b
 # Any in this module: what a program prints.
 
 
-def outcome(folder: str, submit_arguments: str) -> dict[str, Any]:
+def outcome(folder: str, submit_arguments: str, program: str = "program", *more: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.elsewhere.program", folder],
+        [sys.executable, "-m", f"tests.elsewhere.{program}", folder, *more],
         cwd=ROOT,
         env={**os.environ, "PYSPARK_SUBMIT_ARGS": submit_arguments},
         capture_output=True,
@@ -66,3 +68,24 @@ def test_a_run_elsewhere_gives_what_one_here_does(
     for name in ("out", "by-key"):
         marks = {path.rpartition("batch-")[2] for path in files if path.startswith(f"{name}/_windrow/")}
         assert marks == batches
+
+
+@pytest.mark.timeout(900)  # each starts Spark
+@pytest.mark.program
+@pytest.mark.parametrize(("system", "moves"), [("s3", 1), ("hdfs", 0)])
+def test_a_run_that_was_stopped_between_two_moves_goes_on_elsewhere(
+    system: str, moves: int, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(system)  # skips where there is none
+    with Elsewhere.opened(system, f"stopped-{uuid4().hex[:8]}") as elsewhere:
+        found = outcome(elsewhere.url, elsewhere.submit_arguments, "stopped", str(moves))
+    for name in BY:
+        before, after = found[f"before-{name}"], found[f"after-{name}"]
+        # A batch of the flat sink is one move: of its only file, or of its folder on HDFS.
+        if name == "by-key" or not moves:
+            assert "the machine is gone" in found[f"error-{name}"]
+            assert sum("windrow_batch=1" in file for file in before) == moves
+        assert before.items() <= after.items()
+        assert {file.partition("windrow_batch=")[2].partition("/")[0] for file in after} == {"0", "1", "3"}
+        assert found[f"rows-{name}"] == [event.at for event in ROWS]
+        assert found[f"hidden-{name}"] == ["batch-0", "batch-1", "batch-3"]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
@@ -291,65 +292,95 @@ def contents(parts: Sequence[str], content: str) -> Counter[str]:
     return Counter(f"{part.rpartition('/')[0] or '.'} {content}" for part in parts)
 
 
-@pytest.mark.parametrize("files", [NEW, []])
-@pytest.mark.parametrize("before", [OLD, []])
+def killed(do: Callable[[], None], change: int) -> bool:
+    """Kills a process before a change of a name; returns whether there were so many."""
+    left = change
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KilledError
+
+    with before_each_change(count), suppress(KilledError):
+        do()
+    return left < 0
+
+
+def killed_at_any_moment(folder: Path, others: Sequence[str], check: Callable[[Path, int], bool]) -> int:
+    """Checks kills at each moment, beside another batch, which stays as it is; returns how many moments there are."""
+    moments = 0
+    is_killed = True
+    while is_killed:
+        sink = folder / str(moments)
+        put(sink, 6, others, "other")
+        is_killed = check(sink, moments)
+        assert contents(others, "other") <= found_in(sink)
+        assert {entry.name for entry in sink.iterdir() if not re.search("=|^batch-", entry.name)} == {"_batches"}
+        moments += is_killed
+    return moments
+
+
 @pytest.mark.parametrize("is_flat", [False, True])
-def test_a_kill_at_any_moment_leaves_a_batch_that_becomes_whole(
-    tmp_path: Path, before: list[str], files: list[str], is_flat: bool
-) -> None:
-    if is_flat:
-        before, files = (
-            (["part-0.json", "part-a.json"] if before else []),
-            (["part-0.json", "part-b.json"] if files else []),
-        )
-    others = contents(OLD if not is_flat else ["part-0.json"], "other")
-    whole = [others + contents(before, "old"), others + contents(files, "new")]
+def test_a_kill_at_any_moment_leaves_files_that_stay(tmp_path: Path, is_flat: bool) -> None:
+    files = ["part-0.json", "part-b.json"] if is_flat else NEW
+    others = ["part-0.json"] if is_flat else OLD
+    appeared: set[int] = set()
 
-    def replace(sink: Path) -> None:
-        if files:
-            put(sink, 7, files, "new")
-        else:
-            BatchFiles(sink, 7, None).withdraw()
+    def check(sink: Path, moment: int) -> bool:
+        def seen() -> dict[Path, tuple[int, int]]:
+            found = [file for file in sink.rglob("batch-7-*") if file.is_file()]
+            return {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in found}
 
-    def killed(do: Callable[[], None], change: int) -> bool:
-        """Returns whether there were more changes than this number, at which the process is killed."""
-        left = change
-
-        def count() -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise KilledError
-
-        with before_each_change(count), suppress(KilledError):
-            do()
-        return left < 0
-
-    def killed_before(change: int, sink: Path) -> bool:
-        put(sink, 6, ["part-0.json"] if is_flat else OLD, "other")
-        if before:
-            put(sink, 7, before, "old")
-        was_killed = killed(lambda: replace(sink), change)
-        state = found_in(sink)
-        # No row of the batch is there twice, none is of neither attempt, and the other batch is as it was.
-        assert state <= whole[0] | whole[1]
-        assert others <= state
-        # The batch is run again. That dies as well, while it clears up.
-        for _ in range(3):
-            killed(BatchFiles(sink, 7, None).begin, change % 7)
-        BatchFiles(sink, 7, None).begin()
-        assert found_in(sink) in whole
-        replace(sink)
-        assert found_in(sink) == whole[1]
-        assert [entry.name for entry in sink.iterdir() if not re.search("=|^batch-", entry.name)] == ["_batches"]
-        assert sorted(os.listdir(sink / "_batches")) == (["6.files", "7.files"] if files else ["6.files"])
+        was_killed = killed(lambda: put(sink, 7, files, "first"), moment)
+        states = [seen()]
+        appeared.add(len(states[0]))
+        # The batch is run again with other results. That dies as well.
+        for change in (moment % 7, moment % 3, 1000):
+            killed(lambda: put(sink, 7, NEW if is_flat else OLD, "second"), change)
+            states.append(seen())
+        for before, after in pairwise(states):
+            assert before.items() <= after.items()
+        rows = found_in(sink) - contents(others, "other")
+        first, second = contents(files, "first"), contents(NEW if is_flat else OLD, "second")
+        assert rows == first or (not states[0] and rows == second)
+        assert sorted(os.listdir(sink / "_batches")) == ["6.files", "7.files"]
         return was_killed
 
-    moments = 0
-    while killed_before(moments, tmp_path / str(moments)):
-        moments += 1
-    # Each old file goes, each new one comes, and the list is made and becomes that of the batch.
-    assert moments >= (2 + len(files) if files or before else 0)
+    # Each file comes, and the list is made and becomes that of the batch.
+    assert killed_at_any_moment(tmp_path, others, check) >= 2 + len(files)
+    assert appeared == set(range(len(files) + 1))
+
+
+@pytest.mark.parametrize("is_flat", [False, True])
+def test_a_batch_is_withdrawn_or_stays_whatever_kills(tmp_path: Path, is_flat: bool) -> None:
+    files = ["part-0.json", "part-b.json"] if is_flat else NEW
+    others = ["part-0.json"] if is_flat else OLD
+
+    def check(sink: Path, moment: int) -> bool:
+        put(sink, 7, files, "old")
+        was_killed = killed(lambda: BatchFiles(sink, 7, None).withdraw(), moment)
+        assert found_in(sink) <= contents(others, "other") + contents(files, "old")
+        for _ in range(3):
+            killed(BatchFiles(sink, 7, None).withdraw, moment % 7)
+        BatchFiles(sink, 7, None).withdraw()
+        assert found_in(sink) == contents(others, "other")
+        assert os.listdir(sink / "_batches") == ["6.files"]
+        return was_killed
+
+    assert killed_at_any_moment(tmp_path, others, check) >= 2 + len(files)
+
+
+def test_a_batch_that_an_earlier_version_began_to_replace_is_replaced(tmp_path: Path) -> None:
+    put(tmp_path, 7, OLD, "old")
+    folder = BatchFiles(tmp_path, 7, None)
+    for name in NEW:
+        (folder.staging / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.staging / name).write_text("new")
+    folder._begin_list(NEW)
+    assert found_in(tmp_path) == contents(OLD, "old")
+    BatchFiles(tmp_path, 7, None).begin()
+    assert found_in(tmp_path) == contents(NEW, "new")
 
 
 def test_an_error_between_two_renames_is_mended_by_the_next_attempt(

@@ -20,7 +20,8 @@ class MemoryFiles:
         self.content: dict[str, bytes] = {}
         self.times: dict[str, float] = {}
         self.before_read: Callable[[str], None] = lambda url: None
-        self.in_gap: Callable[[str], None] = lambda url: None  # called while a file is deleted to rename one to it
+        # Called while a file is deleted to rename one to it, and while one that is renamed is in both places.
+        self.in_gap: Callable[[str], None] = lambda url: None
         self.fails = False
         self.fails_to_write = False
 
@@ -85,6 +86,14 @@ class MemoryPath(HadoopPath):
     def unlink(self, missing_ok: bool = False) -> None:
         if self.files.content.pop(self.url, None) is None and not missing_ok:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url)
+
+    def rename(self, target: HadoopPath) -> None:
+        self._fail(writes=True)
+        if self.url not in self.files.content or target.url in self.files.content:
+            raise OSError(errno.EIO, "it cannot be moved", self.url)
+        self.files.content[target.url] = self.files.content[self.url]
+        self.files.in_gap(target.url)
+        self.files.content.pop(self.url, None)
 
     def clear(self) -> None:
         for url in (self.url, *self._below()):

@@ -88,9 +88,13 @@ def test_rows_for_files_are_written_and_all_others_passed_on(sinks: WorkerSinks,
     part.publish(3, [name])
     assert [file.name for file in Path(part.path).glob("batch-*")] == [f"batch-3-{name.decode()}"]
     assert rows_in(Path(part.path)) == [Row("a", 1), Row("b", None), Row("c", 3)]
-    # Run again without elements, the batch has nothing any more.
-    part.publish(3, [])
-    assert not list(Path(part.path).glob("batch-*"))
+    # Run again with other elements or without, the batch stays as it is, and nothing is left behind.
+    (again,) = written(sinks, values(Row("a", 9)))
+    for names in ([again.payload], []):
+        part.publish(3, names)
+        assert [file.name for file in Path(part.path).glob("batch-*")] == [f"batch-3-{name.decode()}"]
+        assert rows_in(Path(part.path)) == [Row("a", 1), Row("b", None), Row("c", 3)]
+        assert not part.folder(3).staging.exists()
 
 
 def test_elements_of_the_stage_are_written_as_they_are(sinks: WorkerSinks, part: PartSink) -> None:

@@ -27,7 +27,7 @@ from windrow_runtime.spark.checkpoint.spark_files import clear_leftovers
 from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, read_whole, write_once, write_whole
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, file_numbers
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
-from windrow_runtime.spark.sinks.by_spark import _withdrawn
+from windrow_runtime.spark.sinks.staged_files import StagedBatch, begun_batches, clear_staging
 
 OTHER = b"process 1 on elsewhere, since 2026\nabc 1\n"
 
@@ -287,7 +287,9 @@ def test_a_lock_is_renewed_until_java_is_gone(caplog: pytest.LogCaptureFixture) 
     lock.release()
 
 
-def test_a_batch_withdraws_its_own_files_without_a_look_at_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_earlier_version_wrote_in_place_is_deleted_without_a_look_at_other_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     files = MemoryFiles()
     folder = folder_in(files, "sink")
     names = [
@@ -296,7 +298,6 @@ def test_a_batch_withdraws_its_own_files_without_a_look_at_others(monkeypatch: p
         "key=c/windrow_batch=2/d",
         "key=c/windrow_batch=1/e",
         "_windrow/batch-1",
-        "_windrow/batch-2",
         ".spark-staging-1/f",
     ]
     looked: list[str] = []
@@ -310,10 +311,165 @@ def test_a_batch_withdraws_its_own_files_without_a_look_at_others(monkeypatch: p
     for in_folders in (True, False):
         for name in names:
             write_whole(folder / name, name)
-        _withdrawn(folder, 2, again=True, in_folders=in_folders)
+        StagedBatch(folder, "mine", 2).begin(again=True, in_folders=in_folders)
         left = {url.removeprefix("mem://sink/") for url in files.content}
         assert left == {"windrow_batch=1/a", "key=c/windrow_batch=1/e", "_windrow/batch-1"}
-    assert looked == ["sink", ".spark-staging-1", "key=c", "windrow_batch=2"]
+    assert looked == ["sink", ".spark-staging-1", "key=c"]
+
+
+STAGED = ["part-1", "part-2", "key=a%2Fb/_new=1/part-1", "key=a%2Fb/_new=2/part-1"]
+PLACES = [
+    "key=a%2Fb/_new=1/windrow_batch=7/part-1",
+    "key=a%2Fb/_new=2/windrow_batch=7/part-1",
+    "windrow_batch=7/part-1",
+    "windrow_batch=7/part-2",
+]
+
+
+def staged(folder: MemoryPath, *, again: bool = False) -> tuple[StagedBatch, HadoopPath]:
+    """A batch with files of an attempt, and with what a task of Spark's has left."""
+    batch = StagedBatch(folder, "mine", 7)
+    attempt = batch.begin(again=again, in_folders=True)
+    for name in [*STAGED, "_temporary/0/part-9", "_SUCCESS", ".part-1.crc"]:
+        write_whole(attempt / name, f"{attempt.name} {name}")
+    return batch, attempt
+
+
+def visible(files: MemoryFiles) -> dict[str, bytes]:
+    """The files that a reader takes who knows nothing of windrow."""
+    found = {url.removeprefix("mem://sink/"): content for url, content in files.content.items()}
+    return {
+        name: content
+        for name, content in found.items()
+        if not any(part.startswith((".", "_")) and "=" not in part for part in name.split("/"))
+    }
+
+
+def all_names(files: MemoryFiles) -> list[str]:
+    return sorted(url.removeprefix("mem://sink/") for url in files.content)
+
+
+def test_a_batch_appears_when_all_of_it_is_written() -> None:
+    files = MemoryFiles()
+    batch, attempt = staged(folder_in(files, "sink"))
+    assert visible(files) == {}
+    assert not batch.is_begun()
+    assert not batch.finish()
+    batch.publish(attempt)
+    assert sorted(visible(files)) == PLACES
+    assert all_names(files) == sorted([*PLACES, "_windrow/batch-7"])
+    assert files.content["mem://sink/_windrow/batch-7"] == b'{"query": "mine", "batch": 7}'
+    assert batch.is_begun()
+
+
+@pytest.mark.parametrize("moves", range(len(STAGED)))
+@pytest.mark.parametrize("in_two_places", [False, True])
+def test_a_batch_that_was_stopped_at_any_move_is_finished_and_not_written_again(
+    moves: int, in_two_places: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = MemoryFiles()
+    folder = folder_in(files, "sink")
+    batch, attempt = staged(folder)
+    monkeypatch.setattr("windrow_runtime.spark.sinks.staged_files._MOVES_AT_ONCE", 1)
+    moved: list[str] = []
+
+    def killed(url: str) -> None:
+        if url.startswith("mem://sink/_"):
+            return
+        moved.append(url)
+        if len(moved) == moves + 1:
+            files.fails = True
+            if not in_two_places:
+                del files.content[url]
+            raise OSError(errno.EIO, "the process is gone", url)
+
+    files.in_gap = killed
+    with pytest.raises(OSError, match=r"is gone|is down"):
+        batch.publish(attempt)
+    files.fails, files.in_gap = False, lambda url: None
+    before = visible(files)
+    assert len(before) == moves + in_two_places
+    assert list(begun_batches(folder, "mine", 7)) == [7]
+    later = StagedBatch(folder, "mine", 7)
+    assert later.finish()
+    after = visible(files)
+    assert sorted(after) == PLACES
+    assert before.items() <= after.items()
+    assert {content.split()[0].decode() for content in after.values()} == {attempt.name}
+    assert all_names(files) == sorted([*PLACES, "_windrow/batch-7"])
+    assert later.finish()
+    assert visible(files) == after
+
+
+def test_a_file_that_was_taken_away_behind_its_move_is_not_missed() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files, "sink")
+    batch, attempt = staged(folder)
+    place = f"mem://sink/{PLACES[0]}"
+
+    def taken(url: str) -> None:
+        if url == place:
+            del files.content[(attempt / STAGED[2]).url], files.content[place]
+            files.fails = True
+            raise OSError(errno.EIO, "the process is gone", url)
+
+    files.in_gap = taken
+    with pytest.raises(OSError, match=r"is gone|is down"):
+        batch.publish(attempt)
+    files.fails, files.in_gap = False, lambda url: None
+    assert StagedBatch(folder, "mine", 7).finish()
+    assert sorted(visible(files)) == PLACES[1:]
+
+
+def test_of_two_attempts_the_one_counts_that_lists_its_files_first() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files, "sink")
+    _, late = staged(folder)
+    slow, first = staged(folder)
+    fast, second = staged(folder, again=True)  # the process of the other one seemed dead
+    met: list[dict[str, bytes]] = []
+
+    def other_goes_on(url: str) -> None:
+        if url.startswith("mem://sink/_"):
+            return
+        files.in_gap = lambda url: None
+        fast.publish(second)
+        met.append(visible(files))
+
+    files.in_gap = other_goes_on
+    slow.publish(first)
+    done = visible(files)
+    assert met == [done]
+    assert sorted(done) == PLACES
+    assert {content.split()[0].decode() for content in done.values()} == {first.name}
+    # One comes when all is done and tidied up.
+    write_whole(late / STAGED[0], "late")
+    slow.publish(late)
+    assert visible(files) == done
+    assert all_names(files) == sorted([*PLACES, "_windrow/batch-7"])
+
+
+def test_what_dead_runs_have_staged_is_deleted() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files, "sink")
+    names = ["other/batch-7/files", "other/batch-8/attempt-1/a", "mine/batch-6/attempt-1/a", "mine/batch-8/attempt-1/a"]
+    for name in [*names, "mine/batch-7/attempt-1/a"]:
+        write_whole(folder / "_windrow" / "staging" / name, name)
+    write_whole(folder / "_windrow" / "batch-7", b'{"query": "other", "batch": 7}')
+    assert list(begun_batches(folder, "mine", 0)) == []
+    clear_staging(folder, "mine", 7)
+    assert all_names(files) == ["_windrow/batch-7", "_windrow/staging/mine/batch-7/attempt-1/a"]
+
+
+def test_batches_that_readers_may_have_seen_are_told_from_others() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files, "sink")
+    for number, query in ((3, "mine"), (10, "mine"), (11, "other")):
+        mark = f'{{"query": "{query}", "batch": {number}}}'
+        write_whole(folder / "_windrow" / f"batch-{number}", mark)
+    write_whole(folder / "_windrow" / "staging" / "mine" / "batch-12" / "files", "{}")
+    write_whole(folder / "_windrow" / "staging" / "mine" / "batch-13" / "attempt-1" / "a", "{}")
+    assert list(begun_batches(folder, "mine", 4)) == [10, 12]
 
 
 def test_of_two_that_take_over_one_gets_the_lock() -> None:

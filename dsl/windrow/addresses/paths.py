@@ -36,7 +36,7 @@ BATCH_PREFIX: Final = "batch-"
 """How the names of the files of a batch begin, in the folder of a file sink; the number of the batch follows."""
 
 BATCH_COLUMN: Final = "windrow_batch"
-"""The innermost folder of values in other file systems, where a batch that is run again replaces such folders."""
+"""The innermost folder of values in other file systems, by which readers know the batch."""
 
 _IS_BATCH_FILE: Final = re.compile(rf"{BATCH_PREFIX}\d+-[^/]*", re.ASCII)
 

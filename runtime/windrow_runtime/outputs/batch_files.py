@@ -2,8 +2,8 @@
 
 No rename makes several files visible at once. So once all files are complete, a list of them is written, and then each
 is renamed to its visible name. If the process is killed in between, the next run of the batch first completes the
-renames that the list names, and replaces the files afterwards. The lists of published batches say which files to
-replace, and lie in a folder that readers pass over.
+renames that the list names. A batch that has a list is not written again, so that no file that a reader may have seen
+goes or becomes another one. The lists lie in a folder that readers pass over.
 
 A list is a folder with an empty file for each file of the batch, at the same path, as ``json-0`` for ``part-0.json``:
 a reader that looks for names by a pattern, or opens all files that are not empty, as Polars does, finds nothing in it.
@@ -44,11 +44,10 @@ _IS_OLD_FOLDER: Final = re.compile(rf"({BATCH_PREFIX}|_replaced-)\d+", re.ASCII)
 
 
 class BatchFiles:
-    """Writes the files of one batch in a mounted file system, and replaces them if the batch is run again.
+    """Writes the files of one batch in a mounted file system, once.
 
     Files are written below ``staging`` between :meth:`begin` and :meth:`publish`. While they are published a reader
-    finds only some of them. If they replace earlier ones, these are deleted first: a reader may miss rows for a
-    moment, and finds none twice.
+    finds only some of them. If the batch is run again, the files that it has stay.
 
     Args:
         sink: The folder of the sink, which may itself be a link.
@@ -84,13 +83,17 @@ class BatchFiles:
         return missing
 
     def publish(self) -> None:
-        """Publish the files of the staging folder as those of the batch, instead of the files that it had."""
+        """Publish the files of the staging folder as those of the batch, unless it has some."""
+        if os.path.lexists(self._done):
+            listed(self._done, self._columns)  # a damaged one is refused
+            clear(self.staging)
+            return
         self._begin_list(sorted(_files(self.staging) if self._kept is None else self._kept))
         self._finish(lenient=False)
         self._forget_old_lists()
 
     def withdraw(self) -> None:
-        """Delete the files of the batch, if it has any."""
+        """Delete the files of the batch, if it has any, for a run that overwrites those of others."""
         if os.path.lexists(self._begun):
             self._finish(lenient=True)
         clear(self.staging)
@@ -118,7 +121,7 @@ class BatchFiles:
         It is ``lenient`` after an attempt that died: files that somebody has deleted since are passed over.
         """
         names = listed(self._begun, self._columns)
-        # Earlier files of the same names need not be deleted: the rename replaces them.
+        # Those of a batch that is withdrawn, or that an earlier version wrote again, which deleted what was there.
         replaced = sorted(set(listed(self._done, self._columns)) - set(names))
         for folder in {name.rpartition("/")[0] for name in (*names, *replaced)}:
             self._check_no_links(folder)

@@ -148,7 +148,7 @@ def part_of_task(
 
 
 class FileOutput(Output):
-    """Writes the batches of a file sink in a mounted file system; a batch that runs again replaces its files."""
+    """Writes the batches of a file sink in a mounted file system, each once."""
 
     def __init__(self, step: Step) -> None:
         self._step = step
@@ -161,10 +161,9 @@ class FileOutput(Output):
         assert path is not None, "the sink was checked"
         folder = BatchFiles(Path(path), batch, folder_columns(self._partitions))
         with sink_errors(self._step, self._address):
-            if not values:
-                folder.withdraw()
-                return
             folder.begin()
+            if not values:
+                return
             with closing(part_of_task(self._step, self._kind, self._partitions, folder.staging, "part-0")) as file:
                 file.write(values)
             folder.publish()

@@ -165,6 +165,25 @@ class HadoopPath:
         if not self._call(lambda opened, path: opened.files.delete(path, False)) and not missing_ok:
             raise FileNotFoundError(errno.ENOENT, "there is no such file", str(self))
 
+    def rename(self, target: HadoopPath) -> None:
+        """Move a file or a folder to a name that nothing has; its folder is made if need be.
+
+        Raises:
+            OSError: If there is nothing to move, or the name is taken.
+        """
+
+        def rename(opened: _Opened, path: Any) -> bool:
+            goal = opened.hadoop.Path(target.url)
+            # An object store has no folders; others would move a folder into one that has the name.
+            if not opened.is_whole_at_close:
+                if opened.files.exists(goal):
+                    return False
+                opened.files.mkdirs(goal.getParent())
+            return bool(opened.files.rename(path, goal))
+
+        if not self._call(rename):
+            raise OSError(errno.EIO, f"it cannot be moved to {target!r}", str(self))
+
     def clear(self) -> None:
         """Delete a folder with all that is in it."""
         self._call(lambda opened, path: opened.files.delete(path, True))

@@ -58,7 +58,7 @@ def driver_sinks(sinks: Iterable[Step]) -> list[Step]:
 class BatchWriter:
     """Writes the batches of a query to the sinks of its pipeline; ``foreachBatch`` calls it.
 
-    Each sink is idempotent by the batch number: a batch that runs again replaces its former results.
+    Each sink is idempotent by the batch number: a batch that runs again keeps its former results, or replaces them.
     """
 
     sinks: Mapping[int, Step]

@@ -5,8 +5,7 @@ The encoders of all other files decide what values look like: Spark's writers ge
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +24,7 @@ from windrow_runtime.codecs.text_files import line_encoder
 from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.operators.errors import field_errors, sink_unwritable
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.file_sinks import OWNER, file_sink_of, other_run
+from windrow_runtime.outputs.file_sinks import file_sink_of, other_run
 from windrow_runtime.outputs.output import check_newest
 from windrow_runtime.outputs.partition_columns import Partitions, partitions_of, text_of
 from windrow_runtime.spark.checkpoint.storage import HadoopPath
@@ -35,6 +34,7 @@ from windrow_runtime.spark.faults import causes_of, engine_errors, failures_mark
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
 from windrow_runtime.spark.run.background import uninterrupted
 from windrow_runtime.spark.session import is_connect, settings_changed
+from windrow_runtime.spark.sinks.staged_files import StagedBatch, begun_batches, clear_staging
 from windrow_runtime.spark.sinks.table import ColumnsSink
 
 if TYPE_CHECKING:
@@ -48,6 +48,15 @@ _WRITER_SETTINGS: Final = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Fields whose names differ only by case are two columns.
     "spark.sql.caseSensitive": "true",
+}
+
+# The options of a writer into a folder that readers pass over.
+_STAGED: Final = {
+    # Tasks move their files to the folder when they are whole, which saves one of two copies on an object store. Spark
+    # fails the job if a task dies meanwhile.
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "partitionOverwriteMode": "static",
 }
 
 
@@ -92,7 +101,7 @@ def _line_encoder(
 
     encoder = line_encoder(sink, kind if partitions is None else partitions.rest)
     assert encoder is not None, "Parquet has no lines"
-    names = ["value", *(() if partitions is None else partitions.columns)]
+    names = _text_columns(partitions)
     header = [] if encoder.header is None else [(encoder.header,)]  # none with partitions
 
     def to_lines(values: Sequence[Any]) -> Any:
@@ -103,6 +112,12 @@ def _line_encoder(
         return pa.record_batch([pa.array(column, pa.string()) for column in columns], names=names)
 
     return to_lines
+
+
+def _text_columns(partitions: Partitions | None) -> list[str]:
+    """Returns the names of the column of lines, which is none of those that name folders, and of these."""
+    names = [] if partitions is None else partitions.columns
+    return ["_".join(["line", *names]), *names]
 
 
 def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:
@@ -161,32 +176,22 @@ def write_files(
 ) -> None:
     """Write the elements of a file sink, given by its number, in a batch, by Spark's writers.
 
-    A file that says whose batch it is comes last. If the batch was begun before, ``again``, all of it is deleted first.
-    Over Spark Connect there is no such file, and a folder that has no rows any more is written without rows.
+    If the batch was begun before, ``again``, it is not written if readers may have found files of it; see
+    :class:`StagedBatch`. Over Spark Connect nothing can be moved or deleted, so there Spark writes in place.
     """
     sink = file_sink_of(step)
     session = frame.sparkSession
     try:
-        # Renaming takes as long as writing on object stores, so Spark writes to the final folders.
-        mark = (
-            None
-            if is_connect(session)
-            else _withdrawn(
-                HadoopPath.of(session, sink.path.rstrip("/"), uninterrupted),
-                batch,
-                again=again,
-                in_folders=bool(sink.partition_by),
-            )
-        )
-        if sink.partition_by:
-            if has_rows:
-                _write_folder(frame, number, step, sink.path, classes, batch)
-        else:
-            folder = f"{sink.path}/{BATCH_COLUMN}={batch}"
-            if has_rows or (mark is None and exists_for_spark(session, as_read_path(folder))):
-                _write_folder(frame, number, step, folder, classes)
-        if mark is not None and has_rows:
-            mark.write(_owner_of(query, batch))
+        if is_connect(session):
+            _write_in_place(frame, batch, number, step, classes, has_rows=has_rows)
+            return
+        staged = StagedBatch(_folder_of(session, sink), query, batch)
+        if again and staged.finish():
+            return
+        attempt = staged.begin(again=again, in_folders=bool(sink.partition_by))
+        if has_rows:
+            _write_folder(frame, number, step, attempt.url, classes, _STAGED)
+            staged.publish(attempt)
     except OSError as error:
         raise sink_unwritable(step, sink.path, error.strerror or str(error)) from error
     except WindrowError:
@@ -204,43 +209,47 @@ def check_files(session: SparkSession, batch: int, step: Step, *, query: str, ag
     sink = file_sink_of(step)
     if is_connect(session):
         return
-    folder = HadoopPath.of(session, sink.path.rstrip("/"), uninterrupted) / OWNER
     try:
-        marks = {int(end): file for file in folder.glob("*") if (end := file.name.removeprefix(BATCH_PREFIX)).isdigit()}
-        for number in sorted(number for number in marks if number >= batch + again):
-            # A folder that somebody has emptied may still have the marks of another query.
-            if marks[number].read_bytes() == _owner_of(query, number):
-                check_newest(number, batch, again=again, target=sink.describe(), where=step.where)
+        folder = _folder_of(session, sink)
+        for number in begun_batches(folder, query, batch + again):
+            check_newest(number, batch, again=again, target=sink.describe(), where=step.where)
+        clear_staging(folder, query, batch)
     except OSError as error:
         raise sink_unwritable(step, sink.path, error.strerror or str(error)) from error
 
 
-def _owner_of(query: str, batch: int) -> bytes:
-    """Returns what the file has that says that a batch of a query is whole."""
-    return json.dumps({"query": query, "batch": batch}).encode()
+def _folder_of(session: SparkSession, sink: FileSink[Any]) -> HadoopPath:
+    return HadoopPath.of(session, sink.path.rstrip("/"), uninterrupted)
 
 
-def _withdrawn(folder: HadoopPath, batch: int, *, again: bool, in_folders: bool) -> HadoopPath:
-    """Deletes what an earlier attempt of a batch has written; returns the file that says that the batch is whole.
+def _write_in_place(
+    frame: DataFrame, batch: int, number: int, step: Step, classes: tuple[UserClass, ...], *, has_rows: bool
+) -> None:
+    """Writes a batch to its final folders, of which a batch that is run again overwrites those for which it has rows.
 
-    Its files lie ``in_folders`` of values, or in the folder of the batch; those of other batches are not looked at.
+    A folder of its own that has no rows any more is written without rows.
     """
-    mark = folder / OWNER / f"{BATCH_PREFIX}{batch}"
-    if again:
-        mark.unlink(missing_ok=True)
-        others, mine = (f"{BATCH_COLUMN}=", OWNER), f"{BATCH_COLUMN}={batch}"
-        # The attempt before may have had another ``partition_by``.
-        tops = [top for top in folder.glob("*") if top.name == mine or not top.name.startswith(others)]
-        for file in [file for top in ([folder] if in_folders else tops) for file in top.rglob("*")]:
-            if f"/{BATCH_COLUMN}={batch}/" in file.url or "/.spark-staging-" in file.url:
-                file.unlink(missing_ok=True)
-    return mark
+    sink = file_sink_of(step)
+    folder = f"{sink.path}/{BATCH_COLUMN}={batch}"
+    if sink.partition_by:
+        if has_rows:
+            overwrites_folders = {"partitionOverwriteMode": "dynamic"}
+            _write_folder(frame, number, step, sink.path, classes, overwrites_folders, beside_others=batch)
+    elif has_rows or exists_for_spark(frame.sparkSession, as_read_path(folder)):
+        _write_folder(frame, number, step, folder, classes, {})
 
 
 def _write_folder(
-    frame: DataFrame, number: int, step: Step, address: str, classes: tuple[UserClass, ...], batch: int | None = None
+    frame: DataFrame,
+    number: int,
+    step: Step,
+    address: str,
+    classes: tuple[UserClass, ...],
+    options: Mapping[str, str],
+    *,
+    beside_others: int | None = None,
 ) -> None:
-    """Writes files into a folder of the batch alone; with ``batch``, beside those of other batches."""
+    """Writes files into a folder of the batch alone, or with the number of the batch beside those of other batches."""
     sink = file_sink_of(step)
     path = as_spark_path(address)
     partitions = partitions_of(step)
@@ -252,14 +261,13 @@ def _write_folder(
         else:
             encoder = partial(_line_encoder, sink, kind, partitions)
             to_lines = Unpack(encoder, step.where, classes, kind, makes_lines=True)
-            texts = ", ".join(f"{quoted(name)} string" for name in ("value", *names))
+            texts = ", ".join(f"{quoted(name)} string" for name in _text_columns(partitions))
             columns = rows_of(frame, number).mapInArrow(to_lines, texts)
-        if batch is not None:
-            names, columns = [*names, BATCH_COLUMN], columns.selectExpr("*", f"{batch}L AS {BATCH_COLUMN}")
-        writer = columns.write.mode("overwrite")
+        if beside_others is not None:
+            names, columns = [*names, BATCH_COLUMN], columns.selectExpr("*", f"{beside_others}L AS {BATCH_COLUMN}")
+        writer = columns.write.mode("overwrite").options(**options)
         if names:
-            # Only the folders of this batch are overwritten.
-            writer = writer.partitionBy(*names).option("partitionOverwriteMode", "dynamic")
+            writer = writer.partitionBy(*names)
         if isinstance(sink, ParquetFileSink):
             writer.parquet(path)
         else:

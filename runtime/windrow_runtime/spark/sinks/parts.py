@@ -60,25 +60,28 @@ class PartSink:
         return part_of_task(self.step, self.kind, self.partitions, self.folder(batch).staging, name)
 
     def check(self, batch: int, *, again: bool) -> None:
-        """Refuse the batch with which a run goes on if the folder has a later one, which would not be replaced."""
+        """Refuse the batch with which a run goes on if the folder has a later one, whose rows would come again."""
         with sink_errors(self.step, self.path):
             newest = newest_batch_in(Path(self.path))
         check_newest(newest, batch, again=again, target=file_sink_of(self.step).describe(), where=self.step.where)
 
     def begin(self, batch: int) -> None:
-        """Delete the files of an earlier attempt; the driver calls this before the tasks of the batch begin."""
+        """Publish what an earlier attempt has listed, and delete its other files.
+
+        The driver calls this before the tasks of the batch begin.
+        """
         with sink_errors(self.step, self.path):
             self.folder(batch).begin()
 
     def publish(self, batch: int, names: Sequence[bytes]) -> None:
-        """Publish the part files of a batch, instead of those that it had before.
+        """Publish the part files of a batch, unless it has files from an earlier attempt.
 
         The driver calls this after the tasks of the batch, with the names of all part files.
         """
         folder = self.folder(batch)
         with sink_errors(self.step, self.path):
             if not names:
-                folder.withdraw()
+                folder.begin()  # deletes the files of tasks that failed
                 return
             wanted = {name.decode() for name in names}
             missing = folder.keep(wanted)
