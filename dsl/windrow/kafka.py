@@ -70,9 +70,9 @@ _TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
 _RAW: Final[dict[object, type]] = {"text": str, "bytes": bytes}
 
 
-def is_topic_name(given: object) -> bool:
+def is_topic_name(name: object) -> bool:
     """Whether Kafka takes this as the name of a topic."""
-    return isinstance(given, str) and _TOPIC.fullmatch(given) is not None
+    return isinstance(name, str) and _TOPIC.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
@@ -193,9 +193,9 @@ class TopicSource(Source[T_co]):
         self.engine_connector = engine_connector
         self.on_lost_offsets: LostOffsets = on_lost_offsets
         self._servers = _servers(servers)
-        made = self._options_of_spark() if engine_connector else self._options_of_client(options)
-        reserved = {*made, *(_RESERVED_BY_SPARK if engine_connector else _RESERVED_BY_CLIENT)}
-        self._options = {**made, **_checked(options, reserved)}
+        own_options = self._options_of_spark() if engine_connector else self._options_of_client(options)
+        reserved = {*own_options, *(_RESERVED_BY_SPARK if engine_connector else _RESERVED_BY_CLIENT)}
+        self._options = {**own_options, **_checked(options, reserved)}
         self.value_type = value_type
         self.value_format = value_format
         self._on_malformed: OnMalformed = on_malformed
@@ -207,22 +207,22 @@ class TopicSource(Source[T_co]):
                 given=f"on_lost_offsets={self.on_lost_offsets!r}",
                 expected='options={"failOnDataLoss": "false"}, or confluent-kafka, which reads topics by default',
             )
-        made = {"kafka.bootstrap.servers": self._servers}
+        options = {"kafka.bootstrap.servers": self._servers}
         if isinstance(self.topics, Pattern):
-            made["subscribePattern"] = self.topics.pattern
+            options["subscribePattern"] = self.topics.pattern
         else:
-            made["subscribe"] = ",".join(self.topics)
+            options["subscribe"] = ",".join(self.topics)
         if isinstance(self.starting_offsets, datetime):
             millis = timestamp_millis(self.starting_offsets)
             # Kafka takes no time before 1970, where no record is.
-            made.update({"startingTimestamp": str(millis)} if millis >= 0 else {"startingOffsets": "earliest"})
+            options.update({"startingTimestamp": str(millis)} if millis >= 0 else {"startingOffsets": "earliest"})
         else:
-            made["startingOffsets"] = self.starting_offsets
+            options["startingOffsets"] = self.starting_offsets
         if self.max_offsets_per_batch is not None:
-            made["maxOffsetsPerTrigger"] = str(self.max_offsets_per_batch)
+            options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_batch)
         if self.whole_records:
-            made["includeHeaders"] = "true"
-        return made
+            options["includeHeaders"] = "true"
+        return options
 
     def _options_of_client(self, options: Mapping[str, str] | None) -> dict[str, str]:
         if self.starting_offsets not in ("earliest", "latest") and not isinstance(self.starting_offsets, datetime):
@@ -581,30 +581,30 @@ def _check_exact(options: Mapping[str, str] | None) -> None:
             )
 
 
-def _secrets_of(given: ValueFormat) -> tuple[str, ...]:
-    return given.secrets if isinstance(given, RegistryFormat) else ()
+def _secrets_of(value_format: ValueFormat) -> tuple[str, ...]:
+    return value_format.secrets if isinstance(value_format, RegistryFormat) else ()
 
 
-def _check_format(given: object) -> None:
-    if given not in ("json", "text", "bytes") and not isinstance(given, RegistryFormat):
+def _check_format(value_format: object) -> None:
+    if value_format not in ("json", "text", "bytes") and not isinstance(value_format, RegistryFormat):
         raise InvalidArgumentError(
             "the format is unknown",
-            given=given,
+            given=value_format,
             expected='"json", "text", "bytes", AvroFormat(...) or ProtobufFormat(...)',
         )
 
 
-def _servers(given: str | Sequence[str]) -> str:
-    text = given if isinstance(given, str) else ",".join(given)
+def _servers(servers: str | Sequence[str]) -> str:
+    text = servers if isinstance(servers, str) else ",".join(servers)
     if not text:
-        raise InvalidArgumentError("Kafka needs a server", given=given, expected='such as "localhost:9092"')
+        raise InvalidArgumentError("Kafka needs a server", given=servers, expected='such as "localhost:9092"')
     _check_text(text, "the servers of Kafka")
     return text
 
 
-def _check_text(given: object, what: str) -> None:
+def _check_text(value: object, what: str) -> None:
     """Refuses a text that no client takes; it is not shown, as it may be secret."""
-    text = str(given)
+    text = str(value)
     if "\0" in text or has_half_surrogate(text):
         raise InvalidArgumentError(
             f"{what} can be no such text",

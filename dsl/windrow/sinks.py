@@ -399,18 +399,18 @@ class DeltaSink(Sink[T_contra]):
         return f"delta {redact_address(self.path)}{keyed}{partitioned}"
 
 
-def _name(given: str, what: str) -> str:
-    if not isinstance(given, str) or not given:
-        raise InvalidArgumentError(f"{what} needs a name", given=given, expected="a non-empty string")
-    return given
+def _name(name: str, what: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise InvalidArgumentError(f"{what} needs a name", given=name, expected="a non-empty string")
+    return name
 
 
-def _names(given: str | Sequence[str], what: str) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given)
+def _names(fields: str | Sequence[str], what: str) -> tuple[str, ...]:
+    names = (fields,) if isinstance(fields, str) else tuple(fields)
     if len(set(names)) != len(names) or not all(isinstance(name, str) and name for name in names):
         raise InvalidArgumentError(
             f"{what} is made of the names of fields",
-            given=given,
+            given=fields,
             expected="the name of a field, or several different ones",
         )
     return names

@@ -72,18 +72,18 @@ OnMalformed = Literal["fail", "drop"] | OutputTag[MalformedRecord]
 go to a side output."""
 
 
-def check_on_malformed(given: OnMalformed) -> None:
+def check_on_malformed(on_malformed: OnMalformed) -> None:
     """Refuse an unknown value of ``on_malformed``; sources call this.
 
     Raises:
         InvalidArgumentError: If it is neither ``"fail"`` nor ``"drop"`` nor an ``OutputTag``.
     """
-    if given not in ("fail", "drop") and not isinstance(given, OutputTag):
+    if on_malformed not in ("fail", "drop") and not isinstance(on_malformed, OutputTag):
         raise InvalidArgumentError(
             "on_malformed has an unknown value",
-            given=given,
+            given=on_malformed,
             expected='"fail", "drop" or an OutputTag',
-            hint="@property in front of a method" if callable(given) else None,
+            hint="@property in front of a method" if callable(on_malformed) else None,
         )
 
 
@@ -258,11 +258,11 @@ FilesInOrder = Literal["time", "name"] | Callable[[str], SortKey]
 """How the files of a source follow each other, see :class:`FileSource`."""
 
 
-def _check_files_in_order(given: FilesInOrder) -> None:
-    if not (callable(given) or given in ("time", "name")):
+def _check_files_in_order(files_in_order: FilesInOrder) -> None:
+    if not (callable(files_in_order) or files_in_order in ("time", "name")):
         raise InvalidArgumentError(
             "files_in_order has an unknown value",
-            given=given,
+            given=files_in_order,
             expected='"time", "name" or a function that gives a sort key for the path of a file',
         )
 

@@ -38,39 +38,39 @@ def is_line(text: str) -> bool:
     return text.isprintable() or not any(unicodedata.category(character) in _NOT_SHOWN for character in text)
 
 
-def checked_delimiter(given: str) -> str:
+def checked_delimiter(delimiter: str) -> str:
     """Checks the character between the values of a CSV file.
 
     Raises:
         InvalidArgumentError: If it is not one character, or one that values are quoted with or lines end with.
     """
-    if not isinstance(given, str) or len(given) != 1 or given in '"\r\n':
-        raise InvalidArgumentError("the delimiter must be one character", given=given, expected="such as ','")
-    return given
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+        raise InvalidArgumentError("the delimiter must be one character", given=delimiter, expected="such as ','")
+    return delimiter
 
 
-def checked_flag(given: bool, what: str) -> bool:
+def checked_flag(flag: bool, what: str) -> bool:
     """Checks an option that is on or off: a text such as ``"no"`` would count as on.
 
     Raises:
         InvalidArgumentError: If it is no bool.
     """
-    if not isinstance(given, bool):
-        raise InvalidArgumentError(f"{what} must be a bool", given=given, expected="True or False")
-    return given
+    if not isinstance(flag, bool):
+        raise InvalidArgumentError(f"{what} must be a bool", given=flag, expected="True or False")
+    return flag
 
 
-def checked_texts(given: Sequence[str], what: str) -> tuple[str, ...]:
+def checked_texts(texts: Sequence[str], what: str) -> tuple[str, ...]:
     """Checks texts that stand for a value in CSV.
 
     Raises:
         InvalidArgumentError: If it is one text, or holds something else than texts.
     """
-    if isinstance(given, str) or not isinstance(given, Iterable) or not all(isinstance(text, str) for text in given):
+    if isinstance(texts, str) or not isinstance(texts, Iterable) or not all(isinstance(text, str) for text in texts):
         raise InvalidArgumentError(
-            f"{what} is several texts", given=given, expected="a tuple or a list of str", hint=f'{what}=("NA",)'
+            f"{what} is several texts", given=texts, expected="a tuple or a list of str", hint=f'{what}=("NA",)'
         )
-    return tuple(given)
+    return tuple(texts)
 
 
 def checked_number_signs(decimal: str, thousands: str | None) -> tuple[str, str | None]:
@@ -89,16 +89,16 @@ def checked_number_signs(decimal: str, thousands: str | None) -> tuple[str, str 
     return decimal, thousands
 
 
-def checked_names(given: str | Sequence[str], what: str) -> tuple[str, ...]:
+def checked_names(fields: str | Sequence[str], what: str) -> tuple[str, ...]:
     """Checks the names of fields: one, or several.
 
     Raises:
         InvalidArgumentError: If one is empty or no text, or is there twice.
     """
-    names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    names = (fields,) if isinstance(fields, str) or not isinstance(fields, Iterable) else tuple(fields)
     if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise InvalidArgumentError(
-            f"the {what} are names of fields", given=given, expected="names such as 'day', each once"
+            f"the {what} are names of fields", given=fields, expected="names such as 'day', each once"
         )
     return names
 
@@ -122,29 +122,29 @@ def checked_encoding(name: str) -> str:
     return info.name
 
 
-def checked_timezone(given: str | tzinfo | None) -> tzinfo | None:
+def checked_timezone(timezone: str | tzinfo | None) -> tzinfo | None:
     """The time zone in which a source reads dates and times that have none.
 
     Raises:
         InvalidArgumentError: If there is no zone of that name, or if an object of another kind is given.
     """
-    if given is None:
+    if timezone is None:
         return None
-    if isinstance(given, str):
-        if given == "UTC":
+    if isinstance(timezone, str):
+        if timezone == "UTC":
             return UTC
         try:
-            return ZoneInfo(given)
+            return ZoneInfo(timezone)
         except (KeyError, OSError, ValueError) as error:
-            raise _unknown_zone(given) from error
-    if not isinstance(given, tzinfo) or hasattr(given, "localize"):
+            raise _unknown_zone(timezone) from error
+    if not isinstance(timezone, tzinfo) or hasattr(timezone, "localize"):
         raise InvalidArgumentError(
             "timezone is no time zone of the standard library",
-            given=given,
+            given=timezone,
             expected="a name such as 'Europe/Berlin', or a tzinfo",
             hint="give a zone of pytz by its name",
         )
-    return given
+    return timezone
 
 
 def _unknown_zone(name: str) -> InvalidArgumentError:

@@ -103,10 +103,10 @@ def _pattern_of(path: str) -> tuple[str, str]:
     local = local_path(path)
     if local is not None:
         return split_pattern(local)
-    found = WILDCARD.search(path, path.index("://") + 3)
-    if found is None:
+    wildcard = WILDCARD.search(path, path.index("://") + 3)
+    if wildcard is None:
         return path, ""
-    begin = path.rfind("/", 0, found.start()) + 1
+    begin = path.rfind("/", 0, wildcard.start()) + 1
     return path[:begin], path[begin:]
 
 
@@ -131,8 +131,8 @@ def reads_from(source: str, folder: str, partition: str | None = None) -> bool:
     if _names_read(real_path(source), [], written, partition):
         return True
     try:
-        found = [one.split("/") for one in alternatives(pattern)] if pattern else []
-        return any(_names_read(real_path(base or "."), names, written, partition) for names in found)
+        name_lists = [one.split("/") for one in alternatives(pattern)] if pattern else []
+        return any(_names_read(real_path(base or "."), names, written, partition) for names in name_lists)
     except InvalidArgumentError:
         return False  # it is no pattern, and the run fails where it stays without a folder of that name
 
@@ -145,7 +145,7 @@ def _names_read(base: str, names: list[str], written: str, partition: str | None
         return len(inside) == 1 and _IS_BATCH_FILE.fullmatch(inside[0]) is not None
     below = [name for name in written[len(base.rstrip("/")) :].split("/") if name]
     for index, name in enumerate(names[: len(below) + 1]):
-        found = pattern_regex(name)
+        name_regex = pattern_regex(name)
         if index == len(below):
             # There are too many values, and names of files, to try.
             sign = WILDCARD.search(name)
@@ -156,7 +156,7 @@ def _names_read(base: str, names: list[str], written: str, partition: str | None
                 written_as.startswith(begins) or begins.startswith(written_as)
             ):
                 return False
-        elif found.fullmatch(below[index]) is None:
+        elif name_regex.fullmatch(below[index]) is None:
             return False
     return not any(map(is_hidden, below[len(names) :]))
 
@@ -220,8 +220,8 @@ class PathGuard:
         self._root: str | None = None
         if local is not None:
             root, pattern = split_pattern(local) if pattern is None else (local.removesuffix(pattern), pattern)
-            found = WILDCARD.search(pattern)
-            named = "" if found is None else pattern[: found.start()].rpartition("/")[0]
+            wildcard = WILDCARD.search(pattern)
+            named = "" if wildcard is None else pattern[: wildcard.start()].rpartition("/")[0]
             self._root = os.path.realpath(os.path.join(root, named) or ".")
         self._known: set[str] = set()
 

@@ -75,13 +75,13 @@ def matches(folder: str, pattern: str) -> Iterator[str]:
 def _matches(folder: str, names: list[str]) -> Iterator[str]:
     name, *below = names
     if name in ("", ".", ".."):
-        found = [f"{folder}{name}"]
+        paths = [f"{folder}{name}"]
     else:
         regex = pattern_regex(name)
         with listed(folder):
             there = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-        found = [f"{folder}{entry}" for entry in sorted(there) if regex.fullmatch(entry)]
-    for path in found:
+        paths = [f"{folder}{entry}" for entry in sorted(there) if regex.fullmatch(entry)]
+    for path in paths:
         if below:
             yield from _matches(f"{path}/", below)
         else:

@@ -48,12 +48,12 @@ def redact_options(options: Mapping[str, str]) -> dict[str, str]:
 
 def secrets_in(options: Mapping[str, str]) -> tuple[str, ...]:
     """The values that :func:`redact_options` hides, and the passwords inside them: what no text may show."""
-    found: list[str] = []
+    secrets: list[str] = []
     for name, value in options.items():
         if _SECRET_NAME.search(name):
-            found.append(value)
-        found += _secrets_of(value)
-    return _in_order(found)
+            secrets.append(value)
+        secrets += _secrets_of(value)
+    return _in_order(secrets)
 
 
 def secrets_in_address(path: str) -> tuple[str, ...]:
@@ -72,8 +72,8 @@ def longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
 
     Those of fewer than four characters are left out: they would be found in words that say nothing of them.
     """
-    found = {secret for secret in secrets if len(secret) >= _SHORTEST}
-    return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+    long_secrets = {secret for secret in secrets if len(secret) >= _SHORTEST}
+    return tuple(sorted(long_secrets, key=lambda secret: (-len(secret), secret)))
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:

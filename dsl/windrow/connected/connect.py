@@ -113,8 +113,8 @@ class ConnectedStreams(Stage, Generic[L, U]):
         first: Callable[[L], Iterable[Any] | None]
         other: Callable[[U], Iterable[Any] | None]
         first, other = _both("flat_map", function, second, CoFlatMapFunction, _FirstOfMany, _SecondOfMany)
-        made: DataStream[Any] = self._left.flat_map(first, name=name)
-        return self._together(made, self._right.flat_map(other), function, CoFlatMapFunction)
+        first_results: DataStream[Any] = self._left.flat_map(first, name=name)
+        return self._together(first_results, self._right.flat_map(other), function, CoFlatMapFunction)
 
     def process(self, function: CoProcessFunction[L, U, R], *, name: str | None = None) -> DataStream[R]:
         """Make records from each element of both streams, and split them into side outputs.
@@ -173,10 +173,10 @@ class ConnectedStreams(Stage, Generic[L, U]):
         """
         union = first.union(second).node
         assert isinstance(union, UnionNode), "made by union"
-        made: DataStream[Any] = type(first)(replace(union, counts_at_once=True))
+        union_stream: DataStream[Any] = type(first)(replace(union, counts_at_once=True))
         # Any: what a class says of its parameters is a type.
         kind: Any = base_argument(function, base, 2) if isinstance(function, base) else None
-        return made if kind is None else made.returns(kind)
+        return union_stream if kind is None else union_stream.returns(kind)
 
     def __repr__(self) -> str:
         return f"ConnectedStreams({self._left!r}, {self._right!r})"
@@ -244,14 +244,14 @@ class _Second(_Half, MapFunction[Any, Any]):
 
 class _FirstOfMany(_Half, FlatMapFunction[Any, Any]):
     def flat_map(self, value: Any) -> Iterable[Any] | None:
-        found: Iterable[Any] | None = self.function.flat_map1(value)
-        return found
+        results: Iterable[Any] | None = self.function.flat_map1(value)
+        return results
 
 
 class _SecondOfMany(_Half, FlatMapFunction[Any, Any]):
     def flat_map(self, value: Any) -> Iterable[Any] | None:
-        found: Iterable[Any] | None = self.function.flat_map2(value)
-        return found
+        results: Iterable[Any] | None = self.function.flat_map2(value)
+        return results
 
 
 def _both(

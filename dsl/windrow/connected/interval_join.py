@@ -162,8 +162,8 @@ class IntervalJoined(Stage, Generic[L, U, K]):
             name: Names the step.
         """
         check_function(function, "apply")
-        function, made = joined_by(function, self._bounds.node, JoinKind.INNER)
-        return self._stream(OneRecord(function), made, name)
+        function, record_type = joined_by(function, self._bounds.node, JoinKind.INNER)
+        return self._stream(OneRecord(function), record_type, name)
 
     def _stream(
         self, function: ProcessJoinFunction[L, U, R], element_type: object | None, name: str | None
@@ -197,14 +197,14 @@ class _AsOf:
 
     def stream(self, function: Callable[[Any, Any], Any], name: str | None) -> DataStream[Any]:
         check_function(function, "apply")
-        function, made = joined_by(function, self.node, JoinKind.LEFT if self.is_outer else JoinKind.INNER)
+        function, record_type = joined_by(function, self.node, JoinKind.LEFT if self.is_outer else JoinKind.INNER)
         return self.make_stream(
             AsOfJoinNode(
                 input=self.node,
                 function=function,
                 is_outer=self.is_outer,
                 late_tags=self.late,
-                element_type=made,
+                element_type=record_type,
                 name=name,
                 location=caller_location(),
             )

@@ -49,20 +49,24 @@ def keyed_by_both(
     Raises:
         InvalidArgumentError: If the keys are known to be of different types.
     """
-    found = [
-        given if given is not None else stated_type(selector, node.element_type)
-        for (node, selector), given in zip((left, right), key_types, strict=True)
+    known_types = [
+        key_type if key_type is not None else stated_type(selector, node.element_type)
+        for (node, selector), key_type in zip((left, right), key_types, strict=True)
     ]
-    if None not in found and found[0] != found[1]:
-        raise _unlike_keys(found)
-    taken = [made_type(selector, node.element_type) for node, selector in (left, right)]
-    if None in found and None not in taken and not (can_fit(taken[0], taken[1]) or can_fit(taken[1], taken[0])):
-        raise _unlike_keys(taken)
+    if None not in known_types and known_types[0] != known_types[1]:
+        raise _unlike_keys(known_types)
+    selected_types = [made_type(selector, node.element_type) for node, selector in (left, right)]
+    if (
+        None in known_types
+        and None not in selected_types
+        and not (can_fit(selected_types[0], selected_types[1]) or can_fit(selected_types[1], selected_types[0]))
+    ):
+        raise _unlike_keys(selected_types)
     union = both_inputs(left[0], right[0], counts_at_once=counts_at_once)
     return KeyByNode(
         input=union,
         selector=SideKey(left[1], right[1]),
-        key_type=found[0] if found[0] is not None else found[1],
+        key_type=known_types[0] if known_types[0] is not None else known_types[1],
         element_type=union.element_type,
         location=caller_location(),
     )

@@ -36,9 +36,9 @@ def evictor_of_both(evictor: Evictor[Any, Any]) -> Evictor[Any, Any]:
 
 def trigger_of_both(trigger: Trigger[Any, Any]) -> Trigger[Any, Any]:
     """The trigger for marked elements, with all triggers inside it."""
-    found = _looking_at_elements(trigger, ("on_element", "observe"), _Unmarked)
-    if found is not trigger or not trigger.parts:
-        return found
+    for_both = _looking_at_elements(trigger, ("on_element", "observe"), _Unmarked)
+    if for_both is not trigger or not trigger.parts:
+        return for_both
     inside = {id(part): trigger_of_both(part) for part in trigger.parts}
     if all(inside[id(part)] is part for part in trigger.parts):
         return trigger

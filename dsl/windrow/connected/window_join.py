@@ -331,8 +331,8 @@ class JoinWithWindow(WithWindow[L, U, W], Generic[L, U, A, B, H, W]):
             name: Names the step.
         """
         check_function(function, "apply")
-        function, made = joined_by(function, self._both.input, self._both.kind)
-        return self._joined(JoinPairs(function, self._both.kind), made, name)
+        function, record_type = joined_by(function, self._both.input, self._both.kind)
+        return self._joined(JoinPairs(function, self._both.kind), record_type, name)
 
 
 class WindowJoin(JoinWithWindow[L, U, A, B, H, W]):
@@ -393,8 +393,8 @@ class CoGroupWithWindow(WithWindow[L, U, W], Generic[L, U, H, W]):
         """
         check_function(function, "apply")
         sides = get_args(self._both.input.element_type) or (None, None)
-        made = iterable_item(made_type(function, *map(sequence_type, sides)))
-        return self._joined(CoGroup(function), made, name)
+        record_type = iterable_item(made_type(function, *map(sequence_type, sides)))
+        return self._joined(CoGroup(function), record_type, name)
 
 
 class WindowCoGroup(CoGroupWithWindow[L, U, H, W]):

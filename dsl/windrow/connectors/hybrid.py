@@ -245,11 +245,11 @@ def _check_part(
     except InvalidArgumentError as error:
         error.at(where)
         raise
-    found = _element_type(source)
-    if None not in (found, element_type) and found != element_type:
+    part_type = _element_type(source)
+    if None not in (part_type, element_type) and part_type != element_type:
         raise InvalidArgumentError(
             "the parts of a hybrid source have elements of different types",
-            given=f"{type_name(found)}, from {source.describe()}",
+            given=f"{type_name(part_type)}, from {source.describe()}",
             expected=type_name(element_type),
             where=where,
             hint="map two streams to one type, and union them, where no order between them matters",

@@ -32,10 +32,10 @@ def source_class(name: str) -> type[Source[Any]]:
     Raises:
         InvalidArgumentError: If no installed package has one of that name, several have, or it cannot be loaded.
     """
-    found = _loaded("source", name)
-    if isinstance(found, type) and issubclass(found, Source):
-        return found
-    raise _no_class("source", name, found)
+    plugin = _loaded("source", name)
+    if isinstance(plugin, type) and issubclass(plugin, Source):
+        return plugin
+    raise _no_class("source", name, plugin)
 
 
 def sink_class(name: str) -> type[Sink[Any]]:
@@ -47,10 +47,10 @@ def sink_class(name: str) -> type[Sink[Any]]:
     Raises:
         InvalidArgumentError: If no installed package has one of that name, several have, or it cannot be loaded.
     """
-    found = _loaded("sink", name)
-    if isinstance(found, type) and issubclass(found, Sink):
-        return found
-    raise _no_class("sink", name, found)
+    plugin = _loaded("sink", name)
+    if isinstance(plugin, type) and issubclass(plugin, Sink):
+        return plugin
+    raise _no_class("sink", name, plugin)
 
 
 def _loaded(what: str, name: str) -> object:
@@ -85,10 +85,10 @@ def _origin(entry: EntryPoint) -> str:
     return entry.value if entry.dist is None else f"{entry.value} of {entry.dist.name}"
 
 
-def _no_class(what: str, name: str, found: object) -> InvalidArgumentError:
+def _no_class(what: str, name: str, plugin: object) -> InvalidArgumentError:
     base = what.capitalize()
     return InvalidArgumentError(
         f"the entry point of a {what} names something else",
-        given=f"{name}: {found!r}",
+        given=f"{name}: {plugin!r}",
         expected=f"a class that is derived from windrow's {base}; engines run those derived from Custom{base}",
     )

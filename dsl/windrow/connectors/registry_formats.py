@@ -56,11 +56,11 @@ class RegistryFormat:
 
     def __repr__(self) -> str:
         options = {name: redact(value, self.secrets) for name, value in redact_options(self.options).items()}
-        given = [repr(redact(self.registry)), *self._arguments()]
-        given += [f"subject={self.subject!r}"] if self.subject is not None else []
-        given += [] if self.auto_register else ["auto_register=False"]
-        given += [f"options={options}"] if options else []
-        return f"{type(self).__name__}({', '.join(given)})"
+        arguments = [repr(redact(self.registry)), *self._arguments()]
+        arguments += [f"subject={self.subject!r}"] if self.subject is not None else []
+        arguments += [] if self.auto_register else ["auto_register=False"]
+        arguments += [f"options={options}"] if options else []
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
     def _arguments(self) -> list[str]:
         return []

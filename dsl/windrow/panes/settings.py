@@ -98,11 +98,11 @@ class PaneSettings:
 
     def describe(self) -> list[str]:
         """What was set, in a few words for ``explain()``."""
-        found = [] if self.mode is None else [self.mode.value]
-        found += [] if self.on_time is None else [f"on-time pane {self.on_time.value}"]
-        found += [] if self.closing is None else [f"closing pane {self.closing.value}"]
-        found += [] if self.timestamp is None else [f"timestamp {self.timestamp.value}"]
-        return found
+        settings = [] if self.mode is None else [self.mode.value]
+        settings += [] if self.on_time is None else [f"on-time pane {self.on_time.value}"]
+        settings += [] if self.closing is None else [f"closing pane {self.closing.value}"]
+        settings += [] if self.timestamp is None else [f"timestamp {self.timestamp.value}"]
+        return settings
 
 
 DEFAULT_PANES: Final = PaneSettings()

@@ -62,7 +62,7 @@ _NOT_ADDED_UP: Final = frozenset(
 
 def carries_changes(node: Node) -> bool:
     """Returns whether the output of a step holds withdrawals beside results."""
-    return any(found.panes.mode is AccumulationMode.RETRACTING for found in _windows_in(node, _MAKING_RECORDS))
+    return any(window.panes.mode is AccumulationMode.RETRACTING for window in _windows_in(node, _MAKING_RECORDS))
 
 
 def takes_changes(node: Node) -> bool:
@@ -78,7 +78,9 @@ def repeating_windows(node: Node) -> list[WindowNode]:
     """
     if not _adds_up(node):
         return []
-    windows = [found for each in node.inputs for found in _windows_in(each, _KEEPING_STATE) if _repeats_elements(found)]
+    windows = [
+        window for each in node.inputs for window in _windows_in(each, _KEEPING_STATE) if _repeats_elements(window)
+    ]
     return list(dict.fromkeys(windows))
 
 
@@ -86,11 +88,11 @@ def _windows_in(node: Node, stops: tuple[type[Node], ...]) -> Iterator[WindowNod
     """Yields the windows whose results a stream has, through all steps but some."""
     waiting, seen = [node], {id(node)}
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, WindowNode):
-            yield found
-        elif not isinstance(found, stops):
-            inputs = _inputs_of_side_output(found) if isinstance(found, SideOutputNode) else found.inputs
+        upstream = waiting.pop()
+        if isinstance(upstream, WindowNode):
+            yield upstream
+        elif not isinstance(upstream, stops):
+            inputs = _inputs_of_side_output(upstream) if isinstance(upstream, SideOutputNode) else upstream.inputs
             further = [each for each in inputs if id(each) not in seen]
             seen.update(map(id, further))
             waiting += further

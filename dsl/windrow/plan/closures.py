@@ -15,13 +15,13 @@ _GLOBAL: Final = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"})
 
 def closure_of(function: FunctionType) -> dict[str, object]:
     """The variables of the functions around that a function uses, by name. Those without a value are left out."""
-    found: dict[str, object] = {}
+    variables: dict[str, object] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            found[name] = cell.cell_contents
+            variables[name] = cell.cell_contents
         except ValueError:
             continue
-    return found
+    return variables
 
 
 def globals_of(function: FunctionType) -> dict[str, object]:

@@ -14,12 +14,12 @@ _PROMOTED: dict[type, tuple[type, ...]] = {float: (int,), complex: (int, float)}
 _UNIONS = (Union, types.UnionType)
 
 
-def can_fit(given: object, expected: object) -> bool:
+def can_fit(actual: object, expected: object) -> bool:
     """False where no value of the one type is one of the other; True where they fit, and where nobody can tell.
 
     None is left out of account: an aggregate that may give None gives none for elements that are always there.
     """
-    options = options_of(given)
+    options = options_of(actual)
     options = [option for option in options if option is not type(None)] or options
     return any(_fits(one, other) for one in options for other in options_of(expected))
 
@@ -60,12 +60,12 @@ def widest(kinds: Sequence[object | None]) -> object | None:
     return together
 
 
-def is_subtype(given: object, expected: object) -> bool:
+def is_subtype(actual: object, expected: object) -> bool:
     """Whether all values of one type are values of another one, as far as annotations tell for sure."""
-    if given == expected:
+    if actual == expected:
         return True
     others = options_of(expected)
-    return all(any(_is_subclass(one, other) for other in others) for one in options_of(given))
+    return all(any(_is_subclass(one, other) for other in others) for one in options_of(actual))
 
 
 def _is_subclass(one: object, other: object) -> bool:
@@ -94,8 +94,8 @@ def options_of(kind: object) -> list[object]:
     return [type(None) if kind is None else getattr(kind, "__supertype__", kind)]
 
 
-def _fits(given: object, expected: object) -> bool:
-    one, other = (typing.get_origin(kind) or kind for kind in (given, expected))
+def _fits(actual: object, expected: object) -> bool:
+    one, other = (typing.get_origin(kind) or kind for kind in (actual, expected))
     # Any is a class from Python 3.11 on. What is none is a type variable, a literal, a text that nobody resolved.
     if one in (Any, object) or other is Any or not isinstance(one, type) or not isinstance(other, type):
         return True
@@ -103,7 +103,7 @@ def _fits(given: object, expected: object) -> bool:
         return True
     if not issubclass(one, other) and one not in _PROMOTED.get(other, ()):
         return False
-    arguments = typing.get_args(given), typing.get_args(expected)
+    arguments = typing.get_args(actual), typing.get_args(expected)
     if one is not other or len(arguments[0]) != len(arguments[1]):
         return True
     return all(a is b or can_fit(a, b) for a, b in zip(*arguments, strict=True))

@@ -89,10 +89,10 @@ def _same(folder: str, other: str) -> bool:
 def partition_faults(sink: FileSink[Any], element_type: object, where: str) -> Iterator[Fault]:
     """The faults of ``partition_by``; what annotations do not tell is checked when the run begins."""
     record = typing.get_origin(element_type) or element_type
-    given = f"partition_by=({', '.join(map(repr, sink.partition_by))})"
+    argument = f"partition_by=({', '.join(map(repr, sink.partition_by))})"
     if not isinstance(record, type) or not (is_record_class(record) or typing_extensions.is_typeddict(record)):
         yield Fault(
-            f"{given} names fields, and the elements are of {type_name(element_type)}, which is no record",
+            f"{argument} names fields, and the elements are of {type_name(element_type)}, which is no record",
             where,
             "map the elements to a record, such as a dataclass, before sink_to",
         )
@@ -101,7 +101,7 @@ def partition_faults(sink: FileSink[Any], element_type: object, where: str) -> I
     unknown = [name for name in sink.partition_by if name not in fields]
     if unknown:
         yield Fault(
-            f"{given} names a field that {record.__name__} does not have: {', '.join(unknown)}",
+            f"{argument} names a field that {record.__name__} does not have: {', '.join(unknown)}",
             where,
             f"name fields of {record.__name__}: {', '.join(fields)}",
         )
@@ -109,19 +109,19 @@ def partition_faults(sink: FileSink[Any], element_type: object, where: str) -> I
     for name in sink.partition_by:
         if name.startswith(("_", ".")):
             yield Fault(
-                f"{given} names the field {name}, and readers pass over folders whose names begin with {name[0]!r}",
+                f"{argument} names the field {name}, and readers pass over folders whose names begin with {name[0]!r}",
                 where,
                 "rename the field",
             )
         elif not _is_plain(fields[name]):
             yield Fault(
-                f"{given} names a field that cannot name folders: {name} is of {type_name(fields[name])}",
+                f"{argument} names a field that cannot name folders: {name} is of {type_name(fields[name])}",
                 where,
                 f"expected {_EXPECTED}; map the field to the text that the folders are to have",
             )
     if len(sink.partition_by) == len(fields):
         yield Fault(
-            f"{given} names all fields of {record.__name__}, and none is left for the files",
+            f"{argument} names all fields of {record.__name__}, and none is left for the files",
             where,
             "leave a field out of partition_by",
         )

@@ -40,7 +40,7 @@ def resolved_hints(owner: object, *, include_extras: bool = False, known: object
         return dict(typing_extensions.get_type_hints(target, include_extras=include_extras))
     except _UNRESOLVED:
         pass  # all together cannot be resolved, and some of them may
-    found: dict[str, object] = {}
+    hints: dict[str, object] = {}
     for annotated in _annotated(owner):
         try:
             annotations = inspect.get_annotations(annotated)  # type: ignore[arg-type]  # as above
@@ -49,10 +49,10 @@ def resolved_hints(owner: object, *, include_extras: bool = False, known: object
         names = _names_around(annotated, known)
         for name, annotation in annotations.items():
             try:
-                found[name] = _resolved(annotation, _globals_of(annotated), names, include_extras)
+                hints[name] = _resolved(annotation, _globals_of(annotated), names, include_extras)
             except _UNRESOLVED:
-                found.pop(name, None)
-    return found
+                hints.pop(name, None)
+    return hints
 
 
 def _annotated(owner: object) -> Iterator[object]:

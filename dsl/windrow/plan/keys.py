@@ -23,8 +23,8 @@ def key_type(node: KeyByNode) -> object | None:
     if isinstance(node.selector, SideKey):
         # The keys of both streams are of one type.
         sides = typing.get_args(node.element_type) or (None, None)
-        found = [made_type(selector, kind) for selector, kind in zip(node.selector.selectors, sides, strict=True)]
-        return found[0] or found[1]
+        key_types = [made_type(selector, kind) for selector, kind in zip(node.selector.selectors, sides, strict=True)]
+        return key_types[0] or key_types[1]
     return made_type(node.selector, node.element_type)
 
 

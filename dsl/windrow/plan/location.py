@@ -71,18 +71,18 @@ def within_scope(name: str, *, is_given: bool, location: Location | None) -> Gen
         _CURRENT.reset(token)
 
 
-def scope_name(given: object, location: Location | None) -> str:
+def scope_name(name: object, location: Location | None) -> str:
     """The name that a user gave a scope.
 
     Raises:
         InvalidArgumentError: If it is no line of text, is empty, or has one of the characters between names.
     """
-    if not isinstance(given, str) or not given or "/" in given or "#" in given or not is_line(given):
+    if not isinstance(name, str) or not name or "/" in name or "#" in name or not is_line(name):
         raise InvalidArgumentError(
             "a scope needs a name",
-            given=ascii(given) if isinstance(given, str) else given,
+            given=ascii(name) if isinstance(name, str) else name,
             expected="a non-empty line without / and #, which stand between names and before numbers",
             where=location,
             hint='apply_transform(function, name="cleaned")',
         )
-    return given
+    return name

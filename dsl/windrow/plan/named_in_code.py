@@ -30,15 +30,15 @@ def tags_of(function: object) -> Iterator[OutputTag[Any]]:
     """The tags in attributes of an object and of its class, and in variables that methods of the class look up."""
     owner: Any = function
     if isinstance(owner, partial):
-        yield from (found for found in _variables(owner) if isinstance(found, OutputTag))
+        yield from (variable for variable in _variables(owner) if isinstance(variable, OutputTag))
         owner = owner.func
     kinds = inspect.getmro(type(owner))
     spaces = [getattr(owner, "__dict__", {}), *map(vars, kinds)]
     for space in spaces:
         for value in space.values():
-            for found in _variables(value):
-                if isinstance(found, OutputTag):
-                    yield found
+            for variable in _variables(value):
+                if isinstance(variable, OutputTag):
+                    yield variable
 
 
 def _variables(function: object) -> Iterator[object]:

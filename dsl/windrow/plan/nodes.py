@@ -428,8 +428,8 @@ class LateTags(NamedTuple):
             marked: The type of the marked elements, where it is known.
         """
         kinds = getattr(marked, "__args__", (None, None))
-        found = [kind for kind, each in zip(kinds, self, strict=True) if each == tag]
-        return found[0] if len(found) == 1 else None
+        element_types = [kind for kind, each in zip(kinds, self, strict=True) if each == tag]
+        return element_types[0] if len(element_types) == 1 else None
 
 
 NO_LATE_TAGS: Final = LateTags()

@@ -196,13 +196,13 @@ def held_types(descriptor: StateDescriptor) -> tuple[object | None, ...]:
     if isinstance(descriptor, AggregatingStateDescriptor):
         return (base_argument(descriptor.aggregate_function, AggregateFunction, 1),)
     # ReducingStateDescriptor[int](...) leaves its type argument on the instance.
-    given = [
+    arguments = [
         None if isinstance(argument, typing.TypeVar) else argument
         for argument in typing.get_args(getattr(descriptor, "__orig_class__", None))
     ]
     if isinstance(descriptor, MapStateDescriptor):
-        return tuple(given) if len(given) == 2 else (descriptor.key_type, descriptor.value_type)
-    return (getattr(descriptor, "type_", None) or (given[0] if given else None),)
+        return tuple(arguments) if len(arguments) == 2 else (descriptor.key_type, descriptor.value_type)
+    return (getattr(descriptor, "type_", None) or (arguments[0] if arguments else None),)
 
 
 def state_faults(step: Step) -> Iterator[Fault]:

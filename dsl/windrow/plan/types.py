@@ -38,17 +38,17 @@ def result_type(function: object, element_type: object | None = None) -> object 
     return _definite(_hints(function, element_type).get("return"))
 
 
-def made_type(function: object, *given: object | None) -> object | None:
+def made_type(function: object, *argument_types: object | None) -> object | None:
     """The type of what a function gives: the annotated one, or the one that its code says; None: not known.
 
     Args:
         function: The function.
-        given: The types of what it is given, where these are known.
+        argument_types: The types of its arguments, where these are known.
     """
-    annotated = result_type(function, given[0] if given else None)
+    annotated = result_type(function, argument_types[0] if argument_types else None)
     if annotated is not None or not callable(function):
         return annotated
-    return derived_type(function, given) or constructed_type(function)
+    return derived_type(function, argument_types) or constructed_type(function)
 
 
 def stated_type(function: object, element_type: object | None = None) -> object | None:
@@ -111,9 +111,9 @@ def called_by(function: object) -> object:
         return function
     # A callable object: MapFunction and the like delegate __call__ to the method that the user annotated.
     for method in ("map", "flat_map", "get_key", "reduce"):
-        found = getattr(function, method, None)
-        if callable(found):
-            return found
+        callee = getattr(function, method, None)
+        if callable(callee):
+            return callee
     return getattr(function, "__call__", function)  # noqa: B004  its signature is wanted, not whether it is callable
 
 
@@ -151,9 +151,9 @@ class DecimalType:
     scale: int = 0
 
     def __post_init__(self) -> None:
-        for given in (self.precision, self.scale):
-            if type(given) is not int or given < 0:
-                raise InvalidArgumentError("digits are counted", given=given, expected="an int of 0 or more")
+        for digits in (self.precision, self.scale):
+            if type(digits) is not int or digits < 0:
+                raise InvalidArgumentError("digits are counted", given=digits, expected="an int of 0 or more")
         if not max(self.scale, 1) <= self.precision <= _MOST_DIGITS:
             raise InvalidArgumentError(
                 "no column has such decimals",

@@ -68,11 +68,11 @@ class Stage:
         return _scoped(function, None, partial(function, self, *args, **kwargs))
 
 
-def _scoped(function: object, given: str | None, call: Callable[[], R]) -> R:
+def _scoped(function: object, scope: str | None, call: Callable[[], R]) -> R:
     """Calls a function of the user's within a scope."""
     location = caller_location()
     while isinstance(function, partial):
         function = function.func
-    name = function_name(function) if given is None else scope_name(given, location)
-    with within_scope(name, is_given=given is not None, location=location):
+    name = function_name(function) if scope is None else scope_name(scope, location)
+    with within_scope(name, is_given=scope is not None, location=location):
         return call()

@@ -260,14 +260,14 @@ class WindowStage(Stage, Generic[T, W]):
 
     # Any: the window function is checked here.
     def _following(
-        self, given: ProcessWindowFunction[Any, Any, Any, Any] | WithPane | None, value: object | None
+        self, following: ProcessWindowFunction[Any, Any, Any, Any] | WithPane | None, value: object | None
     ) -> tuple[ProcessWindowFunction[Any, Any, Any, Any] | None, object | None]:
         """What follows a function whose results are of type ``value``, and the type of the elements downstream."""
-        if isinstance(given, WithPane):
+        if isinstance(following, WithPane):
             kinds = (self._key_type(), self._window_and_elements()[0], value)
             return ResultWithPane(), None if None in kinds else GenericAlias(WindowResult, kinds)
-        check_process(given, ProcessWindowFunction)
-        return given, value if given is None else result_of(given)
+        check_process(following, ProcessWindowFunction)
+        return following, value if following is None else result_of(following)
 
     def _window_and_elements(self) -> tuple[object | None, object | None]:
         """The types of a window and of its elements; None where they are not known."""
@@ -306,12 +306,12 @@ class WindowStage(Stage, Generic[T, W]):
     ) -> AggregateSpec | None:
         """The spec of an aggregate whose result has the key or the window in it; None: it has neither."""
         try:
-            found = filled(function, self._key_type())
+            parts = filled(function, self._key_type())
         except InvalidArgumentError as error:
             raise error.at(caller_location()) from None
-        if found is None:
+        if parts is None:
             return None
-        inner, process = found
+        inner, process = parts
         if following is not None:
             raise InvalidArgumentError(
                 "key() and the window go into the result itself, or into a function after it",
@@ -518,13 +518,13 @@ class AllStage(WindowStage[T, W]):
 
     # Any: as in WindowStage._following.
     def _following_all(
-        self, given: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None, value: object | None
+        self, following: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None, value: object | None
     ) -> tuple[ProcessWindowFunction[Any, Any, Any, Any] | None, object | None]:
         """What follows a function whose results are of type ``value``, and the type of the elements downstream."""
-        if given is None or isinstance(given, WithPane):
-            return self._following(given, value)
-        check_process(given, ProcessAllWindowFunction)
-        return WithoutKey(given), result_of(given)
+        if following is None or isinstance(following, WithPane):
+            return self._following(following, value)
+        check_process(following, ProcessAllWindowFunction)
+        return WithoutKey(following), result_of(following)
 
     def process(self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None) -> DataStream[R]:
         """Compute from all elements of a window when it fires.
@@ -577,14 +577,14 @@ def result_of(
     return base_argument(function, base, 1) or iterable_item(result_type(function.process))
 
 
-def check_kind(given: object, kind: type, message: str, expected: str) -> None:
-    if not isinstance(given, kind):
+def check_kind(argument: object, kind: type, message: str, expected: str) -> None:
+    if not isinstance(argument, kind):
         raise InvalidArgumentError(
             message,
-            given=given,
+            given=argument,
             expected=expected,
             where=caller_location(),
-            hint="an instance, not the class" if isinstance(given, type) else None,
+            hint="an instance, not the class" if isinstance(argument, type) else None,
         )
 
 

@@ -13,12 +13,12 @@ __all__ = ["check_trigger", "parts_that_cannot_merge"]
 
 
 def check_trigger(
-    given: object, message: str, *, expected: str = "a Trigger", takes_several: str | None = None
+    trigger: object, message: str, *, expected: str = "a Trigger", takes_several: str | None = None
 ) -> None:
     """Refuses what is no trigger.
 
     Args:
-        given: The argument.
+        trigger: The argument that should be a trigger.
         message: What is wrong if it is none.
         expected: What was expected.
         takes_several: The function that was given it, if that takes several triggers as its arguments.
@@ -26,17 +26,17 @@ def check_trigger(
     Raises:
         InvalidArgumentError: If it is no trigger.
     """
-    if not isinstance(given, Trigger):
-        shown = "None" if given is None else given
-        raise InvalidArgumentError(message, given=shown, expected=expected, hint=_hint(given, takes_several))
+    if not isinstance(trigger, Trigger):
+        shown = "None" if trigger is None else trigger
+        raise InvalidArgumentError(message, given=shown, expected=expected, hint=_hint(trigger, takes_several))
 
 
-def _hint(given: object, takes_several: str | None) -> str | None:
-    if isinstance(given, type):
+def _hint(trigger: object, takes_several: str | None) -> str | None:
+    if isinstance(trigger, type):
         return "an instance, not the class"
-    if callable(given):
-        return f"call it: {function_name(given)}(...)"
-    if isinstance(given, Iterable) and not isinstance(given, str):
+    if callable(trigger):
+        return f"call it: {function_name(trigger)}(...)"
+    if isinstance(trigger, Iterable) and not isinstance(trigger, str):
         if takes_several is not None:
             return f"unpack it: {takes_several}(*triggers)"
         return "after_any(*triggers) makes one trigger of several"

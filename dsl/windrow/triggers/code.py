@@ -37,18 +37,18 @@ def call_text(function: str, *texts: str, **named: str | None) -> str:
     return f"{function}({', '.join([*texts, *(f'{name}={text}' for name, text in named.items() if text is not None)])})"
 
 
-def constructor_text(made: object, parts: type) -> str:
+def constructor_text(instance: object, parts: type) -> str:
     """The call of the constructor that made an object, with the arguments that it keeps under their names.
 
     An argument ``limit`` is looked for in the attributes ``limit`` and ``_limit``. Numbers, times and arguments of the
     class ``parts`` are shown; anything else may be a secret of the user's class.
     """
-    kind = type(made)
+    kind = type(instance)
     try:
         names = list(inspect.signature(kind.__init__).parameters)[1:]
     except (TypeError, ValueError):
         names = []
-    kept = {name: getattr(made, name, getattr(made, f"_{name}", _MISSING)) for name in names}
+    kept = {name: getattr(instance, name, getattr(instance, f"_{name}", _MISSING)) for name in names}
     return call_text(
         kind.__name__, **{name: _value(value, parts) for name, value in kept.items() if value is not _MISSING}
     )

@@ -31,33 +31,33 @@ def function_text(function: Callable[..., Any]) -> str:
     name = function_name(function)
     if name != "lambda" and not isinstance(function, (attrgetter, itemgetter)):
         return name
-    found = recognise(function)
-    return name if isinstance(found, Opaque) else _shortened(str(found))
+    expression = recognise(function)
+    return name if isinstance(expression, Opaque) else _shortened(str(expression))
 
 
 def pair_text(function: Callable[..., Any]) -> str:
     """The name of a function of two elements, or what a lambda computes, by the names of its parameters."""
     name = function_name(function)
-    found = _of_pair(function) if name == "lambda" else None
-    if found is None:
+    expression = _of_pair(function) if name == "lambda" else None
+    if expression is None:
         return name
     names = inspect.signature(function).parameters
     sides: dict[str, Expression] = dict(zip(("left", "right"), map(Argument, names), strict=True))
     named: dict[Expression, Expression] = {}
-    for part in found.parts():
+    for part in expression.parts():
         if isinstance(part, Field) and isinstance(part.of, Element):
             named[part] = sides[part.name]
         else:
             named[part] = part.with_children(named)
-    return _shortened(str(named[found]))
+    return _shortened(str(named[expression]))
 
 
 def _of_pair(function: Callable[..., Any]) -> Expression | None:
     """What a plain function computes of two elements, as the fields ``left`` and ``right`` of one; None: not known."""
     if type(function) is not FunctionType or len(inspect.signature(function).parameters) != 2:
         return None
-    found = recognise(lambda pair: function(pair.left, pair.right))
-    return None if isinstance(found, Opaque) else found
+    expression = recognise(lambda pair: function(pair.left, pair.right))
+    return None if isinstance(expression, Opaque) else expression
 
 
 def _shortened(text: str) -> str:

@@ -118,7 +118,7 @@ def _joins(steps: Sequence[Step]) -> dict[int, list[Node]]:
     for step in steps:
         for source in step.node.inputs:
             readers.setdefault(id(source), []).append(step.node)
-    found: dict[int, list[Node]] = {}
+    nodes_by_id: dict[int, list[Node]] = {}
     for step in steps:
         union = step.node
         if not isinstance(union, UnionNode) or not _is_marked(union):
@@ -129,8 +129,8 @@ def _joins(steps: Sequence[Step]) -> dict[int, list[Node]]:
         # A key of two streams may be read by several joins, which all show it as theirs.
         for node in {id(each): each for member in members for each in readers.get(id(member), [])}.values():
             if id(node) not in inner:
-                found[id(node)] = [*union.streams, union, *(each for each in keys if each in node.inputs)]
-    return found
+                nodes_by_id[id(node)] = [*union.streams, union, *(each for each in keys if each in node.inputs)]
+    return nodes_by_id
 
 
 def _is_marked(union: UnionNode) -> bool:
@@ -229,7 +229,7 @@ def _stamped_early(node: Node) -> list[WindowNode]:
     """
     if not isinstance(node, WindowNode) or not node.assigner.is_event_time or node.allowed_lateness:
         return []
-    found: list[WindowNode] = []
+    early_windows: list[WindowNode] = []
     waiting, seen = list(node.inputs), {id(node)}
     while waiting:
         each = waiting.pop()
@@ -239,8 +239,8 @@ def _stamped_early(node: Node) -> list[WindowNode]:
         if not isinstance(each, WindowNode):
             waiting += each.inputs
         elif each.panes.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
-            found.append(each)
-    return found
+            early_windows.append(each)
+    return early_windows
 
 
 def sides_of(view: StepView) -> list[str]:

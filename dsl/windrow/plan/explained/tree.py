@@ -39,11 +39,11 @@ def _branches(inputs: Sequence[tuple[str, int]], indent: str) -> list[tuple[int,
     """The steps to show next, the last one first: their numbers, what is before their first line, and before others."""
     if len(inputs) == 1:
         return [(inputs[0][1], indent, indent)]
-    found = [(number, f"{indent}├─ {_before(side)}", f"{indent}│  ") for side, number in inputs]
-    if found:
+    branches = [(number, f"{indent}├─ {_before(side)}", f"{indent}│  ") for side, number in inputs]
+    if branches:
         side, number = inputs[-1]
-        found[-1] = (number, f"{indent}└─ {_before(side)}", f"{indent}   ")
-    return found[::-1]
+        branches[-1] = (number, f"{indent}└─ {_before(side)}", f"{indent}   ")
+    return branches[::-1]
 
 
 def _before(side: str) -> str:

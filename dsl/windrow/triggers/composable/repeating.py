@@ -182,8 +182,10 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
         context.get_state(self._ENDED).clear()
 
     def describe(self) -> str:
-        given = (("early", self.early), ("late", self.late))
-        return f"after_watermark({', '.join(f'{name}={each.describe()}' for name, each in given if each is not None)})"
+        triggers = (("early", self.early), ("late", self.late))
+        return (
+            f"after_watermark({', '.join(f'{name}={each.describe()}' for name, each in triggers if each is not None)})"
+        )
 
     def __repr__(self) -> str:
         early, late = (None if each is None else repr(each) for each in (self.early, self.late))
