@@ -199,10 +199,10 @@ def reasons_told(client: Any, errors: deque[Any]) -> Iterator[None]:
     except client_library().KafkaException as error:
         client.poll(0)
         # A copy: another question of the same client may add one while this is read.
-        told = [each for each in tuple(errors) if each.name() != "_ALL_BROKERS_DOWN"]
-        if is_of(error.args[0], _SILENT) and told:
-            logins = [each for each in told if is_of(each, _LOGIN)]
-            raise client_library().KafkaException((logins or told)[-1]) from None
+        reasons = [each for each in tuple(errors) if each.name() != "_ALL_BROKERS_DOWN"]
+        if is_of(error.args[0], _SILENT) and reasons:
+            logins = [each for each in reasons if is_of(each, _LOGIN)]
+            raise client_library().KafkaException((logins or reasons)[-1]) from None
         raise
 
 
@@ -225,12 +225,12 @@ def refused_error(end: TopicSource[Any] | KafkaSink[Any], where: str, error: Any
     """Returns the error for what the brokers or the client refused; the text may hold an option's value."""
     kind = "sink" if isinstance(end, KafkaSink) else "source"
     row = next(row for row in _TABLE if row.of in (None, kind) and is_of(error, row.words))
-    given = f"{end.describe()}, {what}: {shown(end, error)}"
+    refused = f"{end.describe()}, {what}: {shown(end, error)}"
     message, expected, hint = (
         text.format(end=kind, patience=PATIENCE) for text in (row.message, row.expected, row.hint)
     )
-    made = SinkError if kind == "sink" else SourceError
-    return made(message, given=given, expected=expected, where=where, hint=hint)
+    error_type = SinkError if kind == "sink" else SourceError
+    return error_type(message, given=refused, expected=expected, where=where, hint=hint)
 
 
 def shown(end: TopicSource[Any] | KafkaSink[Any], error: Any) -> str:

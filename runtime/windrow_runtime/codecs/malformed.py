@@ -64,10 +64,10 @@ class UnmatchedHeader:
     reason: str
 
 
-def as_malformed(found: MalformedRecord, origin: str) -> sources.MalformedRecord:
+def as_malformed(record: MalformedRecord, origin: str) -> sources.MalformedRecord:
     """Makes the record that users see of one that does not fit; the origin says where it was read."""
-    reason = found.reason if found.field is None else f"{found.field}: {found.reason}"
-    return sources.MalformedRecord(shorten(found.raw), reason, origin)
+    reason = record.reason if record.field is None else f"{record.field}: {record.reason}"
+    return sources.MalformedRecord(shorten(record.raw), reason, origin)
 
 
 def malformed_error(record: sources.MalformedRecord) -> MalformedRecordError:

@@ -147,7 +147,7 @@ def _value_type(annotation: object, path: str, within: tuple[object, ...]) -> Va
     record_class = annotation if origin is None else origin
     shape = _shape(record_class)
     if isinstance(record_class, type) and shape is not None:
-        return _record(record_class, shape, path, (*within, annotation), _given(record_class, arguments))
+        return _record(record_class, shape, path, (*within, annotation), _types_by_variable(record_class, arguments))
     _refuse(annotation, path, _hint_for(annotation, origin))
 
 
@@ -199,24 +199,24 @@ def _parameters(generic: object) -> tuple[object, ...]:
     return parameters
 
 
-def _given(record: type, arguments: tuple[object, ...]) -> dict[object, object]:
+def _types_by_variable(record: type, arguments: tuple[object, ...]) -> dict[object, object]:
     """The types for the variables of a generic record and of the generic records that it is derived from."""
     type_of = dict(zip(_parameters(record), arguments, strict=False))
     bases = [*getattr(record, "__orig_bases__", ())]
     for base in bases:
         origin = typing.get_origin(base)
         if isinstance(origin, type) and origin is not typing.Generic:
-            type_of |= _given(origin, tuple([_filled(each, type_of) for each in typing.get_args(base)]))
+            type_of |= _types_by_variable(origin, tuple([_filled(each, type_of) for each in typing.get_args(base)]))
     return type_of
 
 
 # Any: a type that is made of type variables takes others in their places.
-def _filled(annotation: typing.Any, given: Mapping[object, object]) -> object:
+def _filled(annotation: typing.Any, type_of: Mapping[object, object]) -> object:
     """An annotation in a generic record, with the types that the record is given for its variables."""
     if isinstance(annotation, typing.TypeVar):
-        return given.get(annotation, annotation)
+        return type_of.get(annotation, annotation)
     parameters = () if isinstance(annotation, type) else _parameters(annotation)
-    return annotation[tuple([given.get(each, each) for each in parameters])] if parameters else annotation
+    return annotation[tuple([type_of.get(each, each) for each in parameters])] if parameters else annotation
 
 
 def _hint_for(annotation: object, origin: object) -> str:
@@ -305,16 +305,16 @@ def _shape(candidate: object) -> RecordShape | None:
 
 
 def _record(
-    record: type, shape: RecordShape, path: str, within: tuple[object, ...], given: Mapping[object, object]
+    record: type, shape: RecordShape, path: str, within: tuple[object, ...], type_of: Mapping[object, object]
 ) -> ValueType:
-    """Reads a record, which is the last of ``within``; ``given`` has the types for the variables of a generic one."""
+    """Reads a record, which is the last of ``within``; ``type_of`` has the types for the variables of a generic one."""
     if within[-1] in within[:-1]:
         advice = "flatten the record, or keep a key to the other one"
         _refuse(record, path, advice, "a record that does not contain itself")
     hints = _hints_of(record, path)
     fields: list[Field] = []
     for name, column, default in _members(record, shape, hints, path):
-        hint, field_path = _filled(hints[name], given), f"{path}.{name}"
+        hint, field_path = _filled(hints[name], type_of), f"{path}.{name}"
         absent_allowed = shape is RecordShape.TYPED_DICT and _absent_allowed(record, name, hint)
         while typing.get_origin(hint) in _KEY_MARKS:
             hint = typing.get_args(hint)[0]

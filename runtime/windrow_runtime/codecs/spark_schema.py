@@ -126,28 +126,34 @@ def _struct_faults(schema: StructType, fields: tuple[Field, ...], prefix: str) -
     return faults
 
 
-def _type_faults(given: DataType, value: ValueType, path: str) -> list[str]:
+def _type_faults(column_type: DataType, value: ValueType, path: str) -> list[str]:
     from pyspark.sql import types
 
     kind = value.kind
-    wrong = [f"{path}: expected {value} ({_ddl(value)}), not {given.simpleString().upper()}"]
-    if isinstance(given, types.NullType):
+    wrong = [f"{path}: expected {value} ({_ddl(value)}), not {column_type.simpleString().upper()}"]
+    if isinstance(column_type, types.NullType):
         return [] if value.nullable else wrong
     if kind in (Kind.RECORD, Kind.TUPLE):
-        return _struct_faults(given, value.columns, f"{path}.") if isinstance(given, types.StructType) else wrong
+        return (
+            _struct_faults(column_type, value.columns, f"{path}.")
+            if isinstance(column_type, types.StructType)
+            else wrong
+        )
     if kind is Kind.DICT:
-        if not isinstance(given, types.MapType):
+        if not isinstance(column_type, types.MapType):
             return wrong
         key, item = value.arguments
-        return _type_faults(given.keyType, key, f"{path}{{key}}") + _type_faults(given.valueType, item, f"{path}{{}}")
+        return _type_faults(column_type.keyType, key, f"{path}{{key}}") + _type_faults(
+            column_type.valueType, item, f"{path}{{}}"
+        )
     if kind in COLLECTIONS:
-        if not isinstance(given, types.ArrayType):
+        if not isinstance(column_type, types.ArrayType):
             return wrong
-        return _type_faults(given.elementType, value.arguments[0], f"{path}[]")
-    if isinstance(given, types.TimestampNTZType) and kind is Kind.DATETIME and value.timezone is None:
+        return _type_faults(column_type.elementType, value.arguments[0], f"{path}[]")
+    if isinstance(column_type, types.TimestampNTZType) and kind is Kind.DATETIME and value.timezone is None:
         return [f"{wrong[0]}: it has no time zone, so it names no moment; the source may say timezone="]
-    if isinstance(given, types.DecimalType) and (
-        value.scalar_kind is Kind.INT or (value.scalar_kind is Kind.FLOAT and given.scale <= 0)
+    if isinstance(column_type, types.DecimalType) and (
+        value.scalar_kind is Kind.INT or (value.scalar_kind is Kind.FLOAT and column_type.scale <= 0)
     ):
         return []  # such as unsigned numbers of 64 bits in Parquet, for Spark
-    return [] if given.typeName() in _SCALARS[value.scalar_kind][1].split() else wrong
+    return [] if column_type.typeName() in _SCALARS[value.scalar_kind][1].split() else wrong

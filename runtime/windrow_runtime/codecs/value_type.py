@@ -168,29 +168,31 @@ class ValueType:
             return self.fields
         return tuple(Field(f"[{i}]", f"_{i + 1}", part) for i, part in enumerate(self.arguments))
 
-    def admits(self, given: type) -> bool:
+    def admits(self, value_class: type) -> bool:
         """Returns whether values of a class belong to this type, ``None`` aside.
 
         A subclass that would be lost on the way does not; numpy's scalars do, and an int where a float is due.
         """
         kind = self.kind
         if kind is Kind.RECORD and self.shape is not RecordShape.TYPED_DICT:
-            return given is self.python_type
+            return value_class is self.python_type
         if kind is Kind.BOOL:
-            return given is bool or (given.__module__ == "numpy" and given.__name__ in ("bool", "bool_"))
+            return value_class is bool or (
+                value_class.__module__ == "numpy" and value_class.__name__ in ("bool", "bool_")
+            )
         if kind is Kind.INT:
-            return issubclass(given, numbers.Integral) and not issubclass(given, bool)
+            return issubclass(value_class, numbers.Integral) and not issubclass(value_class, bool)
         if kind is Kind.FLOAT:
-            return (issubclass(given, (int, float)) and given is not bool) or (
-                given.__module__ == "numpy" and issubclass(given, numbers.Real)
+            return (issubclass(value_class, (int, float)) and value_class is not bool) or (
+                value_class.__module__ == "numpy" and issubclass(value_class, numbers.Real)
             )
         if kind is Kind.DATE:
-            return issubclass(given, datetime.date) and not issubclass(given, datetime.datetime)
+            return issubclass(value_class, datetime.date) and not issubclass(value_class, datetime.datetime)
         if kind is Kind.DICT or kind is Kind.RECORD:
-            return issubclass(given, dict)
+            return issubclass(value_class, dict)
         if kind is Kind.LIST and self.sequence:
-            return issubclass(given, (list, tuple))
-        return issubclass(given, self.python_type)
+            return issubclass(value_class, (list, tuple))
+        return issubclass(value_class, self.python_type)
 
     @property
     def may_lack_keys(self) -> bool:

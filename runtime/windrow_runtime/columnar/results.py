@@ -153,10 +153,10 @@ def _struct(columns: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
 def _result_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch | None:
     if fired.panes is not None:
         return _pane_batch(form, fired, fired.panes, kind)
-    made = _members(form, fired)
-    if any(isinstance(aggregate, CollectSet) for aggregate, _ in made):
+    aggregate_columns = _members(form, fired)
+    if any(isinstance(aggregate, CollectSet) for aggregate, _ in aggregate_columns):
         return None  # the columns hold lists, which only a field for frozensets may get
-    members = [column for _, column in made]
+    members = [column for _, column in aggregate_columns]
     if form.combined is None and _is_element(form, fired.results, kind):
         return pa.RecordBatch.from_arrays(fired.results.flatten(), schema=arrow_schema(kind))
     if form.combined is None or form.combined.target is None:

@@ -358,7 +358,7 @@ class Execution:
         for identifier, tracker in self.trackers.items():
             source = self._partitioned.get(identifier)
             tracker.end_batch(now, source and source.read(self._told.get(source.step)))
-        self._waiting = {step: told.waiting for step, told in self._told.items() if told is not None}
+        self._waiting = {step: partitions.waiting for step, partitions in self._told.items() if partitions is not None}
         self._told = {}
         of_operators = {identifier: operator.current_watermark for identifier, operator in self.operators.items()}
         before = {**self._watermarks, **of_operators}

@@ -106,9 +106,9 @@ def _read_hybrid(source: HybridSource[Any], step: Step, held: Held = tuple) -> I
 
 
 def _read_to_the_end(reads: Reads, source: Source[Any], step: Step, held: Held) -> Iterator[SourceBatch]:
-    for ranges, reached, told in reads.to_the_end(held):
+    for ranges, reached, partitions in reads.to_the_end(held):
         # On Spark workers tell it, and none reads an empty batch.
-        batch = SourceBatch(told=told if ranges else None)
+        batch = SourceBatch(told=partitions if ranges else None)
         for range_ in ranges:
             before = len(batch.values)
             for portion in map(elements_of, reads.read(range_)):

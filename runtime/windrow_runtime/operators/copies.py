@@ -204,7 +204,7 @@ _COPIERS: Final[dict[type, _Copier]] = {
     dict: _copy_dict,
     defaultdict: _copy_dict,
     set: _collection(lambda _: set(), set.update),
-    deque: _collection(lambda given: deque(maxlen=given.maxlen), deque.extend),
+    deque: _collection(lambda original: deque(maxlen=original.maxlen), deque.extend),
     bytearray: _copy_bytes,
     tuple: _fixed(tuple),
     frozenset: _fixed(frozenset),

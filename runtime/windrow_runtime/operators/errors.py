@@ -109,17 +109,17 @@ def _name_here(error: BaseException) -> str | None:
         return _called_property(error)
     if not (isinstance(error, AttributeError) and type(error.obj).__module__.startswith("windrow_runtime.")):
         return None
-    given = error.name or ""
-    snake = re.sub("([A-Z])", r"_\1", given).lower()
+    camel = error.name or ""
+    snake = re.sub("([A-Z])", r"_\1", camel).lower()
     names, kind = [snake.removeprefix(prefix) for prefix in ("", "get_", "current_", "get_current_")], type(error.obj)
     for name in names:
-        if name != given and hasattr(kind, name):
+        if name != camel and hasattr(kind, name):
             is_method = callable(getattr(kind, name))
-            return f"write {name}(...) in place of {given}" if is_method else f"write {name}, a property, for {given}()"
+            return f"write {name}(...) in place of {camel}" if is_method else f"write {name}, a property, for {camel}()"
     if "key" in names and hasattr(kind, "window"):
         return "the key of a window is the first argument of process; a window of window_all has none"
     if hasattr(kind, "timer_service") and not hasattr(kind, "key") and any(map(_KEYED.__contains__, names)):
-        return f"a stream without keys has no {given}: use key_by(...) and a KeyedProcessFunction"
+        return f"a stream without keys has no {camel}: use key_by(...) and a KeyedProcessFunction"
     return None
 
 
@@ -148,8 +148,8 @@ def call_description(
     key: object, *, window: object = NOTHING, element: object = NOTHING, left: object = NOTHING, right: object = NOTHING
 ) -> str:
     """Describes what a keyed function was given, for :func:`function_failed`; ``NOTHING`` is left out."""
-    given = (("key", key), ("window", window), ("element", element), ("left", left), ("right", right))
-    return ", ".join(f"{name} {shortened(value)}" for name, value in given if value is not NOTHING)
+    arguments = (("key", key), ("window", window), ("element", element), ("left", left), ("right", right))
+    return ", ".join(f"{name} {shortened(value)}" for name, value in arguments if value is not NOTHING)
 
 
 def no_timestamp(value: object, reached: str, where: str | None = None) -> MissingTimestampError:

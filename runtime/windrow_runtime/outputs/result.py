@@ -67,11 +67,11 @@ class PipelineResult:
         if counts:
             parts.append(table(["step", "counter", "total"], counts))
         for step in self.pipeline.steps:
-            found = self._collected.get(id(step.node.sink)) if isinstance(step.node, SinkNode) else None
-            if found is not None:
-                words = f"{step.id}: {len(found):,} collected"
-                words += f", the first {_SHOWN} of which are" if len(found) > _SHOWN else ""
-                parts += [f"<p>{text(words)}</p>", _elements(found[:_SHOWN])]
+            elements = self._collected.get(id(step.node.sink)) if isinstance(step.node, SinkNode) else None
+            if elements is not None:
+                words = f"{step.id}: {len(elements):,} collected"
+                words += f", the first {_SHOWN} of which are" if len(elements) > _SHOWN else ""
+                parts += [f"<p>{text(words)}</p>", _elements(elements[:_SHOWN])]
         return "\n".join(parts)
 
     def collected(self, sink: CollectSink[T]) -> list[T]:

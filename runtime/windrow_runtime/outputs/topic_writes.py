@@ -308,10 +308,10 @@ def _listed(client: Any, errors: deque[Any], wanted: Collection[str] = ()) -> se
     def ask(seconds: float) -> set[str]:
         with reasons_told(client, errors):
             # Without a name, which might make a topic that is not there.
-            found = client.list_topics(timeout=seconds).topics
-        names = {name for name, topic in found.items() if topic.error is None}
+            by_name = client.list_topics(timeout=seconds).topics
+        names = {name for name, topic in by_name.items() if topic.error is None}
         for name in sorted({*wanted} - names):
-            raise client_library().KafkaException(found[name].error) if name in found else absent_topic(name)
+            raise client_library().KafkaException(by_name[name].error) if name in by_name else absent_topic(name)
         return names
 
     return asked_again(ask)
@@ -408,8 +408,8 @@ def _mark_in(sink: KafkaSink[Any], name: str, patience: float, topics: Sequence[
         admin = admin_client(sink.options)[0]
         answers = admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=_SECONDS)
         try:
-            found = answers[name].result().topic_partitions
-            errors = [place.error for place in found if place.error is not None]
+            partitions = answers[name].result().topic_partitions
+            errors = [place.error for place in partitions if place.error is not None]
             if errors:
                 raise client.KafkaException(errors[0])
         except client.KafkaException as error:
@@ -417,7 +417,7 @@ def _mark_in(sink: KafkaSink[Any], name: str, patience: float, topics: Sequence[
                 raise
             time.sleep(0.01)
             continue
-        marks = (_Mark(each.offset, *_noted(each.metadata), each.topic) for each in found if each.offset >= 0)
+        marks = (_Mark(each.offset, *_noted(each.metadata), each.topic) for each in partitions if each.offset >= 0)
         return max(marks, default=None)
 
 

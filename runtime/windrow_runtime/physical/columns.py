@@ -96,11 +96,11 @@ def _results(step: Step, form: OnColumns | Objects) -> RecordType | Objects:
     return Objects(f"{step.id} is in front: {kind.reason}") if isinstance(kind, Objects) else kind
 
 
-def _check_fits(given: RecordType, wanted: RecordType) -> None:
+def _check_fits(element: RecordType, wanted: RecordType) -> None:
     """Declines columns that are not those which the sink would make of the elements."""
-    if len(given.columns) != len(wanted.columns) or given.single != wanted.single:
-        raise DeclinedError(f"the columns of a {given} are not those of a {wanted}")
-    for one, other in zip(given.columns, wanted.columns, strict=True):
+    if len(element.columns) != len(wanted.columns) or element.single != wanted.single:
+        raise DeclinedError(f"the columns of a {element} are not those of a {wanted}")
+    for one, other in zip(element.columns, wanted.columns, strict=True):
         same = one.column == other.column and one.type.kind is other.type.kind
         if not same or arrow_type(one.type) != arrow_type(other.type):
             raise DeclinedError(f"{wanted.prefix}{other.name} is a {other.type}, and it gets a {one.type}")

@@ -192,14 +192,14 @@ class PhysicalPlan:
         A step that has a name is found by it, wherever it stands. Others are counted among those of their kind, so
         steps without state and steps with a name may come and go around them. Each scope counts its own.
         """
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         for step in (*self.topology.keyed, *self.topology.timestamps):
             name = step.name
             numbered = (f"#{step.scope}{step.node.kind}-{number}" for number in count(1))
             renamed = (f"{name}#{number}" for number in count(2))
             candidates = numbered if name is None else chain([name], renamed)
-            found[step.id] = next(candidate for candidate in candidates if candidate not in found.values())
-        return found
+            names[step.id] = next(candidate for candidate in candidates if candidate not in names.values())
+        return names
 
     @cached_property
     def on_columns(self) -> frozenset[str]:
@@ -293,6 +293,6 @@ class PhysicalPlan:
         if any(self.topology.needs_objects(reader, fed) for reader in self.topology.entries(port)):
             return None
         edges: list[StepEdge | SinkEdge] = [*self.edges(source), *self.sink_edges(port)]
-        found = [None if edge.route is None else edge.form.columns_needed(edge.route) for edge in edges]
-        needed = [columns for columns in found if columns is not None]
-        return frozenset().union(*needed) if len(needed) == len(found) else None
+        by_edge = [None if edge.route is None else edge.form.columns_needed(edge.route) for edge in edges]
+        needed = [columns for columns in by_edge if columns is not None]
+        return frozenset().union(*needed) if len(needed) == len(by_edge) else None

@@ -174,4 +174,4 @@ def _known_type(node: Node) -> object:
 def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsNode) -> Route:
     """The route that goes on through one more step."""
     last = route_step(step, node, route.element, is_stamped=route.is_stamped)
-    return replace(route, element=last.made, steps=(*route.steps, last))
+    return replace(route, element=last.result, steps=(*route.steps, last))

@@ -37,9 +37,9 @@ _SAMPLE: Final = 24.0
 LEAST_HEIGHT: Final = 60
 
 
-def _check_one_of(name: str, given: object, expected: Sequence[object]) -> None:
-    if given not in expected:
-        raise InvalidArgumentError(f"there is no such {name}", given=given, expected=" or ".join(map(repr, expected)))
+def _check_one_of(name: str, value: object, expected: Sequence[object]) -> None:
+    if value not in expected:
+        raise InvalidArgumentError(f"there is no such {name}", given=value, expected=" or ".join(map(repr, expected)))
 
 
 def timeline(
@@ -98,9 +98,9 @@ def timeline(
     """
     _check_one_of("circles", circles, ("number", "value"))
     _check_one_of("by", by, (None, "clock", "order"))
-    for name, given, least in (("width", width, LEAST_WIDTH), ("height", height, LEAST_HEIGHT)):
-        if given is not None and given < least:
-            raise InvalidArgumentError(f"the {name} is too small", given=given, expected=f"at least {least} pixels")
+    for name, pixels, least in (("width", width, LEAST_WIDTH), ("height", height, LEAST_HEIGHT)):
+        if pixels is not None and pixels < least:
+            raise InvalidArgumentError(f"the {name} is too small", given=pixels, expected=f"at least {least} pixels")
     recorded = recording.of(step)
     times = Times.of(recorded, by)
     if by == "clock" and not times.by_clock:

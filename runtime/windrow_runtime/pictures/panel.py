@@ -277,10 +277,10 @@ class Panel:
     def element_text(self, of: RecordedElement) -> str:
         """Returns the tooltip of an element."""
         stamp = "no timestamp" if of.timestamp is None else f"event time {self.across.labels.text(of.timestamp)}"
-        told = "dropped" if of.is_dropped else "late" if of.is_late else ""
-        told = f"{told}, withdrawn upstream".strip(", ") if of.kind.is_withdrawal else told
+        note = "dropped" if of.is_dropped else "late" if of.is_late else ""
+        note = f"{note}, withdrawn upstream".strip(", ") if of.kind.is_withdrawal else note
         arrived = self.up.labels.text(self.times.up(of.moment))
-        lines = [f"element {of.number}: {self.show(of.value)}", stamp, f"arrived {arrived}", told]
+        lines = [f"element {of.number}: {self.show(of.value)}", stamp, f"arrived {arrived}", note]
         return "\n".join(line for line in lines if line)
 
     def pane_text(self, pane: RecordedPane) -> str:

@@ -338,8 +338,8 @@ def default_makers(kind: type[Any]) -> dict[str, Callable[[], Any]]:
     if issubclass(kind, msgspec.Struct):
         struct_field_items = struct_fields(kind).items()
         defaults = {
-            name: (given.get("default", missing), given.get("default_factory", missing))
-            for name, given in struct_field_items
+            name: (options.get("default", missing), options.get("default_factory", missing))
+            for name, options in struct_field_items
         }
     elif dataclasses.is_dataclass(kind):
         defaults = {field.name: (field.default, field.default_factory) for field in dataclasses.fields(kind)}

@@ -292,20 +292,22 @@ class Explainer:
         reckoning = f"its last timestamp {moment(last)} + lateness {lateness:,}{total}"
         return f"{reckoning} {sign} watermark {moment(at.watermark)} when it came"
 
-    def _ahead(self, found: WindowExplanation) -> Iterator[str]:
+    def _ahead(self, explanation: WindowExplanation) -> Iterator[str]:
         """What the window waits for."""
-        if found.standing is Standing.CLEANED_UP and not (found.event_timers or found.processing_timers):
+        if explanation.standing is Standing.CLEANED_UP and not (
+            explanation.event_timers or explanation.processing_timers
+        ):
             return
-        watermark, clock = found.watermark, found.clock
+        watermark, clock = explanation.watermark, explanation.clock
         shown = "There is no watermark yet" if watermark == MIN_TIMESTAMP else f"The watermark is {moment(watermark)}"
         yield f"{shown}." if clock == MIN_TIMESTAMP else f"{shown}; the clock is {moment(clock)}."
-        if found.trigger and found.standing is not Standing.FINISHED:
-            first, *others = found.trigger.splitlines()
+        if explanation.trigger and explanation.standing is not Standing.FINISHED:
+            first, *others = explanation.trigger.splitlines()
             yield f"Its trigger now: {first}"
             yield from others
         timers = [
-            *(self._timer(found.window, "watermark", time, watermark) for time in found.event_timers),
-            *(self._timer(found.window, "clock", time, clock) for time in found.processing_timers),
+            *(self._timer(explanation.window, "watermark", time, watermark) for time in explanation.event_timers),
+            *(self._timer(explanation.window, "clock", time, clock) for time in explanation.processing_timers),
         ]
         yield f"Its timers: {', '.join(timers)}." if timers else "No timer is set for it: only an element can fire it."
 
@@ -431,8 +433,8 @@ class Explainer:
                 )
 
 
-def _headline(found: WindowExplanation, life: Life) -> str:
-    firings = len(found.firings)
+def _headline(explanation: WindowExplanation, life: Life) -> str:
+    firings = len(explanation.firings)
     fired = f"fired {_counted(firings, 'time')}" if firings else "never fired"
     so_far = f"has {fired}" if firings else "has not fired yet"
     holds = f"holds {_counted(life.elements, 'element')}"
@@ -445,8 +447,8 @@ def _headline(found: WindowExplanation, life: Life) -> str:
         Standing.CLEANED_UP: f"was cleaned up; it {fired}",
         Standing.MERGED: "merged into another window",
         Standing.NEVER: "does not exist: no element has been in it",
-    }[found.standing]
-    return f"{_begun(window_in_words(found.window))} of key {shortened(found.key)} {text}."
+    }[explanation.standing]
+    return f"{_begun(window_in_words(explanation.window))} of key {shortened(explanation.key)} {text}."
 
 
 def window_in_words(window: Any) -> str:
@@ -486,12 +488,12 @@ def _listed(items: Sequence[Any], text: Any) -> str:
     return ", ".join(text(item) for item in items[:_NAMED]) + more
 
 
-def _cut(told: list[list[str]]) -> list[str]:
+def _cut(events: list[list[str]]) -> list[str]:
     """The sentences about the first and the last of many events."""
-    left_out = len(told) - 2 * _MOST
+    left_out = len(events) - 2 * _MOST
     if left_out > 0:
-        told = [*told[:_MOST], [f"... {left_out:,} more events ..."], *told[-_MOST:]]
-    return [sentence for sentences in told for sentence in sentences]
+        events = [*events[:_MOST], [f"... {left_out:,} more events ..."], *events[-_MOST:]]
+    return [sentence for sentences in events for sentence in sentences]
 
 
 def _element(element: RecordedElement) -> str:

@@ -81,55 +81,57 @@ def _field_faults(schema: pa.Schema | pa.StructType, fields: Sequence[Field], pr
     return faults
 
 
-def _type_faults(given: pa.DataType, value: ValueType, path: str) -> list[str]:
+def _type_faults(column_type: pa.DataType, value: ValueType, path: str) -> list[str]:
     kind = value.kind
-    wrong = [f"{path}: expected {value}, not {given}"]
-    given = _plain_type(given)
-    if types.is_null(given):
+    wrong = [f"{path}: expected {value}, not {column_type}"]
+    column_type = _plain_type(column_type)
+    if types.is_null(column_type):
         return [] if value.nullable else wrong
     if kind in (Kind.RECORD, Kind.TUPLE):
-        return _field_faults(given, value.columns, f"{path}.") if types.is_struct(given) else wrong
+        return _field_faults(column_type, value.columns, f"{path}.") if types.is_struct(column_type) else wrong
     if kind is Kind.DICT:
-        if not types.is_map(given):
+        if not types.is_map(column_type):
             return wrong
         key, item = value.arguments
-        return _type_faults(given.key_type, key, f"{path}{{key}}") + _type_faults(given.item_type, item, f"{path}{{}}")
+        return _type_faults(column_type.key_type, key, f"{path}{{key}}") + _type_faults(
+            column_type.item_type, item, f"{path}{{}}"
+        )
     if kind in COLLECTIONS:
-        return _type_faults(given.value_type, value.arguments[0], f"{path}[]") if is_list(given) else wrong
-    if kind is Kind.DATETIME and types.is_timestamp(given) and given.tz is None and value.timezone is None:
+        return _type_faults(column_type.value_type, value.arguments[0], f"{path}[]") if is_list(column_type) else wrong
+    if kind is Kind.DATETIME and types.is_timestamp(column_type) and column_type.tz is None and value.timezone is None:
         return [f"{wrong[0]}: it has no time zone, so it names no moment; the source may say timezone="]
-    return [] if any(reads(given) for reads in _READABLE.get(value.scalar_kind, ())) else wrong
+    return [] if any(reads(column_type) for reads in _READABLE.get(value.scalar_kind, ())) else wrong
 
 
-def _plain_type(given: pa.DataType) -> pa.DataType:
+def _plain_type(column_type: pa.DataType) -> pa.DataType:
     """The type in which a column's values are stored, without extension types, dictionaries and run lengths."""
     while True:
-        if isinstance(given, pa.BaseExtensionType):
-            given = given.storage_type
-        elif types.is_dictionary(given) or types.is_run_end_encoded(given):
-            given = given.value_type
+        if isinstance(column_type, pa.BaseExtensionType):
+            column_type = column_type.storage_type
+        elif types.is_dictionary(column_type) or types.is_run_end_encoded(column_type):
+            column_type = column_type.value_type
         else:
-            return given
+            return column_type
 
 
 def plain(array: pa.Array) -> pa.Array:
     """The values of a column without extension types, dictionaries and run lengths; lists have offsets."""
     while True:
-        given = array.type
-        if isinstance(given, pa.BaseExtensionType):
+        column_type = array.type
+        if isinstance(column_type, pa.BaseExtensionType):
             array = array.storage
-        elif types.is_dictionary(given):
+        elif types.is_dictionary(column_type):
             # Arrow has no kernel that decodes a dictionary of views, as polars has them.
             array = pa.DictionaryArray.from_arrays(array.indices, plain(array.dictionary)).dictionary_decode()
-        elif types.is_run_end_encoded(given):
+        elif types.is_run_end_encoded(column_type):
             array = pc.run_end_decode(array)
-        elif types.is_fixed_size_list(given):
-            array = array.cast(pa.list_(given.value_field))
-        elif types.is_list_view(given) or types.is_large_list_view(given):
+        elif types.is_fixed_size_list(column_type):
+            array = array.cast(pa.list_(column_type.value_field))
+        elif types.is_list_view(column_type) or types.is_large_list_view(column_type):
             array = _list_of_views(array)
-        elif types.is_string_view(given):
+        elif types.is_string_view(column_type):
             array = array.cast(pa.string())
-        elif types.is_binary_view(given) or types.is_fixed_size_binary(given):
+        elif types.is_binary_view(column_type) or types.is_fixed_size_binary(column_type):
             array = array.cast(pa.binary())
         else:
             return array
@@ -145,24 +147,24 @@ def _list_of_views(array: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, array.flatten())
 
 
-def is_list(given: pa.DataType) -> bool:
+def is_list(column_type: pa.DataType) -> bool:
     """Whether a column has lists, of any form."""
     kinds = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
-    return any(is_kind(given) for is_kind in kinds)
+    return any(is_kind(column_type) for is_kind in kinds)
 
 
-def _is_text(given: pa.DataType) -> bool:
-    return any(is_kind(given) for is_kind in (types.is_string, types.is_large_string, types.is_string_view))
+def _is_text(column_type: pa.DataType) -> bool:
+    return any(is_kind(column_type) for is_kind in (types.is_string, types.is_large_string, types.is_string_view))
 
 
-def _is_binary(given: pa.DataType) -> bool:
+def _is_binary(column_type: pa.DataType) -> bool:
     kinds = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
-    return any(is_kind(given) for is_kind in kinds)
+    return any(is_kind(column_type) for is_kind in kinds)
 
 
-def _is_whole(given: pa.DataType) -> bool:
+def _is_whole(column_type: pa.DataType) -> bool:
     """Whether the numbers of a column have no digits after the point; Spark has unsigned ones as such decimals."""
-    return bool(types.is_integer(given) or (types.is_decimal(given) and given.scale <= 0))
+    return bool(types.is_integer(column_type) or (types.is_decimal(column_type) and column_type.scale <= 0))
 
 
 # The columns of scalars whose values can be those of a kind. Each value that is not, by its size or its digits, is
@@ -376,8 +378,8 @@ def _exact_floats(array: pa.Array, path: str) -> list[object]:
     return floats
 
 
-def _uuid_of_bytes(given: bytes) -> uuid.UUID:
-    return uuid.UUID(bytes=given)
+def _uuid_of_bytes(data: bytes) -> uuid.UUID:
+    return uuid.UUID(bytes=data)
 
 
 def _cast(array: pa.Array, wanted: pa.DataType, value: ValueType, path: str) -> pa.Array:

@@ -165,11 +165,11 @@ def _is_well_formed(
     return len(columns) == len(kind.columns)
 
 
-def _has_years_of_python(found: pq.Statistics | None) -> bool:
-    if found is None or not found.has_min_max:
+def _has_years_of_python(statistics: pq.Statistics | None) -> bool:
+    if statistics is None or not statistics.has_min_max:
         return False
     try:
-        return isinstance(found.min, datetime.datetime) and isinstance(found.max, datetime.datetime)
+        return isinstance(statistics.min, datetime.datetime) and isinstance(statistics.max, datetime.datetime)
     except (OverflowError, ValueError):
         return False
 
@@ -198,22 +198,22 @@ def _columns_read(opened: pq.ParquetFile, kind: RecordType) -> list[tuple[pa.Fie
     return columns
 
 
-def _meant(given: pa.DataType, leaves: Iterator[pq.ColumnSchema]) -> pa.DataType:
+def _meant(column_type: pa.DataType, leaves: Iterator[pq.ColumnSchema]) -> pa.DataType:
     """The type of a column by what its leaves are in the file, which Arrow does not say.
 
     The oldest timestamps are in UTC, without a mark, and the members of an enumeration are texts.
     """
-    if pa.types.is_struct(given):
-        return pa.struct([field.with_type(_meant(field.type, leaves)) for field in given])
-    if pa.types.is_map(given):
-        return pa.map_(_meant(given.key_type, leaves), _meant(given.item_type, leaves))
-    if is_list(given):
-        item = _meant(given.value_type, leaves)
-        return given if item == given.value_type else pa.list_(given.value_field.with_type(item))
+    if pa.types.is_struct(column_type):
+        return pa.struct([field.with_type(_meant(field.type, leaves)) for field in column_type])
+    if pa.types.is_map(column_type):
+        return pa.map_(_meant(column_type.key_type, leaves), _meant(column_type.item_type, leaves))
+    if is_list(column_type):
+        item = _meant(column_type.value_type, leaves)
+        return column_type if item == column_type.value_type else pa.list_(column_type.value_field.with_type(item))
     leaf = next(leaves)
-    if leaf.physical_type == "INT96" and pa.types.is_timestamp(given):
-        return pa.timestamp(given.unit, "UTC")
-    return pa.string() if leaf.logical_type.type == "ENUM" and pa.types.is_binary(given) else given
+    if leaf.physical_type == "INT96" and pa.types.is_timestamp(column_type):
+        return pa.timestamp(column_type.unit, "UTC")
+    return pa.string() if leaf.logical_type.type == "ENUM" and pa.types.is_binary(column_type) else column_type
 
 
 def _name_in_file(names: list[str], column: str, path: str) -> str | None:
@@ -231,12 +231,12 @@ def _name_in_file(names: list[str], column: str, path: str) -> str | None:
     return alike[0] if alike else None
 
 
-def _type_read(given: pa.DataType, field: Field) -> pa.DataType:
+def _type_read(column_type: pa.DataType, field: Field) -> pa.DataType:
     """The type that rows get for a column: decimals show as many digits after the point as their type says."""
     wanted = arrow_type(field.type)
-    number = given.value_type if pa.types.is_dictionary(given) else given
+    number = column_type.value_type if pa.types.is_dictionary(column_type) else column_type
     is_decimal = pa.types.is_decimal(number) and field.type.kind is Kind.DECIMAL
-    return wanted if is_decimal and field.type.holds_decimals(number.precision, number.scale) else given
+    return wanted if is_decimal and field.type.holds_decimals(number.precision, number.scale) else column_type
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -110,10 +110,10 @@ def _value_type(arrays: list[pa.Array], kind: pa.DataType, path: str) -> Any:
         return GenericAlias(list, (_column_type([array.flatten() for array in arrays], kind.value_type, f"{path}[]"),))
     if types.is_decimal(kind) and kind.precision <= 38:
         return Annotated[decimal.Decimal, DecimalType(kind.precision, kind.scale)]
-    found = next((made for is_kind, made in _SCALARS if is_kind(kind)), None)
-    if found is None:
+    annotation = next((python_type for is_kind, python_type in _SCALARS if is_kind(kind)), None)
+    if annotation is None:
         raise _UnknownTypeError(f"{path}: {kind}")
-    return found
+    return annotation
 
 
 # Any: the fields have types of every form.
@@ -124,6 +124,6 @@ def _row_class(name: str, fields: tuple[tuple[str, Any], ...]) -> type[Any]:
     Classes of other fields have another module, as values between workers name their classes by module and name. No
     such module exists, so that Spark sends the class by value; that would lose slots.
     """
-    made = dataclasses.make_dataclass(name, fields, frozen=True)
-    made.__module__ = f"rows_{blake2b(repr(fields).encode(), digest_size=8).hexdigest()}"
-    return made
+    row_class = dataclasses.make_dataclass(name, fields, frozen=True)
+    row_class.__module__ = f"rows_{blake2b(repr(fields).encode(), digest_size=8).hexdigest()}"
+    return row_class

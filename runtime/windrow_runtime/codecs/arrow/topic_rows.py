@@ -63,8 +63,8 @@ class TopicRows:
 
 
 def _headers(rows: TopicRows) -> pa.Array:
-    found = [each.headers() or () for each in rows.messages]
-    return pa.array([[{"key": name, "value": value} for name, value in each] for each in found], _HEADERS)
+    headers = [each.headers() or () for each in rows.messages]
+    return pa.array([[{"key": name, "value": value} for name, value in each] for each in headers], _HEADERS)
 
 
 _COLUMNS: Final[dict[str, Callable[[TopicRows], pa.Array]]] = {
@@ -102,8 +102,8 @@ def whole_records(
         elif field.name in unread:
             array = filled(field.type, values.num_rows)
         else:
-            found = rows.column(field.name)
-            array = _cast(found if kept is None else found.take(kept), field.type)
+            column = rows.column(field.name)
+            array = _cast(column if kept is None else column.take(kept), field.type)
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=schema.with_metadata({UNREAD: ",".join(unread).encode()}))
 

@@ -51,46 +51,46 @@ def parser(value: ValueType, path: str) -> Parser:
     if value.kind is Kind.NONE:
         return parse
     if value.nullable:
-        return lambda given: None if given is None else parse(given)
+        return lambda json_value: None if json_value is None else parse(json_value)
 
-    def parse_required(given: object) -> object:
-        if given is None:
+    def parse_required(json_value: object) -> object:
+        if json_value is None:
             raise UnfitError(path, "null in a required field")
-        return parse(given)
+        return parse(json_value)
 
     return parse_required
 
 
-def _wrong(given: object, value: ValueType, path: str) -> UnfitError:
-    kind = type(given)
-    shown = "" if kind in (list, dict, type(None)) else f" {short_repr(given)}"
+def _wrong(json_value: object, value: ValueType, path: str) -> UnfitError:
+    kind = type(json_value)
+    shown = "" if kind in (list, dict, type(None)) else f" {short_repr(json_value)}"
     expected = TEXT_FORMS[value.kind].name if value.kind in TEXT_FORMS else str(value)
     if value.time_format is not None:
         expected = str(value.time_format)
     return UnfitError(path, f"expected {expected}, not {_NAMES.get(kind, kind.__name__)}{shown}")
 
 
-def _parse_as_is(value: ValueType, path: str, given: object) -> object:
-    if type(given) is not value.python_type:
-        raise _wrong(given, value, path)
-    return given
+def _parse_as_is(value: ValueType, path: str, json_value: object) -> object:
+    if type(json_value) is not value.python_type:
+        raise _wrong(json_value, value, path)
+    return json_value
 
 
-def _parse_int(value: ValueType, path: str, given: object) -> object:
-    if type(given) is not int:
-        raise _wrong(given, value, path)
-    if not INT_MIN <= given <= INT_MAX:
-        raise UnfitError(path, f"{short_repr(given)} does not fit 64 bits")
-    return given
+def _parse_int(value: ValueType, path: str, json_value: object) -> object:
+    if type(json_value) is not int:
+        raise _wrong(json_value, value, path)
+    if not INT_MIN <= json_value <= INT_MAX:
+        raise UnfitError(path, f"{short_repr(json_value)} does not fit 64 bits")
+    return json_value
 
 
-def _parse_float(value: ValueType, path: str, given: object) -> object:
-    if isinstance(given, str) and given in _NON_FINITE:
-        return _NON_FINITE[given]
-    if type(given) is bool or not isinstance(given, (int, float, Decimal)):
-        raise _wrong(given, value, path)
+def _parse_float(value: ValueType, path: str, json_value: object) -> object:
+    if isinstance(json_value, str) and json_value in _NON_FINITE:
+        return _NON_FINITE[json_value]
+    if type(json_value) is bool or not isinstance(json_value, (int, float, Decimal)):
+        raise _wrong(json_value, value, path)
     try:
-        number = float(given)
+        number = float(json_value)
     except OverflowError:
         number = math.inf
     if math.isinf(number):
@@ -98,21 +98,21 @@ def _parse_float(value: ValueType, path: str, given: object) -> object:
     return number
 
 
-def _parse_str(value: ValueType, path: str, given: object) -> object:
-    if not isinstance(given, str):
-        raise _wrong(given, value, path)
-    if not given.isascii():
+def _parse_str(value: ValueType, path: str, json_value: object) -> object:
+    if not isinstance(json_value, str):
+        raise _wrong(json_value, value, path)
+    if not json_value.isascii():
         try:
-            given.encode()
+            json_value.encode()
         except UnicodeEncodeError:
             raise UnfitError(path, "half of a surrogate pair is no character") from None
-    return given
+    return json_value
 
 
-def _parse_raw_json(value: ValueType, path: str, given: object) -> object:
-    if not isinstance(given, JsonText):
-        raise _wrong(given, value, path)
-    return given.text
+def _parse_raw_json(value: ValueType, path: str, json_value: object) -> object:
+    if not isinstance(json_value, JsonText):
+        raise _wrong(json_value, value, path)
+    return json_value.text
 
 
 def _text_parser(value: ValueType, path: str) -> Parser:
@@ -123,15 +123,15 @@ def _text_parser(value: ValueType, path: str) -> Parser:
         parse_text = partial(parse_datetime, zone=value.timezone)
     is_decimal = value.kind is Kind.DECIMAL
 
-    def parse(given: object) -> object:
-        if is_decimal and type(given) is not bool and isinstance(given, (int, Decimal)):
-            return Decimal(given)
-        if not isinstance(given, str):
-            raise _wrong(given, value, path)
+    def parse(json_value: object) -> object:
+        if is_decimal and type(json_value) is not bool and isinstance(json_value, (int, Decimal)):
+            return Decimal(json_value)
+        if not isinstance(json_value, str):
+            raise _wrong(json_value, value, path)
         try:
-            return parse_text(given)
+            return parse_text(json_value)
         except (ValueError, ArithmeticError) as error:
-            raise UnfitError(path, f"{short_repr(given)} is {error}") from None
+            raise UnfitError(path, f"{short_repr(json_value)} is {error}") from None
 
     return parse
 
@@ -139,13 +139,13 @@ def _text_parser(value: ValueType, path: str) -> Parser:
 def _format_parser(value: ValueType, path: str) -> Parser:
     parse_formatted = format_parser(value)
 
-    def parse(given: object) -> object:
+    def parse(json_value: object) -> object:
         try:
-            return parse_formatted(given)
+            return parse_formatted(json_value)
         except TypeError:
-            raise _wrong(given, value, path) from None
+            raise _wrong(json_value, value, path) from None
         except (ValueError, ArithmeticError) as error:
-            raise UnfitError(path, f"{short_repr(given)} is {error}") from None
+            raise UnfitError(path, f"{short_repr(json_value)} is {error}") from None
 
     return parse
 
@@ -154,12 +154,12 @@ def _enum_parser(value: ValueType, path: str) -> Parser:
     parse_value = parser(value.arguments[0], path)
     enum_type = value.python_type
 
-    def parse(given: object) -> object:
-        member_value = parse_value(given)
+    def parse(json_value: object) -> object:
+        member_value = parse_value(json_value)
         try:
             return enum_type(member_value)
         except ValueError:
-            raise UnfitError(path, f"{short_repr(given)} is no value of {enum_type.__name__}") from None
+            raise UnfitError(path, f"{short_repr(json_value)} is no value of {enum_type.__name__}") from None
 
     return parse
 
@@ -168,10 +168,10 @@ def _list_parser(value: ValueType, path: str) -> Parser:
     parse_element = parser(value.arguments[0], f"{path}[]")
     make = value.python_type
 
-    def parse(given: object) -> object:
-        if not isinstance(given, list):
-            raise _wrong(given, value, path)
-        return make(map(parse_element, given))
+    def parse(json_value: object) -> object:
+        if not isinstance(json_value, list):
+            raise _wrong(json_value, value, path)
+        return make(map(parse_element, json_value))
 
     return parse
 
@@ -179,12 +179,12 @@ def _list_parser(value: ValueType, path: str) -> Parser:
 def _tuple_parser(value: ValueType, path: str) -> Parser:
     parts = [parser(part, f"{path}[{i}]") for i, part in enumerate(value.arguments)]
 
-    def parse(given: object) -> object:
-        if not isinstance(given, list):
-            raise _wrong(given, value, path)
-        if len(given) != len(parts):
-            raise UnfitError(path, f"expected {len(parts)} elements, not {len(given)}")
-        return tuple(parse_part(element) for parse_part, element in zip(parts, given, strict=True))
+    def parse(json_value: object) -> object:
+        if not isinstance(json_value, list):
+            raise _wrong(json_value, value, path)
+        if len(json_value) != len(parts):
+            raise UnfitError(path, f"expected {len(parts)} elements, not {len(json_value)}")
+        return tuple(parse_part(element) for parse_part, element in zip(parts, json_value, strict=True))
 
     return parse
 
@@ -203,10 +203,10 @@ def _dict_parser(value: ValueType, path: str) -> Parser:
             raise UnfitError(key_path, f"expected the digits of a 64-bit int, not {short_repr(text)}")
         return parse_key(int(text))
 
-    def parse(given: object) -> object:
-        if not isinstance(given, dict):
-            raise _wrong(given, value, path)
-        return {key_of(key): parse_item(item) for key, item in given.items()}
+    def parse(json_value: object) -> object:
+        if not isinstance(json_value, dict):
+            raise _wrong(json_value, value, path)
+        return {key_of(key): parse_item(item) for key, item in json_value.items()}
 
     return parse
 
@@ -214,40 +214,40 @@ def _dict_parser(value: ValueType, path: str) -> Parser:
 def _record_parser(value: ValueType, path: str) -> Parser:
     fields = [(field, field.name, field.column, parser(field.type, f"{path}.{field.name}")) for field in value.fields]
 
-    def parse(given: object) -> object:
-        if not isinstance(given, dict):
-            raise _wrong(given, value, path)
-        found: dict[str, object] = {}
+    def parse(json_value: object) -> object:
+        if not isinstance(json_value, dict):
+            raise _wrong(json_value, value, path)
+        members: dict[str, object] = {}
         for field, name, column, parse_field in fields:
-            cell = given.get(column, _MISSING)
+            cell = json_value.get(column, _MISSING)
             if field.constant is not None:
-                found[name] = field.constant.value
+                members[name] = field.constant.value
             elif cell is not _MISSING:
-                found[name] = parse_field(cell)
+                members[name] = parse_field(cell)
             else:
-                default_of(field, found, path)
+                default_of(field, members, path)
         if value.shape is RecordShape.TYPED_DICT:
             # The keys in the order of the text, as msgspec has them.
-            return {name: found[name] for name in (*given, *found) if name in found}
-        return construct(value, found, path)
+            return {name: members[name] for name in (*json_value, *members) if name in members}
+        return construct(value, members, path)
 
     return parse
 
 
-def default_of(field: Field, found: dict[str, object], path: str) -> None:
+def default_of(field: Field, members: dict[str, object], path: str) -> None:
     """Leaves a field that a source does not give to its default, or else sets it to ``None`` if it is Optional."""
     if field.required:
         raise UnfitError(f"{path}.{field.name}", "the field is missing")
     if field.default is None and not field.absent_allowed:
-        found[field.name] = None
+        members[field.name] = None
 
 
-def construct(value: ValueType, found: dict[str, object], path: str) -> object:
+def construct(value: ValueType, members: dict[str, object], path: str) -> object:
     """A record of its fields; those that are not given take their defaults."""
     if value.shape is RecordShape.TYPED_DICT:
-        return found
+        return members
     try:
-        return value.python_type(**found)
+        return value.python_type(**members)
     except Exception as error:  # constructors are the user's and may raise anything
         raise refused_record(value, path, error) from error
 
@@ -258,7 +258,7 @@ _SIMPLE: dict[Kind, Callable[[ValueType, str, object], object]] = {
     Kind.INT: _parse_int,
     Kind.FLOAT: _parse_float,
     Kind.STR: _parse_str,
-    Kind.JSON: lambda value, path, given: any_value(given, path),
+    Kind.JSON: lambda value, path, json_value: any_value(json_value, path),
     Kind.RAW_JSON: _parse_raw_json,
 }
 _MAKERS: dict[Kind, Callable[[ValueType, str], Parser]] = {
@@ -394,9 +394,9 @@ def _check_for(value: ValueType) -> _Check | None:
     """Finds what msgspec reads more freely: ints beyond 64 bits, datetimes not in UTC; ``None`` passes the check."""
     kind = value.kind
     if kind is Kind.INT:
-        return lambda given: given is None or INT_MIN <= given <= INT_MAX
+        return lambda item: item is None or INT_MIN <= item <= INT_MAX
     if kind is Kind.DATETIME:
-        return lambda given: given is None or given.tzinfo is datetime.UTC
+        return lambda item: item is None or item.tzinfo is datetime.UTC
     if kind is Kind.RECORD or kind is Kind.TUPLE:
         is_dict = value.shape is RecordShape.TYPED_DICT
         parts: list[tuple[_Getter, ValueType]] = [
@@ -409,12 +409,12 @@ def _check_for(value: ValueType) -> _Check | None:
     if check is None:
         return None
     if kind is Kind.DICT:
-        return lambda given: given is None or all(map(check, given.values()))
-    return lambda given: given is None or all(map(check, given))
+        return lambda item: item is None or all(map(check, item.values()))
+    return lambda item: item is None or all(map(check, item))
 
 
 def _check_of_parts(checks: Sequence[tuple[_Getter, _Check]]) -> _Check | None:
     if len(checks) == 1:
         ((get_only, check_only),) = checks
-        return lambda given: given is None or check_only(get_only(given))
-    return (lambda given: given is None or all(check(get(given)) for get, check in checks)) if checks else None
+        return lambda item: item is None or check_only(get_only(item))
+    return (lambda item: item is None or all(check(get(item)) for get, check in checks)) if checks else None

@@ -45,14 +45,14 @@ def json_writer(value: ValueType, path: str) -> Writer:
 def checked_writer(value: ValueType, path: str, write: Writer) -> Writer:
     """A writer that refuses values of another class with an ``UnfitError``, and lets ``None`` through where it may."""
 
-    def checked(given: object) -> object:
-        if given is None:
+    def checked(datum: object) -> object:
+        if datum is None:
             if not value.nullable:
                 raise UnfitError(path, "None in a field that is not Optional", str(value))
             return None
-        if type(given) is not value.python_type and not value.admits(type(given)):
-            raise UnfitError(path, f"{short_repr(given)} is a {type(given).__name__}", str(value))
-        return write(given)
+        if type(datum) is not value.python_type and not value.admits(type(datum)):
+            raise UnfitError(path, f"{short_repr(datum)} is a {type(datum).__name__}", str(value))
+        return write(datum)
 
     return checked
 
@@ -67,41 +67,41 @@ _ORDERED = frozenset({Kind.BOOL, Kind.INT, Kind.STR, *TEXT_FORMS})
 def _text_writer(value: ValueType, path: str) -> Writer:
     text_of = TEXT_FORMS[value.kind].format if value.time_format is None else format_writer(value)
 
-    def write(given: object) -> object:
+    def write(datum: object) -> object:
         try:
-            return text_of(given)
+            return text_of(datum)
         except (ValueError, OverflowError) as error:
-            raise UnfitError(path, f"{short_repr(given)}: {error}", str(value)) from None
+            raise UnfitError(path, f"{short_repr(datum)}: {error}", str(value)) from None
 
     return write
 
 
 def _int_writer(value: ValueType, path: str) -> Writer:
-    def write(given: object) -> object:
+    def write(datum: object) -> object:
         # numpy's integers are let in as well. Such a check of a protocol is slow.
-        number = given if type(given) is int else index(given) if isinstance(given, SupportsIndex) else INT_MAX + 1
+        number = datum if type(datum) is int else index(datum) if isinstance(datum, SupportsIndex) else INT_MAX + 1
         if not INT_MIN <= number <= INT_MAX:
-            raise UnfitError(path, f"{short_repr(given)} does not fit 64 bits", str(value))
+            raise UnfitError(path, f"{short_repr(datum)} does not fit 64 bits", str(value))
         return number
 
     return write
 
 
-def _write_float(given: object) -> object:
-    number = given if type(given) is float else float(given) if isinstance(given, SupportsFloat) else math.nan
+def _write_float(datum: object) -> object:
+    number = datum if type(datum) is float else float(datum) if isinstance(datum, SupportsFloat) else math.nan
     if math.isfinite(number):
         return number
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def _str_writer(value: ValueType, path: str) -> Writer:
-    def write(given: object) -> object:
-        text = str.__str__(given) if isinstance(given, str) else ""
+    def write(datum: object) -> object:
+        text = str.__str__(datum) if isinstance(datum, str) else ""
         if not text.isascii():
             try:
                 text.encode()
             except UnicodeEncodeError:
-                raise UnfitError(path, f"{short_repr(given)} has half a surrogate pair", str(value)) from None
+                raise UnfitError(path, f"{short_repr(datum)} has half a surrogate pair", str(value)) from None
         return text
 
     return write
@@ -109,12 +109,12 @@ def _str_writer(value: ValueType, path: str) -> Writer:
 
 def _raw_json_writer(value: ValueType, path: str) -> Writer:
     write_text = _str_writer(value, path)
-    return lambda given: JsonText(checked_text(str(write_text(given)), path))
+    return lambda datum: JsonText(checked_text(str(write_text(datum)), path))
 
 
 def _list_writer(value: ValueType, path: str) -> Writer:
     write_element = json_writer(value.arguments[0], f"{path}[]")
-    return lambda given: [write_element(element) for element in given] if isinstance(given, _CONTAINERS) else []
+    return lambda datum: [write_element(element) for element in datum] if isinstance(datum, _CONTAINERS) else []
 
 
 def _set_writer(value: ValueType, path: str) -> Writer:
@@ -122,9 +122,9 @@ def _set_writer(value: ValueType, path: str) -> Writer:
     write_element = json_writer(value.arguments[0], f"{path}[]")
     key = None if value.arguments[0].scalar_kind in _ORDERED and not value.arguments[0].nullable else dump_of(value)
 
-    def write(given: object) -> object:
+    def write(datum: object) -> object:
         # Of a writer's values, those of an ordered kind compare with each other.
-        written: list[Any] = [write_element(element) for element in given] if isinstance(given, _CONTAINERS) else []
+        written: list[Any] = [write_element(element) for element in datum] if isinstance(datum, _CONTAINERS) else []
         return sorted(written, key=key)
 
     return write
@@ -133,10 +133,10 @@ def _set_writer(value: ValueType, path: str) -> Writer:
 def _tuple_writer(value: ValueType, path: str) -> Writer:
     parts = [json_writer(part, f"{path}[{i}]") for i, part in enumerate(value.arguments)]
 
-    def write(given: object) -> object:
-        if not isinstance(given, tuple) or len(given) != len(parts):
-            raise UnfitError(path, f"{short_repr(given)} is no tuple of {len(parts)}", str(value))
-        return [write_part(element) for write_part, element in zip(parts, given, strict=True)]
+    def write(datum: object) -> object:
+        if not isinstance(datum, tuple) or len(datum) != len(parts):
+            raise UnfitError(path, f"{short_repr(datum)} is no tuple of {len(parts)}", str(value))
+        return [write_part(element) for write_part, element in zip(parts, datum, strict=True)]
 
     return write
 
@@ -145,10 +145,10 @@ def _dict_writer(value: ValueType, path: str) -> Writer:
     write_key = json_writer(value.arguments[0], f"{path}{{key}}")
     write_item = json_writer(value.arguments[1], f"{path}{{}}")
 
-    def write(given: object) -> object:
-        if not isinstance(given, dict):
+    def write(datum: object) -> object:
+        if not isinstance(datum, dict):
             return {}
-        return {str(write_key(key)): write_item(item) for key, item in given.items()}
+        return {str(write_key(key)): write_item(item) for key, item in datum.items()}
 
     return write
 
@@ -157,25 +157,25 @@ def _record_writer(value: ValueType, path: str) -> Writer:
     writers = {field.name: (field.column, json_writer(field.type, f"{path}.{field.name}")) for field in value.fields}
     fields = [(name, *column_and_writer) for name, column_and_writer in writers.items()]
     if value.shape is not RecordShape.TYPED_DICT:
-        return lambda given: {column: write_field(getattr(given, name)) for name, column, write_field in fields}
+        return lambda datum: {column: write_field(getattr(datum, name)) for name, column, write_field in fields}
 
-    def write(given: object) -> object:
-        record_columns([given], value, path)  # refuses missing and unknown keys
-        if not isinstance(given, dict):
+    def write(datum: object) -> object:
+        record_columns([datum], value, path)  # refuses missing and unknown keys
+        if not isinstance(datum, dict):
             return {}
         # In the order of the fields, which columns have as well.
-        return {column: write_field(given[name]) for name, column, write_field in fields if name in given}
+        return {column: write_field(datum[name]) for name, column, write_field in fields if name in datum}
 
     return write
 
 
 _MAKERS: dict[Kind, Callable[[ValueType, str], Writer]] = {
-    Kind.NONE: lambda value, path: lambda given: given,
+    Kind.NONE: lambda value, path: lambda datum: datum,
     Kind.BOOL: lambda value, path: bool,
     Kind.INT: _int_writer,
     Kind.FLOAT: lambda value, path: _write_float,
     Kind.STR: _str_writer,
-    Kind.JSON: lambda value, path: lambda given: plain_json(given, path),
+    Kind.JSON: lambda value, path: lambda datum: plain_json(datum, path),
     Kind.RAW_JSON: _raw_json_writer,
     # Not the value attribute: a class may shadow it.
     Kind.ENUM: lambda value, path: attrgetter("_value_"),

@@ -61,8 +61,8 @@ class _Schemas:
 
     def branches(self, schema: Any) -> list[Any]:
         """Returns the types of a union, and any other type alone."""
-        found = self.resolved(schema)
-        return list(map(self.resolved, found)) if isinstance(found, list) else [found]
+        avro_type = self.resolved(schema)
+        return list(map(self.resolved, avro_type)) if isinstance(avro_type, list) else [avro_type]
 
 
 def avro_decoder(text: str, named: Mapping[str, Any], kind: RecordType) -> Callable[[bytes], Any]:
@@ -76,10 +76,10 @@ def avro_decoder(text: str, named: Mapping[str, Any], kind: RecordType) -> Calla
     def decode(value: bytes) -> Any:
         data = BytesIO(value)
         data.seek(5)
-        found = fastavro.schemaless_reader(data, parsed, None)
+        datum = fastavro.schemaless_reader(data, parsed, None)
         if data.tell() != len(value):
             raise UnfitError(kind.name, f"{len(value) - data.tell()} bytes are left behind it")
-        return found if convert is None else convert(found)
+        return datum if convert is None else convert(datum)
 
     return decode
 
@@ -95,12 +95,16 @@ def _fit(schemas: _Schemas, schema: Any, value: ValueType, path: str) -> Convert
     faults: list[UnfitError] = []
     for branch in others:
         try:
-            found = _fit_branch(schemas, branch, value, path)
+            convert = _fit_branch(schemas, branch, value, path)
         except UnfitError as error:
             faults.append(error)
             continue
         has_null = len(others) < len(branches)
-        return required(found, path) if has_null and not value.nullable else found and mapped(found, optional=has_null)
+        return (
+            required(convert, path)
+            if has_null and not value.nullable
+            else convert and mapped(convert, optional=has_null)
+        )
     raise faults[0]
 
 
@@ -135,10 +139,10 @@ def _fit_branch(schemas: _Schemas, schema: Any, value: ValueType, path: str) -> 
 def _member(value: ValueType, path: str) -> Convert:
     allowed = {member.value for member in value.python_type}  # type: ignore[attr-defined]  # an Enum class, by its kind
 
-    def check(given: Any) -> Any:
-        if given not in allowed:
-            raise UnfitError(path, f"{given!r} is no value of {value.python_type.__name__}")
-        return given
+    def check(symbol: Any) -> Any:
+        if symbol not in allowed:
+            raise UnfitError(path, f"{symbol!r} is no value of {value.python_type.__name__}")
+        return symbol
 
     return check
 
@@ -150,8 +154,8 @@ def _fit_record(schemas: _Schemas, schema: Any, value: ValueType, path: str) -> 
     for field in value.columns:
         where = f"{path}.{field.column}"
         if field.column in written:
-            found = _fit(schemas, written[field.column], field.type, where)
-            converters += [] if found is None else [(field.column, found)]
+            convert = _fit(schemas, written[field.column], field.type, where)
+            converters += [] if convert is None else [(field.column, convert)]
         elif field.required:
             raise UnfitError(where, "the schema has no such field, and it has no default")
         else:
@@ -188,27 +192,27 @@ class AvroSchema:
             return self._defined(value, {"type": "enum", "symbols": members})
         if kind in (Kind.RECORD, Kind.TUPLE):
             return self._record(value, path)
-        found = _LOGICAL.get(kind)
-        return dict(found) if found is not None else _refuse(path, value, "a type that Avro has")
+        logical_type = _LOGICAL.get(kind)
+        return dict(logical_type) if logical_type is not None else _refuse(path, value, "a type that Avro has")
 
     def _record(self, value: ValueType, path: str) -> Any:
         # The name is taken before those of the records within.
-        found = self._defined(value, {"type": "record"})
-        if isinstance(found, dict):
-            found["fields"] = [self._field(field, f"{path}.{field.column}") for field in value.columns]
-        return found
+        record_schema = self._defined(value, {"type": "record"})
+        if isinstance(record_schema, dict):
+            record_schema["fields"] = [self._field(field, f"{path}.{field.column}") for field in value.columns]
+        return record_schema
 
     def _field(self, field: Field, path: str) -> dict[str, Any]:
         if not _NAME.fullmatch(field.column):
             raise InvalidArgumentError("a field has a name that Avro has not", given=path, expected="letters of ASCII")
-        made = {"name": field.column, "type": self._schema(field.type, path)}
+        field_schema = {"name": field.column, "type": self._schema(field.type, path)}
         default = field.default.value if isinstance(field.default, Constant) else None
         if field.type.nullable:
-            return {**made, "default": None}
+            return {**field_schema, "default": None}
         has_default = type(default) in (bool, int, float, str) and field.type.kind in (
             Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.STR
         )  # fmt: skip
-        return {**made, "default": default} if has_default else made
+        return {**field_schema, "default": default} if has_default else field_schema
 
     def _defined(self, value: ValueType, schema: dict[str, Any]) -> Any:
         """Returns a named type where it comes first, and its name where it comes again."""
@@ -254,17 +258,17 @@ def _as_map(item: Convert | None, entries: Sequence[tuple[Any, Any]]) -> dict[An
 
 def _written(value: ValueType) -> Convert | None:
     """Returns what makes data for fastavro of plain values; None: these are such data."""
-    found: Convert | None = None
+    convert: Convert | None = None
     if value.kind is Kind.DECIMAL:
         # A schema of the registry may have fewer digits behind the point.
         return mapped(_EXACT.normalize, optional=value.nullable)
     if value.kind is Kind.DICT:
         item = _written(value.arguments[1])
-        found = partial(_as_map, item)
+        convert = partial(_as_map, item)
     elif value.kind in COLLECTIONS:
         part = _written(value.arguments[0])
-        found = None if part is None else each_of(part)
+        convert = None if part is None else each_of(part)
     elif value.kind in (Kind.RECORD, Kind.TUPLE):
         parts = [(field.column, _written(field.type)) for field in value.columns]
-        found = record_converter([(column, each) for column, each in parts if each is not None], [])
-    return None if found is None else mapped(found, optional=value.nullable)
+        convert = record_converter([(column, each) for column, each in parts if each is not None], [])
+    return None if convert is None else mapped(convert, optional=value.nullable)

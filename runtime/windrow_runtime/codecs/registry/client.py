@@ -16,9 +16,9 @@ from windrow.errors import SinkError, SourceError, UnsupportedOperationError, Wi
 # Any in this module: confluent-kafka's client and fastavro are not everywhere, and have no types here.
 
 
-def client_of(given: RegistryFormat) -> Any:
+def client_of(value_format: RegistryFormat) -> Any:
     """Returns the client for a format's registry."""
-    return _kept_client(given.registry, tuple(sorted(given.options.items())), os.getpid())
+    return _kept_client(value_format.registry, tuple(sorted(value_format.options.items())), os.getpid())
 
 
 @lru_cache(maxsize=8)
@@ -28,34 +28,35 @@ def _kept_client(registry: str, options: tuple[tuple[str, str], ...], process: i
     return SchemaRegistryClient.new_client({"url": registry, **dict(options)})
 
 
-def check_libraries(given: RegistryFormat) -> None:
+def check_libraries(value_format: RegistryFormat) -> None:
     """Refuses a format whose libraries are not there."""
     try:
         import confluent_kafka.schema_registry
 
-        if isinstance(given, AvroFormat):
+        if isinstance(value_format, AvroFormat):
             import fastavro  # noqa: F401
         else:
             import confluent_kafka.schema_registry.protobuf  # noqa: F401
     except ImportError as error:
         raise UnsupportedOperationError(
             "a library is missing that the values need",
-            given=f"{given!r}, without {error.name}",
-            hint=install_hint("kafka-avro" if isinstance(given, AvroFormat) else "kafka-protobuf"),
+            given=f"{value_format!r}, without {error.name}",
+            hint=install_hint("kafka-avro" if isinstance(value_format, AvroFormat) else "kafka-protobuf"),
         ) from error
 
 
 @contextmanager
-def registry_errors(given: RegistryFormat, kind: type[SourceError | SinkError], what: str) -> Iterator[None]:
+def registry_errors(value_format: RegistryFormat, kind: type[SourceError | SinkError], what: str) -> Iterator[None]:
     """Turns errors of the client into windrow's, without secrets."""
     try:
         yield
     except WindrowError:
         raise
     except Exception as error:
+        reason = redact(f"{type(error).__name__}: {error}", value_format.secrets)
         raise kind(
             "a schema registry does not give what is asked for",
-            given=f"{what} at {redact(given.registry)}: {redact(f'{type(error).__name__}: {error}', given.secrets)}",
+            given=f"{what} at {redact(value_format.registry)}: {reason}",
             expected="a registry that answers, and a schema that it takes",
             hint="the address and the options of the format say where, and with which rights",
         ) from None

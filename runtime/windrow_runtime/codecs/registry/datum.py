@@ -66,5 +66,5 @@ def plain_values(values: Sequence[Any], kind: RecordType) -> list[Any]:
 
 def plain_rows(rows: Any, kind: RecordType) -> list[Any]:
     """Makes plain values of the rows of an Arrow batch of elements."""
-    found: list[Any] = (rows.column(0) if kind.single else rows.to_struct_array()).to_pylist()
-    return found
+    values: list[Any] = (rows.column(0) if kind.single else rows.to_struct_array()).to_pylist()
+    return values

@@ -91,24 +91,24 @@ def _fit_record(descriptor: Any, message: Any, value: ValueType, path: str) -> F
     parts: list[_Part] = []
     missing: list[tuple[str, Any]] = []
     for field in value.columns:
-        found = descriptor.fields_by_name.get(field.column)
+        proto_field = descriptor.fields_by_name.get(field.column)
         where = f"{path}.{field.column}"
-        if found is None:
+        if proto_field is None:
             if field.required:
                 raise UnfitError(where, "the message has no such field, and it has no default")
             missing.append((field.column, plain_default(field)))
             continue
-        is_map = found.message_type is not None and found.message_type.GetOptions().map_entry
+        is_map = proto_field.message_type is not None and proto_field.message_type.GetOptions().map_entry
         parts.append(
             _Part(
                 field.column,
-                found.name,
-                found.has_presence,
+                proto_field.name,
+                proto_field.has_presence,
                 not field.type.nullable,
-                found.is_repeated and not is_map,
+                proto_field.is_repeated and not is_map,
                 is_map,
-                found.message_type is not None,
-                _fit_field(found, field.type, where, is_map=is_map),
+                proto_field.message_type is not None,
+                _fit_field(proto_field, field.type, where, is_map=is_map),
             )
         )
     return Fitted(_reader(parts, missing, path), _writer(parts, message))
@@ -125,14 +125,16 @@ def _reader(parts: Sequence[_Part], missing: Sequence[tuple[str, Any]], path: st
                 if not part.is_required:
                     record[part.column] = None
                     continue
-            given = getattr(message, part.name)
+            content = getattr(message, part.name)
             convert = part.fitted.read
             if part.is_map:
-                record[part.column] = [(key, each if convert is None else convert(each)) for key, each in given.items()]
+                record[part.column] = [
+                    (key, each if convert is None else convert(each)) for key, each in content.items()
+                ]
             elif part.is_repeated:
-                record[part.column] = list(given if convert is None else map(convert, given))
+                record[part.column] = list(content if convert is None else map(convert, content))
             else:
-                record[part.column] = given if convert is None else convert(given)
+                record[part.column] = content if convert is None else convert(content)
         return record
 
     return read
@@ -140,40 +142,40 @@ def _reader(parts: Sequence[_Part], missing: Sequence[tuple[str, Any]], path: st
 
 def _writer(parts: Sequence[_Part], message: Any) -> Convert:
     def write(record: dict[str, Any]) -> Any:
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for part in parts:
             value, convert = record[part.column], part.fitted.write
             if value is None:
                 continue
             if part.is_map:
-                given[part.name] = {key: each if convert is None else convert(each) for key, each in value}
+                arguments[part.name] = {key: each if convert is None else convert(each) for key, each in value}
             elif part.is_repeated:
-                given[part.name] = list(value if convert is None else map(convert, value))
+                arguments[part.name] = list(value if convert is None else map(convert, value))
             else:
-                given[part.name] = value if convert is None else convert(value)
-        return message(**given)
+                arguments[part.name] = value if convert is None else convert(value)
+        return message(**arguments)
 
     return write
 
 
-def _fit_field(found: Any, value: ValueType, path: str, *, is_map: bool) -> Fitted:
+def _fit_field(proto_field: Any, value: ValueType, path: str, *, is_map: bool) -> Fitted:
     if is_map:
         if value.kind is not Kind.DICT or value.arguments[0].kind not in (Kind.STR, Kind.INT):
             raise UnfitError(path, f"the message has a map, not {value}")
-        entry = found.message_type.fields_by_name
+        entry = proto_field.message_type.fields_by_name
         _fit_one(entry["key"], value.arguments[0], f"{path}{{key}}")
         return _fit_one(entry["value"], value.arguments[1], f"{path}{{}}")
-    if not found.is_repeated:
-        return _fit_one(found, value, path)
+    if not proto_field.is_repeated:
+        return _fit_one(proto_field, value, path)
     if value.kind not in COLLECTIONS or value.arguments[0].nullable:
         raise UnfitError(path, f"the message has many of it, not {value}")
-    return _fit_one(found, value.arguments[0], f"{path}[]")
+    return _fit_one(proto_field, value.arguments[0], f"{path}[]")
 
 
-def _fit_one(found: Any, value: ValueType, path: str) -> Fitted:
+def _fit_one(proto_field: Any, value: ValueType, path: str) -> Fitted:
     kind = value.kind
-    if found.message_type is not None:
-        name = found.message_type.full_name
+    if proto_field.message_type is not None:
+        name = proto_field.message_type.full_name
         if kind is Kind.DATETIME and name == _TIMESTAMP:
             return Fitted(_moment, lambda moment: _parts_of(moment - _EPOCH))
         if kind is Kind.TIMEDELTA and name == _DURATION:
@@ -182,14 +184,14 @@ def _fit_one(found: Any, value: ValueType, path: str) -> Fitted:
             # A message within another is given as its class makes it.
             from google.protobuf.message_factory import GetMessageClass
 
-            return _fit_record(found.message_type, GetMessageClass(found.message_type), value, path)
+            return _fit_record(proto_field.message_type, GetMessageClass(proto_field.message_type), value, path)
         raise UnfitError(path, f"the message has a {name}, not {value}")
-    if found.enum_type is not None and kind is Kind.ENUM:
-        return _fit_enum(found.enum_type, value, path)
-    if found.enum_type is not None and kind is Kind.INT:
+    if proto_field.enum_type is not None and kind is Kind.ENUM:
+        return _fit_enum(proto_field.enum_type, value, path)
+    if proto_field.enum_type is not None and kind is Kind.INT:
         return Fitted(None, None)
-    type_name = _TYPE_NAMES[found.cpp_type]
-    is_text = found.type == found.TYPE_STRING
+    type_name = _TYPE_NAMES[proto_field.cpp_type]
+    is_text = proto_field.type == proto_field.TYPE_STRING
     if kind is Kind.UUID and is_text:
         return Fitted(lambda text: str(uuid.UUID(text)), None)
     if kind is Kind.DECIMAL and is_text:
@@ -223,12 +225,12 @@ def _fit_enum(enum_type: Any, value: ValueType, path: str) -> Fitted:
     return Fitted(read, backwards.__getitem__)
 
 
-def _moment(given: Any) -> datetime.datetime:
-    return _EPOCH + _span(given)
+def _moment(message: Any) -> datetime.datetime:
+    return _EPOCH + _span(message)
 
 
-def _span(given: Any) -> datetime.timedelta:
-    return datetime.timedelta(seconds=given.seconds, microseconds=int(given.nanos / 1_000))
+def _span(message: Any) -> datetime.timedelta:
+    return datetime.timedelta(seconds=message.seconds, microseconds=int(message.nanos / 1_000))
 
 
 def _signed_parts_of(span: datetime.timedelta) -> dict[str, int]:
@@ -259,7 +261,7 @@ def message_decoder(message: type[Any], fitted: Fitted | None, path: str) -> Cal
     """Returns what decodes values: into plain values, or into the messages themselves."""
 
     def decode(value: bytes) -> Any:
-        found = message.FromString(value[check_indexes(value, path) :])
-        return found if fitted is None or fitted.read is None else fitted.read(found)
+        instance = message.FromString(value[check_indexes(value, path) :])
+        return instance if fitted is None or fitted.read is None else fitted.read(instance)
 
     return decode

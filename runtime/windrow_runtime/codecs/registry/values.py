@@ -20,16 +20,16 @@ from windrow_runtime.codecs.value_type import RecordType
 _NOT_FOUND = 404
 
 
-def registered_type(given: RegistryFormat, annotation: object) -> RecordType | None:
+def registered_type(value_format: RegistryFormat, annotation: object) -> RecordType | None:
     """Returns the type of values; None: they are messages of Protobuf as they are. It is refused if it does not fit."""
-    if isinstance(given, ProtobufFormat):
-        if annotation is given.message:
+    if isinstance(value_format, ProtobufFormat):
+        if annotation is value_format.message:
             return None
-        check_libraries(given)
+        check_libraries(value_format)
         from windrow_runtime.codecs.registry.protobuf import fit_message
 
         kind = record_type(annotation)
-        fit_message(given.message, kind)
+        fit_message(value_format.message, kind)
         return kind
     from windrow_runtime.codecs.registry.avro import AvroSchema
 
@@ -45,20 +45,20 @@ class RegisteredReader:
     format: RegistryFormat
     kind: RecordType | None  # None: values are messages of Protobuf
 
-    def values(self, given: Sequence[bytes | None]) -> list[Any]:
+    def values(self, payloads: Sequence[bytes | None]) -> list[Any]:
         """Returns the element of each value, or a ``MalformedRecord``."""
         if self.kind is None:
-            return [self._decoded(value) for value in given]
+            return [self._decoded(value) for value in payloads]
         from windrow_runtime.codecs.arrow.decoding import decode_batch
 
-        rows, malformed = self.rows(given)
+        rows, malformed = self.rows(payloads)
         misfits: list[MalformedRecord] = []
         elements = iter(decode_batch(rows, self.kind, misfits.append))
-        good = [row for row in range(len(given)) if row not in malformed]
+        good = [row for row in range(len(payloads)) if row not in malformed]
         malformed |= {good[bad.row or 0]: bad for bad in misfits}
-        return [malformed[row] if row in malformed else next(elements) for row in range(len(given))]
+        return [malformed[row] if row in malformed else next(elements) for row in range(len(payloads))]
 
-    def rows(self, given: Sequence[bytes | None]) -> tuple[Any, dict[int, MalformedRecord]]:
+    def rows(self, payloads: Sequence[bytes | None]) -> tuple[Any, dict[int, MalformedRecord]]:
         """Returns values as columns, without those that are malformed, by their numbers."""
         import pyarrow as pa
 
@@ -66,9 +66,9 @@ class RegisteredReader:
 
         assert self.kind is not None, "messages are no columns"
         kind = arrow_type(self.kind.root)
-        found = {row: self._decoded(value) for row, value in enumerate(given)}
-        malformed = {row: each for row, each in found.items() if type(each) is MalformedRecord}
-        plain = {row: each for row, each in found.items() if row not in malformed}
+        by_row = {row: self._decoded(value) for row, value in enumerate(payloads)}
+        malformed = {row: each for row, each in by_row.items() if type(each) is MalformedRecord}
+        plain = {row: each for row, each in by_row.items() if row not in malformed}
         try:
             array = pa.array(list(plain.values()), kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -76,7 +76,7 @@ class RegisteredReader:
                 try:
                     pa.array([each], kind)
                 except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-                    malformed[row] = self._malformed(given[row], f"{error}".splitlines()[0])
+                    malformed[row] = self._malformed(payloads[row], f"{error}".splitlines()[0])
             array = pa.array([each for row, each in plain.items() if row not in malformed], kind)
         if self.kind.single:
             return pa.RecordBatch.from_arrays([array], schema=arrow_schema(self.kind)), malformed
@@ -217,13 +217,13 @@ class RegisteredWriter:
             subject = self.format.subject or f"{topic}-value"
             make = self._avro if isinstance(self.format, AvroFormat) else self._protobuf
             with registry_errors(self.format, SinkError, f"the schema of {subject}"):
-                found = make(subject, topic)
+                encode_all = make(subject, topic)
 
             def encode(values: Sequence[Any]) -> list[bytes]:
                 try:
-                    return found(values)
+                    return encode_all(values)
                 except Exception:  # fastavro and Protobuf raise anything for a value that does not fit
-                    return [_encoded(found, value, subject) for value in values]
+                    return [_encoded(encode_all, value, subject) for value in values]
 
             self._encoders[topic] = encode
         return self._encoders[topic]

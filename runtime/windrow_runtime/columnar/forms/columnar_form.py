@@ -117,7 +117,7 @@ class ColumnarForm(ScanTarget):
 
     @cached_property
     def raw_schema(self) -> pa.Schema:
-        inputs = [pa.field(f"i{place}", found.arrow_type) for place, found in enumerate(self.inputs)]
+        inputs = [pa.field(f"i{place}", expression.arrow_type) for place, expression in enumerate(self.inputs)]
         return self._schema_of(inputs if self.late_tag is None else [*inputs, *self._element_fields()])
 
     @cached_property
@@ -126,7 +126,7 @@ class ColumnarForm(ScanTarget):
 
         Those that may be late carry their fields for the side output, as a list of one: the others need no room.
         """
-        inputs = [pa.field(f"i{place}", found.arrow_type) for place, found in enumerate(self.inputs)]
+        inputs = [pa.field(f"i{place}", expression.arrow_type) for place, expression in enumerate(self.inputs)]
         if self.late_tag is not None:
             inputs.append(pa.field("late", pa.list_(pa.struct(self._element_fields()))))
         return self._schema_of(inputs)
@@ -280,11 +280,11 @@ def _list_of(element: RecordType, windows: Windows) -> CollectList[Any, Any]:
 
 def _check_key(key: ColumnExpression | None, filled: FilledWindow | None) -> None:
     """Declines keys that may not be of the type of a field which they are for: Python refuses these one by one."""
-    given: object = type(None) if key is None else key.value.python_type
+    python_type: object = type(None) if key is None else key.value.python_type
     if key is not None and key.value.nullable:
-        given = key.value.python_type | None
+        python_type = key.value.python_type | None
     for name, kind in () if filled is None else filled.key_fields:
-        if not is_subtype(given, kind):
+        if not is_subtype(python_type, kind):
             raise DeclinedError(f"the field {name} may not take the key")
 
 

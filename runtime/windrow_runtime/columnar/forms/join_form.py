@@ -105,9 +105,11 @@ class JoinForm(ScanTarget):
 
     def columns_of(self, route: Route, named: Mapping[str, pa.Array]) -> list[pa.Array]:
         assert route.side is not None, "the routes of joins are of a side"
-        found = {slot: expression.evaluate(named) for slot, expression in self.slots.inputs[route.side]}
+        columns = {slot: expression.evaluate(named) for slot, expression in self.slots.inputs[route.side]}
         count = len(next(iter(named.values())))
-        filled = [found[slot] if slot in found else pa.nulls(count, kind) for slot, kind in enumerate(self.slots.types)]
+        filled = [
+            columns[slot] if slot in columns else pa.nulls(count, kind) for slot, kind in enumerate(self.slots.types)
+        ]
         return [pa.array(np.full(count, route.side, np.int8)), *filled]
 
     @cached_property
@@ -174,14 +176,14 @@ def _kind_of(node: _JoinNode) -> tuple[_MakeOperator, JoinKind]:
 def slots_of(join: DeclaredJoin[Any, Any, Any], routes: Sequence[Route], kind: JoinKind) -> Slots:
     """The slots of a join; declined where a field is no expression of columns."""
     route_of = {route.side: route for route in reversed(routes)}
-    found: list[tuple[int | None, str, ColumnExpression]] = []
+    expressions: list[tuple[int | None, str, ColumnExpression]] = []
     for name, (_, field) in zip(join.parameters(), join.fields, strict=True):
-        found.append(_expression_of(name, field, route_of))
+        expressions.append(_expression_of(name, field, route_of))
     types: list[pa.DataType] = []
     inputs: dict[int, list[_Input]] = {LEFT: [], RIGHT: []}
     places: dict[tuple[int, str], int] = {}
     # In order of what they are, so that the order of the result's fields does not matter to the state.
-    for side, text, expression in sorted(found, key=lambda each: (each[0] or 0, each[1])):
+    for side, text, expression in sorted(expressions, key=lambda each: (each[0] or 0, each[1])):
         if side is None or (side, text) in places:
             continue
         taken = {slot for slot, _ in inputs[side]}
@@ -191,11 +193,11 @@ def slots_of(join: DeclaredJoin[Any, Any, Any], routes: Sequence[Route], kind: J
         slot = free[0] if free else len(types) - 1
         inputs[side].append(_Input(slot, expression))
         places[side, text] = slot
-    at = tuple([Taken(side, 0 if side is None else places[side, text]) for side, text, _ in found])
+    at = tuple([Taken(side, 0 if side is None else places[side, text]) for side, text, _ in expressions])
     missing = kind.missing
     values = [
         replace(expression.value, nullable=True) if side in missing else expression.value
-        for side, _, expression in found
+        for side, _, expression in expressions
     ]
     return Slots(tuple(types), inputs, at, tuple(values))
 

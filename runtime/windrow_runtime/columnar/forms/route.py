@@ -52,9 +52,9 @@ class Route:
     @property
     def key(self) -> ColumnExpression | None:
         """The expression of the key; None: the stream has none."""
-        found = None if self.keyed is None else self.keyed.expression
-        assert not isinstance(found, ColumnRecord), "a key is one value"
-        return found
+        expression = None if self.keyed is None else self.keyed.expression
+        assert not isinstance(expression, ColumnRecord), "a key is one value"
+        return expression
 
     @property
     def key_type(self) -> pa.DataType:
@@ -77,26 +77,26 @@ class Route:
                 return needed
         return None if at_end is None else needed | at_end
 
-    def run(self, batch: pa.RecordBatch, given: Ints | None) -> tuple[pa.RecordBatch, Ints, dict[str, int]]:
+    def run(self, batch: pa.RecordBatch, timestamps: Ints | None) -> tuple[pa.RecordBatch, Ints, dict[str, int]]:
         """Elements at the end of the way, their timestamps in ms, and the highest that each step gave.
 
         They begin the way with timestamps, unless they are those of a source. Where no step gives any, they are 0.
         """
-        stamps: pa.Array = None if given is None else pa.array(given)
+        stamps: pa.Array = None if timestamps is None else pa.array(timestamps)
         highest: dict[str, int] = {}
         for step in self.steps:
             node = step.step.node
-            found = stamps if step.expression is None else step.evaluate(batch)
+            result = stamps if step.expression is None else step.evaluate(batch)
             if isinstance(node, FilterNode):
-                batch = batch.filter(found)
-                stamps = stamps if stamps is None else stamps.filter(found)
+                batch = batch.filter(result)
+                stamps = stamps if stamps is None else stamps.filter(result)
             elif isinstance(node, MapNode):
                 is_record = isinstance(step.expression, ColumnRecord)
-                batch = found if is_record else pa.RecordBatch.from_arrays([found], ["value"])
+                batch = result if is_record else pa.RecordBatch.from_arrays([result], ["value"])
             else:
-                stamps = found
-                if pa.types.is_timestamp(found.type):
-                    micros = found.cast(pa.timestamp("us", tz=found.type.tz)).view(pa.int64())
+                stamps = result
+                if pa.types.is_timestamp(result.type):
+                    micros = result.cast(pa.timestamp("us", tz=result.type.tz)).view(pa.int64())
                     stamps = pa.array(micros.to_numpy() // 1_000)
                 if len(stamps):
                     highest[step.step.id] = int(stamps.to_numpy().max())

@@ -36,8 +36,8 @@ class RouteStep:
     """A step that filters elements, stamps them, or makes a value or a record of each."""
 
     step: Step
-    given: RecordType  # the type of the elements
-    made: RecordType  # the type of what it makes of them
+    element: RecordType  # the type of the elements
+    result: RecordType  # the type of what it makes of them
     expression: ColumnExpression | ColumnRecord | None  # None: it takes the timestamps that elements have
     function: Callable[[Any], Any] | None = None  # None: there is none, as there is no expression
     recognised: Expression | None = None  # what the function computes of an element, as the expression has it
@@ -62,7 +62,7 @@ class RouteStep:
         """Computes the same element by element in Python; where that fails, the function is called for its error."""
         assert self.recognised is not None, "there is an expression"
         assert self.function is not None, "there is an expression"
-        values = decode_batch(batch, self.given)
+        values = decode_batch(batch, self.element)
         results: list[Any] = []
         try:
             try:
@@ -72,24 +72,28 @@ class RouteStep:
                 self.function(values[len(results)])
                 raise
         except USER_ERRORS as error:
-            raise_call_error(self.step, error, self._given(batch, values, len(results)))
+            raise_call_error(self.step, error, self._element_text(batch, values, len(results)))
         if isinstance(self.step.node, FilterNode):
             return pa.array(list(map(bool, results)), pa.bool_())
         with field_errors(self.step.where):
-            made = encode_batch(results, self.made)
+            columns = encode_batch(results, self.result)
         if isinstance(self.expression, ColumnRecord):
-            return made
+            return columns
         # A tuple has a column for each part, and a key that is one is one column.
-        return made.column(0) if self.made.single else pa.StructArray.from_arrays(made.columns, names=made.schema.names)
+        return (
+            columns.column(0)
+            if self.result.single
+            else pa.StructArray.from_arrays(columns.columns, names=columns.schema.names)
+        )
 
-    def _given(self, batch: pa.RecordBatch, values: Sequence[Any], place: int) -> str:
+    def _element_text(self, batch: pa.RecordBatch, values: Sequence[Any], place: int) -> str:
         """Describes an element; of columns that were not read nothing is known."""
         unread = (batch.schema.metadata or {}).get(UNREAD)
         if not unread:
             return f"element {shortened(values[place])}"
         names = [name for name in batch.schema.names if name not in unread.decode().split(",")]
         (row,) = batch.slice(place, 1).select(names).to_pylist()
-        return f"element {self.given.name} with {', '.join(f'{name}={shortened(row[name])}' for name in names)}"
+        return f"element {self.element.name} with {', '.join(f'{name}={shortened(row[name])}' for name in names)}"
 
 
 def columns_type(element_type: object) -> RecordType:
@@ -124,28 +128,28 @@ def route_step(
     step: Step, node: FilterNode | MapNode | TimestampsNode, element: RecordType, *, is_stamped: bool
 ) -> RouteStep:
     """Decides how a step takes elements of a type as columns; ``is_stamped`` says whether they have timestamps."""
-    made = element
-    found: ColumnExpression | ColumnRecord | None
+    result = element
+    expression: ColumnExpression | ColumnRecord | None
     if isinstance(node, TimestampsNode):
         generator = type(node.strategy.create_generator())
         if node.strategy.ingestion_time or generator not in (BoundedOutOfOrdernessWatermarks, NoWatermarks):
             raise DeclinedError(f"the watermark generator of {step.id} looks at each element")
-        found = None
+        expression = None
         if node.timestamp is not None:
-            found = _total(expression_of(node.timestamp, element, "the timestamp"), "the timestamp")
-            if found.value.kind not in (Kind.INT, Kind.DATETIME) or found.value.nullable:
-                raise DeclinedError(f"the timestamp is a {found.value}")
+            expression = _total(expression_of(node.timestamp, element, "the timestamp"), "the timestamp")
+            if expression.value.kind not in (Kind.INT, Kind.DATETIME) or expression.value.nullable:
+                raise DeclinedError(f"the timestamp is a {expression.value}")
         elif not is_stamped:
             raise DeclinedError(f"{step.id} takes the timestamps that elements have")
     elif isinstance(node, FilterNode):
-        found = expression_of(node.function, element, "the filter")
-        if found.value.kind is not Kind.BOOL or found.value.nullable:
-            raise DeclinedError(f"the filter gives a {found.value}")
+        expression = expression_of(node.function, element, "the filter")
+        if expression.value.kind is not Kind.BOOL or expression.value.nullable:
+            raise DeclinedError(f"the filter gives a {expression.value}")
     else:
-        found = _made_by(node, element)
-        made = found.kind if isinstance(found, ColumnRecord) else single(found.value)
+        expression = _made_by(node, element)
+        result = expression.kind if isinstance(expression, ColumnRecord) else single(expression.value)
     function = node.timestamp if isinstance(node, TimestampsNode) else node.function
-    return RouteStep(step, element, made, found, function, _recognised(function))
+    return RouteStep(step, element, result, expression, function, _recognised(function))
 
 
 def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType) -> RouteStep:
@@ -160,26 +164,28 @@ def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType)
 
 
 def _recognised(function: Callable[[Any], Any] | None) -> Expression | None:
-    found = None if function is None else recognise(function)
-    return None if isinstance(found, Opaque) else found
+    expression = None if function is None else recognise(function)
+    return None if isinstance(expression, Opaque) else expression
 
 
 def _made_by(node: MapNode, element: RecordType) -> ColumnExpression | ColumnRecord:
     """Returns the expression of what a map makes; declined where its results may be no elements in columns."""
     if isinstance(node.function, (FromLeft, FromRight)):
         raise DeclinedError("elements of two streams come together one by one")
-    found = recognise(node.function)
-    if not isinstance(found, Record):
+    record = recognise(node.function)
+    if not isinstance(record, Record):
         return expression_of(node.function, element, "the map")
-    nones = {} if found.target is tuple else _types_of_none(found.target)
+    nones = {} if record.target is tuple else _types_of_none(record.target)
     fields = [
         ColumnExpression(of, nones[name])
         if name in nones and of == Constant(None)
         else _over_columns(of, element, f"the field {name} of the map")
-        for name, of in found.fields
+        for name, of in record.fields
     ]
     values = [field.value for field in fields]
-    kind = tuple_of(values) if found.target is tuple else record_of(found.target, [n for n, _ in found.fields], values)
+    kind = (
+        tuple_of(values) if record.target is tuple else record_of(record.target, [n for n, _ in record.fields], values)
+    )
     check_made(kind)
     return ColumnRecord(kind, tuple(fields))
 
@@ -190,11 +196,11 @@ def _types_of_none(target: type[Any]) -> dict[str, ValueType]:
     return {field.name: field.type for field in kind.root.fields if field.type.nullable}
 
 
-def _total(found: ColumnExpression, what: str) -> ColumnExpression:
+def _total(expression: ColumnExpression, what: str) -> ColumnExpression:
     """Declines an expression that is not computed on columns for every batch."""
-    if not found.is_total:
-        raise DeclinedError(f"{what}: {found.expression} is computed in Python for some elements")
-    return found
+    if not expression.is_total:
+        raise DeclinedError(f"{what}: {expression.expression} is computed in Python for some elements")
+    return expression
 
 
 def record_of(target: Any, names: Sequence[str], values: Sequence[ValueType]) -> RecordType:
@@ -228,10 +234,10 @@ def single(value: ValueType) -> RecordType:
 
 def expression_of(selector: Any, element: RecordType, what: str) -> ColumnExpression:
     """The expression of columns that a function computes from elements; declined if it is no plain one."""
-    found = recognise(selector)
-    if isinstance(found, Opaque):
-        raise DeclinedError(f"{what} {found.reason}")
-    return _over_columns(found, element, what)
+    expression = recognise(selector)
+    if isinstance(expression, Opaque):
+        raise DeclinedError(f"{what} {expression.reason}")
+    return _over_columns(expression, element, what)
 
 
 def total_expression(selector: Any, element: RecordType, what: str) -> ColumnExpression:
@@ -239,8 +245,8 @@ def total_expression(selector: Any, element: RecordType, what: str) -> ColumnExp
     return _total(expression_of(selector, element, what), what)
 
 
-def _over_columns(found: Expression, element: RecordType, what: str) -> ColumnExpression:
+def _over_columns(expression: Expression, element: RecordType, what: str) -> ColumnExpression:
     try:
-        return column_expression(found, element)
+        return column_expression(expression, element)
     except DeclinedError as reason:
         raise DeclinedError(f"{what}: {reason}") from None

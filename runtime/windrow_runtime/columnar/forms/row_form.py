@@ -168,29 +168,29 @@ class RowForm(ScanTarget):
         stamps = rows.column(1).to_numpy()
         if not len(stamps) or stamps.min() < -FARTHEST or stamps.max() > FARTHEST:
             return None
-        found = _groups_in(self.aggregation.windows, keys, stamps)
+        folds = _groups_in(self.aggregation.windows, keys, stamps)
         least = _WORTH_SHARING if self.aggregation.shares_slices else _WORTH_IT
-        if found.groups.count * least > len(stamps):
+        if folds.groups.count * least > len(stamps):
             return None
-        counts = found.groups.sizes.tolist()
-        in_order = rows.take(pa.array(found.groups.order))
+        counts = folds.groups.sizes.tolist()
+        in_order = rows.take(pa.array(folds.groups.order))
         values = self.values_of(in_order)
         distinct = python_values(keys.distinct)
-        owners = [distinct[code] for code in found.codes.tolist()]
-        accumulators = self._accumulators(self.aggregation, values, owners, found, counts)
-        return found.codes, Partials(owners, accumulators, found.starts, found.ends, counts)
+        owners = [distinct[code] for code in folds.codes.tolist()]
+        accumulators = self._accumulators(self.aggregation, values, owners, folds, counts)
+        return folds.codes, Partials(owners, accumulators, folds.starts, folds.ends, counts)
 
     def _accumulators(
         self,
         aggregation: TaskAggregation,
         values: Iterator[Any],
         owners: Sequence[Any],
-        found: _Groups,
+        folds: _Groups,
         counts: Sequence[int],
     ) -> list[Any]:
         """Folds elements, which lie side by side by what they are folded to."""
         create, add = accumulator_maker(aggregation.function), aggregation.function.add
-        made: list[Any] = []
+        accumulators: list[Any] = []
         value: Any = NOTHING
         try:
             for count in counts:
@@ -198,15 +198,15 @@ class RowForm(ScanTarget):
                 accumulator = create()
                 for value in islice(values, count):
                     accumulator = add(value, accumulator)
-                made.append(accumulator)
+                accumulators.append(accumulator)
         except USER_ERRORS as error:
-            start, windows = found.starts[len(made)], aggregation.windows
+            start, windows = folds.starts[len(accumulators)], aggregation.windows
             if isinstance(windows, Slices):
                 start -= (start - windows.offset) % windows.slide
-            end = start + windows.size if isinstance(windows, Slices) else found.ends[len(made)]
-            given = call_description(owners[len(made)], window=TimeWindow(start, end), element=value)
-            raise_call_error(self.step, error, given)
-        return made
+            end = start + windows.size if isinstance(windows, Slices) else folds.ends[len(accumulators)]
+            call = call_description(owners[len(accumulators)], window=TimeWindow(start, end), element=value)
+            raise_call_error(self.step, error, call)
+        return accumulators
 
 
 def _may_be_late(windows: Slices | Sessions, rows: pa.RecordBatch, bound: int) -> Mask:
