@@ -99,7 +99,7 @@ class KafkaRecord(Generic[T]):
 
 
 class TopicSource(Source[T_co]):
-    """What :class:`KafkaSource` and :class:`KafkaRecordSource` have in common.
+    """The base class of :class:`KafkaSource` and :class:`KafkaRecordSource`.
 
     Args:
         servers: The brokers to begin with, ``"host:9092"`` or several.

@@ -167,9 +167,9 @@ class ConnectedStreams(Stage, Generic[L, U]):
     def _together(
         self, first: DataStream[Any], second: DataStream[Any], function: object, base: type
     ) -> DataStream[Any]:
-        """What came of the two streams, as from an operator with two inputs, whose watermark it has.
+        """Returns the results of both streams as one stream, with the watermark of an operator with two inputs.
 
-        Its type is known where the class of the function says it.
+        The type of its elements is known if the class of the function states it.
         """
         union = first.union(second).node
         assert isinstance(union, UnionNode), "made by union"

@@ -20,7 +20,7 @@ __all__ = ["AvroFormat", "ProtobufFormat", "RegistryFormat"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RegistryFormat:
-    """What :class:`AvroFormat` and :class:`ProtobufFormat` have in common.
+    """The base class of :class:`AvroFormat` and :class:`ProtobufFormat`.
 
     Attributes:
         registry: The address of the registry.

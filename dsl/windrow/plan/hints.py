@@ -56,7 +56,7 @@ def resolved_hints(owner: object, *, include_extras: bool = False, known: object
 
 
 def _annotated(owner: object) -> Iterator[object]:
-    """What bears the annotations: a class and its bases, the bases first, or a function."""
+    """Yields the objects that have annotations: a class and its bases, the bases first, or a function."""
     if isinstance(owner, functools.partial):
         yield from _annotated(owner.func)
     elif isinstance(owner, type):

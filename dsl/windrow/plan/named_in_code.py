@@ -111,7 +111,7 @@ class _MadeByCode:
 
 
 def _within(value: object) -> Iterable[object]:
-    """What an object holds, or its code names."""
+    """Returns the objects that an object holds, or that its code names."""
     if isinstance(value, (str, bytes, int, float, ModuleType, type(None))):
         return ()
     if isinstance(value, (staticmethod, classmethod, MethodType)):

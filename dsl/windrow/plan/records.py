@@ -132,7 +132,7 @@ def _is_place(attribute: object, place: int) -> bool:
 
 
 def _acts(kind: type[Any], name: str) -> bool:
-    """Whether an attribute of a class does something with what it is given; its own slot keeps it."""
+    """Whether an attribute of a class changes or checks a value that is assigned to it; a plain slot only keeps it."""
     attribute = inspect.getattr_static(kind, name, None)
     if isinstance(attribute, MemberDescriptorType):
         return attribute.__name__ != name

@@ -39,7 +39,7 @@ def result_type(function: object, element_type: object | None = None) -> object 
 
 
 def made_type(function: object, *argument_types: object | None) -> object | None:
-    """The type of what a function gives: the annotated one, or the one that its code says; None: not known.
+    """Returns the type of a function's results: the annotated one, or the one that its code says; None: not known.
 
     Args:
         function: The function.
@@ -52,7 +52,7 @@ def made_type(function: object, *argument_types: object | None) -> object | None
 
 
 def stated_type(function: object, element_type: object | None = None) -> object | None:
-    """The type of what a function says that it gives: the annotated one, or the record that it makes; None: no word."""
+    """Returns the type that a function states for its results: the annotation, or the record that it makes; or None."""
     return result_type(function, element_type) or constructed_type(function)
 
 

@@ -39,7 +39,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 class LastRows:
-    """The last rows of the terminal that a stream is."""
+    """Draws in the last rows of a terminal, to which the stream writes."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

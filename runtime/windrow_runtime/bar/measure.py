@@ -53,7 +53,7 @@ class Measure:
         return min(max(by_batches, by_rows), 1.0)
 
     def texts(self, seconds: float) -> list[str]:
-        """What there is to tell, most important first, where the run has taken some seconds so far."""
+        """Returns texts about a run that has taken some seconds so far, the most important text first."""
         texts = []
         part = self.part
         if part is not None:
@@ -99,7 +99,7 @@ def harmless(text: str) -> str:
 
 
 def texts_of(measure: Measure | None, seconds: float) -> list[str]:
-    """What there is to tell of a run after some seconds; the measure is None while its engine starts."""
+    """Returns texts about a run after some seconds; the measure is None while its engine starts."""
     if measure is None:
         return [f"starting for {seconds:.0f} s"]
     return measure.texts(seconds) or [f"running for {seconds:.0f} s"]

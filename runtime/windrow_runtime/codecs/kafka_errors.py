@@ -174,7 +174,7 @@ def _seconds(error: Any) -> float:
 
 
 def asked_again(ask: Callable[[float], T]) -> T:
-    """Returns what ``ask`` returns, which is told how many seconds a request may take.
+    """Calls ``ask`` with the seconds that a request may take, and returns its result.
 
     It is called again while its error may pass, for :data:`PATIENCE` at most.
     """

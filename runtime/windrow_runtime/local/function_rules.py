@@ -66,7 +66,7 @@ def renewals_of(steps: Sequence[Step]) -> dict[str, Renewal]:
 
 
 class OpenedFunctions:
-    """Takes off functions what ``open`` made and no worker can be sent, such as a connection, after a run.
+    """Removes from functions, after a run, attributes that ``open`` set and pickle refuses, such as a connection.
 
     So the program can run the same pipeline on Spark afterwards.
     """

@@ -167,7 +167,7 @@ class Placement:
 
 
 class Fate(Enum):
-    """What became of an element as a whole."""
+    """The outcome of an element in all of its windows together."""
 
     TAKEN = "taken"
     """At least one of its windows took it."""

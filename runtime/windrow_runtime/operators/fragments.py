@@ -183,7 +183,7 @@ class Fragment:
         return FusedStep(step, then)
 
     def _taps(self, step: Step) -> Taps:
-        """What takes the side outputs of a step without state."""
+        """Returns the readers of the side outputs of a step without state."""
         readers_of = {tag: self._fused(readers) for tag, readers in self._topology.taps(step).items()}
         return Taps(step, readers_of, self._observing(step))
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Ignores what an operator tells; a subclass overrides the methods of the events that it needs.
+    """Gets the events of an operator, and ignores them; a subclass overrides the methods of the events that it needs.
 
-    A recording is made by one, and what explains windows in tests. An operator has at most one, and none by default.
+    One observer makes recordings, another one explains windows in tests. An operator has one observer at most.
     """
 
     # Events of every keyed step
@@ -44,10 +44,10 @@ class Observer:
         """The assigner has given the element that came a window."""
 
     def became(self, window: Any) -> None:
-        """That window has become this live one, where windows merge."""
+        """The assigned window has become part of this live one, where windows merge."""
 
     def placed(self, *, refused: bool) -> None:
-        """The element goes into that window, unless the trigger of the window has finished; else it is too late."""
+        """The element goes into the assigned window, or is ``refused`` since the trigger of the window has finished."""
 
     def dropped(self, tag: str | None) -> None:
         """The element that came is late for all of its windows: it goes to the side output ``tag``, or is dropped."""
@@ -59,7 +59,7 @@ class Observer:
         """The trigger of a window is asked next; its state lies in ``entry``, and may change then."""
 
     def fired(self, pane: PaneInfo | None) -> None:
-        """That window is evaluated; the results come next, after the withdrawals of those that they replace."""
+        """The window is evaluated; its results come next, after the withdrawals of those that they replace."""
 
     def answered(self, answer: TriggerResult | None, *, held: bool, purged: bool, finished: bool = False) -> None:
         """The operator has done what the trigger answered. None: the window is cleaned up, and fires unasked.

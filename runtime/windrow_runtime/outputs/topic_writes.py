@@ -60,7 +60,7 @@ _ERRORS: Final = 20  # that a producer keeps
 
 
 class _Key(NamedTuple):
-    """What tells clients apart. A process that was forked shares none with the one before."""
+    """Identifies a client. A forked process has other clients than its parent."""
 
     process: int
     options: tuple[tuple[str, str], ...]

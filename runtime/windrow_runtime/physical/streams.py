@@ -59,7 +59,7 @@ class Streams:
         self._routes[step.id] = decided(lambda: self._routes_out_of(step, results))
 
     def routes_behind(self, step_id: str) -> tuple[Route, ...]:
-        """All routes to what reads a step, without keys; declined where elements do not get there as columns."""
+        """Returns all routes to the readers of a step, without keys; declined if elements do not get there as columns."""
         routes = self._routes_behind(step_id)
         _check_single(routes)
         return routes
@@ -110,7 +110,7 @@ class Streams:
         return routes
 
     def _routes_out_of(self, step: Step, results: RecordType | Objects | None) -> tuple[Route, ...]:
-        """The routes to what reads a step, where no key is taken upstream."""
+        """Returns the routes to the readers of a step, where no key is taken upstream."""
         node = step.node
         if isinstance(node, SourceNode):
             # Before its elements and the steps behind it: without columns at the source, no change of these helps.

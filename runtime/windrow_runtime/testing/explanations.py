@@ -45,7 +45,7 @@ _NAMED: Final = 5
 
 
 class Standing(Enum):
-    """How it stands with a window."""
+    """The state of a window."""
 
     OPEN = "open"
     """It holds elements."""

@@ -240,7 +240,7 @@ class AfterEach(_FinishesWithParts[T_contra, W_contra]):
 
     @property
     def earliest_firing(self) -> Finish:
-        """That of the first part."""
+        """The earliest firing of the first part."""
         return self.triggers[0].earliest_firing
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
@@ -326,7 +326,7 @@ class OrFinally(_FinishesWithParts[T_contra, W_contra]):
 
     @property
     def finish(self) -> Finish:
-        """When the main trigger is finished, or the last one fires: what that does afterwards ends nothing."""
+        """The finish of the main trigger, or the earliest firing of the last one, which ends the main trigger."""
         return min(self.main.finish, self.until.earliest_firing)
 
     @property

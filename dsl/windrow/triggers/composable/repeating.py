@@ -46,7 +46,7 @@ class Repeatedly(PartsTrigger[T_contra, W_contra]):
 
     @property
     def earliest_firing(self) -> Finish:
-        """That of its part."""
+        """The earliest firing of its part."""
         return self.inner.earliest_firing
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
@@ -122,7 +122,7 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
 
     @property
     def earliest_firing(self) -> Finish:
-        """That of its early trigger, or the end of the window."""
+        """The earliest firing of its early trigger, or the end of the window."""
         return min(self.triggers[0].earliest_firing, Finish.WINDOW_END)
 
     def observe(self, element: T_contra, timestamp: int, window: W_contra, context: PartContext) -> None:

@@ -161,7 +161,7 @@ def _rows_at(numbers: Sequence[int], block: bytes, count: int) -> list[PlainRows
 
 @dataclass
 class CsvBlocks:
-    """Reads the rows of one file of which :func:`row_by_row` gives no reason. The header is a block of its own."""
+    """Reads the rows of one file as columns, if :func:`row_by_row` has no reason against it; the header is a block."""
 
     records: CsvRecords
     _has_begun: bool = field(default=False, init=False)  # whether the header was read, or there is none

@@ -62,7 +62,7 @@ def line_by_line(kind: RecordType) -> str | None:
 
 @dataclass(frozen=True)
 class JsonBlocks:
-    """Reads the lines of a file; the type is one that :func:`line_by_line` has no reason against."""
+    """Reads the lines of a file as columns, if :func:`line_by_line` has no reason against the type."""
 
     records: LineRecords
 

@@ -32,7 +32,7 @@ class PlainRows(NamedTuple):
 
 
 class BlockRead(NamedTuple):
-    """What a format made of a block: the columns of its rows, but for those that are to be read one by one."""
+    """The rows of a block: as columns, except rows that are to be read one by one."""
 
     columns: pa.RecordBatch
     plain: Sequence[PlainRows]

@@ -78,9 +78,9 @@ class Route:
         return None if at_end is None else needed | at_end
 
     def run(self, batch: pa.RecordBatch, timestamps: Ints | None) -> tuple[pa.RecordBatch, Ints, dict[str, int]]:
-        """Elements at the end of the way, their timestamps in ms, and the highest that each step gave.
+        """Returns elements at the end of the route, their timestamps in ms, and the highest that each step gave.
 
-        They begin the way with timestamps, unless they are those of a source. Where no step gives any, they are 0.
+        They begin the route with timestamps, unless they are those of a source. Where no step gives any, they are 0.
         """
         stamps: pa.Array = None if timestamps is None else pa.array(timestamps)
         highest: dict[str, int] = {}

@@ -101,7 +101,7 @@ class DistinctKeys(NamedTuple):
 
 
 class _Groups(NamedTuple):
-    """Elements by what they are folded to."""
+    """Elements grouped by the accumulator that a task folds them into."""
 
     groups: Groups  # the accumulator of each element
     codes: Ints  # the key of each accumulator, by its number
@@ -188,7 +188,7 @@ class RowForm(ScanTarget):
         folds: _Groups,
         counts: Sequence[int],
     ) -> list[Any]:
-        """Folds elements, which lie side by side by what they are folded to."""
+        """Folds elements; those of one accumulator lie side by side."""
         create, add = accumulator_maker(aggregation.function), aggregation.function.add
         accumulators: list[Any] = []
         value: Any = NOTHING
