@@ -59,7 +59,7 @@ class Streams:
         self._routes[step.id] = decided(lambda: self._routes_out_of(step, results))
 
     def routes_behind(self, step_id: str) -> tuple[Route, ...]:
-        """Returns all routes to the readers of a step, without keys; declined if elements do not get there as columns."""
+        """Returns all routes to the readers of a step, without keys; declined if elements get there as objects."""
         routes = self._routes_behind(step_id)
         _check_single(routes)
         return routes
