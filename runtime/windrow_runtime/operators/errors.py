@@ -109,17 +109,19 @@ def _name_here(error: BaseException) -> str | None:
         return _called_property(error)
     if not (isinstance(error, AttributeError) and type(error.obj).__module__.startswith("windrow_runtime.")):
         return None
-    camel = error.name or ""
-    snake = re.sub("([A-Z])", r"_\1", camel).lower()
+    member = error.name or ""
+    snake = re.sub("([A-Z])", r"_\1", member).lower()
     names, kind = [snake.removeprefix(prefix) for prefix in ("", "get_", "current_", "get_current_")], type(error.obj)
     for name in names:
-        if name != camel and hasattr(kind, name):
+        if name != member and hasattr(kind, name):
             is_method = callable(getattr(kind, name))
-            return f"write {name}(...) in place of {camel}" if is_method else f"write {name}, a property, for {camel}()"
+            return (
+                f"write {name}(...) in place of {member}" if is_method else f"write {name}, a property, for {member}()"
+            )
     if "key" in names and hasattr(kind, "window"):
         return "the key of a window is the first argument of process; a window of window_all has none"
     if hasattr(kind, "timer_service") and not hasattr(kind, "key") and any(map(_KEYED.__contains__, names)):
-        return f"a stream without keys has no {camel}: use key_by(...) and a KeyedProcessFunction"
+        return f"a stream without keys has no {member}: use key_by(...) and a KeyedProcessFunction"
     return None
 
 
