@@ -219,12 +219,13 @@ def test_an_unknown_format_is_refused() -> None:
 
 
 def test_what_stands_in_names_and_texts_is_escaped() -> None:
-    name = 'a <b> & "c" # --- ]) \x07\n|x|'
+    name = 'a <b> & "c" # --- ]) |x|'
     stream = from_collection([1]).filter(lambda n: n != 3, name=name)
-    pipeline = Pipeline(name, stream.sink_to(CollectSink(name)))
+    pipeline = Pipeline(name, stream.sink_to(CollectSink(f"{name}\x07\n")))
     check_mermaid(pipeline.explain(format="mermaid"))
     shown = " ".join(check_svg(pipeline.explain(format="svg")))
-    assert 'filter a <b> & "c" # --- ]) \ufffd |x|' in shown
+    assert 'filter a <b> & "c" # --- ]) |x|' in shown
+    assert 'collect a <b> & "c" # --- ]) |x|\ufffd' in shown
     assert "<b>" not in pipeline._repr_html_()
     assert check_json(pipeline.explain(format="json"))["pipeline"] == name
 
