@@ -284,6 +284,16 @@ def test_a_drain_behind_a_stop_fires_all_once(spark: SparkSession, tmp_path: Pat
     assert sorted(runner.run(pipeline).collected(sink)) == [("a", 1), *WINDOWS]
 
 
+def test_a_drained_run_without_keyed_steps_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    incoming = tmp_path / "in"
+    incoming.mkdir()
+    runner, sink = SparkRunner(spark, checkpoint=tmp_path / "checkpoint"), CollectSink[int]()
+    pipeline = Pipeline("plain", from_source(JsonFileSource(incoming, Event)).map(lambda event: event.value).sink_to(sink))
+    for number in (1, 2):
+        (incoming / f"{number}.json").write_text(json.dumps(asdict(Event("a", 1_000, number))))
+        assert runner.run(pipeline).collected(sink) == [number]
+
+
 @pytest.mark.parametrize(("steps", "due"), [(on_objects, WINDOWS), (ticks, [("a", 0), ("b", 0)])])
 def test_a_query_of_the_users_fires_what_is_due(
     spark: SparkSession, tmp_path: Path, steps: Steps, due: list[Fired]
