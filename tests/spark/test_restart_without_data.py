@@ -288,7 +288,9 @@ def test_a_drained_run_without_keyed_steps_goes_on(spark: SparkSession, tmp_path
     incoming = tmp_path / "in"
     incoming.mkdir()
     runner, sink = SparkRunner(spark, checkpoint=tmp_path / "checkpoint"), CollectSink[int]()
-    pipeline = Pipeline("plain", from_source(JsonFileSource(incoming, Event)).map(lambda event: event.value).sink_to(sink))
+    pipeline = Pipeline(
+        "plain", from_source(JsonFileSource(incoming, Event)).map(lambda event: event.value).sink_to(sink)
+    )
     for number in (1, 2):
         (incoming / f"{number}.json").write_text(json.dumps(asdict(Event("a", 1_000, number))))
         assert runner.run(pipeline).collected(sink) == [number]
