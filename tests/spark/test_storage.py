@@ -9,8 +9,9 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import AuthenticationError, get_context
+from multiprocessing.connection import Client
 from pathlib import Path
 
 import pytest
@@ -498,7 +499,11 @@ def open_there(path: StoragePath) -> str:
     (path / "below" / "2").unlink()
     said = [f"{file_numbers(path / 'below')}", f"{read_whole(path / 'below' / '1')!r}"]
     said += [f"{write_once(path / 'below' / '3', content)}" for content in (b"three", b"four")]
-    for refused in (path.parent / "other" / "secret", path.parent / f"{path.name}-other"):
+    for refused in (
+        path.parent / "other" / "secret",
+        path.parent / f"{path.name}-other",
+        path / ".." / "other" / "secret",
+    ):
         try:
             read_whole(refused)
         except OSError as error:
@@ -522,7 +527,7 @@ def test_a_planner_opens_files_by_the_process_of_the_driver() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as planner:
         said = planner.submit(open_there, shared).result()
         denied = os.strerror(errno.EACCES)
-        assert said == f"{{1}}, b'1', True, False, {denied}, {denied}, none"
+        assert said == f"{{1}}, b'1', True, False, {denied}, {denied}, {denied}, none"
         assert files.content["mem://checkpoint/sources/below/3"] == b"three"
         files.fails = True
         with pytest.raises(OSError, match="the network is down"):
@@ -542,6 +547,38 @@ def test_a_stranger_gets_no_answer_and_planners_go_on(monkeypatch: pytest.Monkey
     with pytest.raises(OSError, match="Permission denied"):
         shared._ask("clear")
     assert (shared / "1").read_bytes() == b"1"
+
+
+def test_planners_do_not_wait_for_each_other() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files)
+    write_whole(folder / "1", "1")
+    write_whole(folder / "slow", "2")
+    shared = for_planners(folder)
+    assert isinstance(shared, PlannerPath)
+    asked, answers = threading.Event(), threading.Event()
+
+    def wait(url: str) -> None:
+        if url.endswith("/slow"):
+            asked.set()
+            assert answers.wait(60)
+
+    files.before_read = wait
+    with Client(shared._address), ThreadPoolExecutor(1) as other:  # one has come, and says nothing
+        slow = other.submit((shared / "slow").read_bytes)
+        assert asked.wait(60)
+        assert (shared / "1").read_bytes() == b"1"
+        answers.set()
+        assert slow.result() == b"2"
+
+
+def test_a_driver_that_is_gone_is_no_missing_file(tmp_path: Path) -> None:
+    url = "mem://ann:secret@checkpoint/clock"
+    for address in (str(tmp_path / "gone"), ("localhost", 9)):  # a driver that has ended, and one that was killed
+        clock = ClockFiles(PlannerPath(url, address, b"key"))
+        with pytest.raises(CheckpointError, match="the driver does not answer") as caught:
+            clock.find(3)
+        assert "secret" not in str(caught.value)
 
 
 def test_a_mounted_folder_is_opened_by_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,19 +11,22 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
-from multiprocessing.connection import Client, Listener
+from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from typing import Any, Final, Self
 
 import msgspec
 
+from windrow.addresses.redaction import redact_address
 from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath
 
 # Any in this module: arguments and results of methods of paths, and addresses of sockets.
 
 _LOG: Final = logging.getLogger("windrow")
 _METHODS: Final = ("names", "read_bytes", "write_once", "unlink")
+_PAUSE_SECONDS: Final = 1.0
 
 _shared: Final[dict[str, HadoopPath]] = {}
 _starting: Final = threading.Lock()
@@ -53,8 +56,8 @@ def for_planners(path: StoragePath) -> StoragePath:
     with _starting:
         if _socket is None:
             key = secrets.token_bytes(32)
-            listener = _listener(key)
-            threading.Thread(target=_serve, args=(listener,), name="windrow serves planners", daemon=True).start()
+            listener = _listener()
+            _in_background(_serve, listener, key)
             _socket = listener.address, key
         _shared[path.url] = path
         return PlannerPath(path.url, *_socket)
@@ -87,27 +90,46 @@ class PlannerPath(HadoopPath):
         self._ask("unlink", missing_ok)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        with Client(self._address, authkey=self._key) as connection:
-            connection.send_bytes(msgspec.msgpack.encode(_Asked(self.url, method, list(arguments))))
-            answer = msgspec.msgpack.decode(connection.recv_bytes(), type=_Answer)
+        try:
+            with Client(self._address, authkey=self._key) as connection:
+                connection.send_bytes(msgspec.msgpack.encode(_Asked(self.url, method, list(arguments))))
+                answer = msgspec.msgpack.decode(connection.recv_bytes(), type=_Answer)
+        except (OSError, EOFError) as error:
+            # Where the socket is missing, nobody has said that the file is.
+            raise OSError(errno.EIO, f"the driver does not answer: {error}", redact_address(self.url)) from error
         if answer.error is not None:
             raise OSError(*answer.error)
         return answer.result
 
 
-def _listener(key: bytes) -> Listener:
+def _listener() -> Listener:
     try:
-        return Listener(authkey=key)  # in a folder that no other user may open
+        return Listener()  # in a folder that no other user may open
     except OSError:  # the folder for temporary files has too long a name for a socket
-        return Listener(("localhost", 0), authkey=key)
+        return Listener(("localhost", 0))
 
 
-def _serve(listener: Listener) -> None:
+def _in_background(work: Callable[..., None], *arguments: Any) -> None:
+    threading.Thread(target=work, args=arguments, name="windrow serves planners", daemon=True).start()
+
+
+def _serve(listener: Listener, key: bytes) -> None:
+    """Serve each planner in a thread of its own: another one may wait for a file system that does not answer."""
     while True:
         try:
-            with listener.accept() as connection:
-                asked = msgspec.msgpack.decode(connection.recv_bytes(), type=_Asked)
-                connection.send_bytes(msgspec.msgpack.encode(_answer(asked)))
+            _in_background(_serve_one, listener.accept(), key)
+        except (OSError, RuntimeError):  # the process has too many open files, or threads, at the moment
+            _LOG.warning("a planner could not be served", exc_info=True)
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _serve_one(connection: Connection, key: bytes) -> None:
+    with connection:
+        try:
+            deliver_challenge(connection, key)
+            answer_challenge(connection, key)
+            asked = msgspec.msgpack.decode(connection.recv_bytes(), type=_Asked)
+            connection.send_bytes(msgspec.msgpack.encode(_answer(asked)))
         except Exception:  # a planner was stopped meanwhile, or a process does not know the key
             _LOG.debug("a planner got no answer", exc_info=True)
 
@@ -116,15 +138,17 @@ def _answer(asked: _Asked) -> _Answer:
     try:
         return _Answer(_call(asked))
     except OSError as error:
-        return _Answer(error=(error.errno or errno.EIO, error.strerror or str(error), error.filename or asked.url))
+        file = error.filename or redact_address(asked.url)
+        return _Answer(error=(error.errno or errno.EIO, error.strerror or str(error), file))
     except Exception as error:  # py4j's: Java is gone
-        return _Answer(error=(errno.EIO, repr(error), asked.url))
+        return _Answer(error=(errno.EIO, repr(error), redact_address(asked.url)))
 
 
 def _call(asked: _Asked) -> Any:
     path = next((path for url, path in _shared.items() if f"{asked.url}/".startswith(f"{url}/")), None)
-    if path is None or asked.method not in _METHODS:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), asked.url)
+    leads_out = ".." in asked.url.split("/")  # Hadoop follows it
+    if path is None or leads_out or asked.method not in _METHODS:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), redact_address(asked.url))
     path = path._at(asked.url)
     match asked.method:
         case "names":
