@@ -450,6 +450,42 @@ def test_of_two_attempts_the_one_counts_that_lists_its_files_first() -> None:
     assert all_names(files) == sorted([*PLACES, "_windrow/batch-7"])
 
 
+def test_an_attempt_is_done_if_another_one_has_finished_meanwhile() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files, "sink")
+    slow, first = staged(folder)
+    killed, second = staged(folder, again=True)
+
+    def kill(url: str) -> None:
+        files.fails = "windrow_batch" in url
+
+    files.in_gap = kill
+    with pytest.raises(OSError, match="is down"):
+        killed.publish(second)
+    files.fails, files.in_gap = False, lambda url: None
+    finished: list[bool] = []
+
+    def finish(url: str) -> None:
+        """A third one finishes what the list says before the slow one has read it."""
+        if url.endswith("/files"):
+            files.before_read = lambda url: None
+            finished.append(StagedBatch(folder, "mine", 7).finish())
+
+    files.before_read = finish
+    slow.publish(first)
+    assert finished == [True]
+    assert sorted(visible(files)) == PLACES
+    assert {content.split()[0].decode() for content in visible(files).values()} == {second.name}
+    # A list that is gone without a mark is an error.
+    files = MemoryFiles()
+    broken, third = staged(folder_in(files, "sink"))
+    listed = third.parent / "files"
+    write_whole(listed, "{}")
+    files.before_read = lambda url: listed.unlink(missing_ok=True)
+    with pytest.raises(FileNotFoundError):
+        broken.publish(third)
+
+
 def test_what_dead_runs_have_staged_is_deleted() -> None:
     files = MemoryFiles()
     folder = folder_in(files, "sink")

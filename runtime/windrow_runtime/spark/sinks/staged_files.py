@@ -88,10 +88,14 @@ class StagedBatch:
         # The file system may spell the URL in another way.
         names = [file.url.partition(f"/{attempt.name}/")[2] for file in attempt.rglob("*")]
         content = json.dumps({"attempt": attempt.name, "files": sorted(filter(_is_data, names))}).encode()
-        is_first = self._list.write_once(content, whole=True)
-        # Who was taken for dead comes too late if the list was deleted behind the end of the batch.
-        if not self._is_whole():
-            self._follow(content if is_first else self._list.read_bytes(), lenient=not is_first)
+        try:
+            is_first = self._list.write_once(content, whole=True)
+            # Who was taken for dead comes too late if the list was deleted behind the end of the batch.
+            if not self._is_whole():
+                self._follow(content if is_first else self._list.read_bytes(), lenient=not is_first)
+        except FileNotFoundError:  # another attempt may have deleted its list meanwhile, which is its last step
+            if not self._is_whole():
+                raise
         self._staging.clear()
 
     def _follow(self, listed: bytes, *, lenient: bool) -> None:
