@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +29,7 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.storage import HadoopPath
+from windrow_runtime.spark.run_limits import USUAL_LIMITS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,6 +130,35 @@ def test_a_run_whose_checkpoint_was_taken_over_ends_before_its_next_batch(
     with pytest.raises(CheckpointError, match=r"another run uses the checkpoint(.|\n)*process 1 on elsewhere"):
         running.process_available()
     assert len(taken) == 1
+
+
+class ImpatientRunner(SparkRunner):
+    """A runner that soon finds that another one has its checkpoint."""
+
+    _limits = replace(USUAL_LIMITS, lease_seconds=1.5)
+
+
+def test_a_query_whose_batches_spark_writes_ends_when_its_checkpoint_was_taken_over(
+    spark: SparkSession, folder: str, tmp_path: Path
+) -> None:
+    incoming, out = tmp_path / "in", tmp_path / "out"
+    incoming.mkdir()
+    (incoming / "0.json").write_text('{"key": "a", "at": 1, "value": 2}\n')
+
+    def write(frame: Any) -> DataStreamWriter:
+        writer: DataStreamWriter = frame.writeStream.format("json").option("path", str(out))
+        return writer
+
+    pipeline = Pipeline("taken", from_source(JsonFileSource(incoming, Event)).sink_to(WriterSink(write)))
+    running = ImpatientRunner(spark, checkpoint=f"{folder}/checkpoint").start(pipeline)
+    running.process_available()
+    assert running.is_active
+    (tmp_path / "here" / "checkpoint" / "locks" / "lock-99").write_text("process 1 on elsewhere\nmark 1\n")
+    with pytest.raises(CheckpointError, match=r"another run uses the checkpoint(.|\n)*process 1 on elsewhere"):
+        running.await_termination(60)
+    assert not running.is_active
+    with pytest.raises(CheckpointError, match="another run uses the checkpoint"):
+        running.drain()
 
 
 @pytest.mark.parametrize("when", ["computed", "written"])

@@ -2,7 +2,8 @@
 
 The lock is the file with the highest number in a folder. Its owner writes it anew every few seconds. Whoever finds that
 nobody has written it for as long as a lease lasts takes the checkpoint over by the file with the next number, which one
-writer alone can write; the former owner finds it before its next batch, or before the present one is published.
+writer alone can write. The former owner finds it before its next batch, or before the present one is published; if
+Spark writes its batches by itself, when it would write its own file anew.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class LeaseLock:
         self._writing = threading.Lock()
         self._is_lost = False
         self.is_owner_live: Callable[[], bool] = lambda: True
+        self.on_loss: Callable[[CheckpointError], None] = lambda error: None  # called when a renewal finds the loss
         before = _held.get(folder.url)
         if before is not None and before.is_held:
             raise checkpoint_in_use(folder, before._note)
@@ -165,6 +167,8 @@ class LeaseLock:
                 said = error.given if isinstance(error, CheckpointError) else repr(error)
                 if self._is_lost:
                     _LOG.error("checkpoint %s was taken over by %s", self._checkpoint, said)
+                    if isinstance(error, CheckpointError):
+                        self.on_loss(error)
                     return
                 if isinstance(error.__cause__ or error, ConnectionError | Py4JNetworkError):
                     _LOG.debug("the lock of %s is renewed no more: Java is gone", self._checkpoint, exc_info=True)

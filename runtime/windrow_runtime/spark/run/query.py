@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pyspark.errors import PySparkPicklingError, StreamingQueryException
 from pyspark.sql import DataFrame
 
-from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.errors import CheckpointError, UnsupportedOperationError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.bar import progress_shown
@@ -25,7 +25,7 @@ from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.lease import RunLock
+from windrow_runtime.spark.checkpoint.lease import LeaseLock, RunLock
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import engine_errors, engine_failure, shows_secret
 from windrow_runtime.spark.kafka import kafka_failure
@@ -103,6 +103,9 @@ class Query:
         self._is_closing = False
         self._ending: Ending | None = None
         self._written = _writer_sink(lowered)
+        self._loss: CheckpointError | None = None
+        if self._written is not None and isinstance(lock, LeaseLock):
+            lock.on_loss = self._lose
         spooled = None
         if is_connect(lowered.spark):
             spooled = SpooledResults(Path(checkpoint.results_folder), lowered.codec)
@@ -169,6 +172,12 @@ class Query:
             self._ending = Ending(end, self.close, self._place, self.lowered.limits.end_seconds)
         self._ending.close(error)
 
+    def _lose(self, loss: CheckpointError) -> None:
+        """Ends a query whose batches Spark writes by itself, since another run has taken its checkpoint."""
+        self._loss = loss
+        if self._started is not None:
+            self.kill(self._started)
+
     @property
     def is_ending(self) -> bool:
         """Whether the query was told to end, and may still be at work, or its outputs are not closed yet."""
@@ -184,6 +193,8 @@ class Query:
 
     def check_lock(self) -> None:
         """Refuse to go on if another run may use the checkpoint by now."""
+        if self._loss is not None:
+            raise self._loss
         if self._is_broken_off or not self.lock.is_held:
             raise UnsupportedOperationError(
                 "the pipeline was stopped, and its checkpoint is free for other runs",
@@ -408,6 +419,8 @@ class Query:
             failure = self._failure or engine_failure(error, self._place, self._secrets)
             failure = kafka_failure(failure, self.lowered.topology.sources)
             raise failure from failure.__cause__
+        if ended is not False and self._loss is not None:
+            raise self._loss
         return ended is not False
 
     def has_ended(self, query: StreamingQuery) -> bool:
