@@ -65,11 +65,11 @@ class Requirement:
 
     def admits(self, version: str) -> bool:
         """Whether a version lies within the bounds."""
-        given = _numbers(version)
+        release = _numbers(version)
         for operator, bound, is_family in _CLAUSE.findall(self.bounds):
             limit = _numbers(bound)
-            size = max(len(given), len(limit))
-            a, b = (numbers + (0,) * (size - len(numbers)) for numbers in (given, limit))
+            size = max(len(release), len(limit))
+            a, b = (numbers + (0,) * (size - len(numbers)) for numbers in (release, limit))
             if is_family:  # ==1.4.* is each version that begins with 1.4
                 a, b = a[: len(limit)], limit
             holds = {">=": a >= b, "<=": a <= b, "==": a == b, "!=": a != b, "<": a < b, ">": a > b}
@@ -133,14 +133,14 @@ def _machine() -> Iterator[Finding]:
 
 def requirements(texts: Iterable[str]) -> list[Requirement]:
     """Reads the requirements of windrow and of its extra ``spark`` out of a distribution's metadata."""
-    found: list[Requirement] = []
+    needs: list[Requirement] = []
     for text in texts:
         needed, _, marker = text.partition(";")
         extra = _EXTRA.search(marker)
         name = re.match(r"[\w.-]+", needed)
         if name is not None and (extra is None or extra[1] == "spark"):
-            found.append(Requirement(name[0], needed[name.end() :].strip()))
-    return found
+            needs.append(Requirement(name[0], needed[name.end() :].strip()))
+    return needs
 
 
 def _numbers(version: str) -> tuple[int, ...]:

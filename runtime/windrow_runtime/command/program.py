@@ -56,17 +56,17 @@ class Subcommand(Protocol):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with some arguments, by default those of the process; returns the exit code."""
     prepare_streams()
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
     with ending_told() as ending:
-        return _executed(given, ending)
+        return _executed(words, ending)
 
 
-def _executed(given: Sequence[str], ending: Ending) -> int:
-    named = next((argument for argument in given if not argument.startswith("-")), None)
+def _executed(words: Sequence[str], ending: Ending) -> int:
+    named = next((word for word in words if not word.startswith("-")), None)
     code, is_verbose = ExitCode.NOT_BEGUN, False
     try:
         try:
-            options = _parser(named).parse_args(given)
+            options = _parser(named).parse_args(words)
         except SystemExit as exited:  # argparse has shown the help, or what is wrong
             return exited.code if isinstance(exited.code, int) else ExitCode.NOT_BEGUN
         is_verbose = options.verbose

@@ -231,12 +231,12 @@ def _collecting(pipeline: Pipeline) -> list[tuple[Step, CollectSink[object]]]:
 
 def _names(pipeline: Pipeline) -> list[str]:
     """Returns the name under which each CollectSink is printed: its own, with a number if several have it."""
-    given = [sink.name for _, sink in _collecting(pipeline)]
+    own_names = [sink.name for _, sink in _collecting(pipeline)]
     names: list[str] = []
-    for name in given:
+    for name in own_names:
         numbered = (f"{name} {number}" for number in count(1))
-        is_alone = given.count(name) == 1
-        names.append(name if is_alone else next(each for each in numbered if each not in [*given, *names]))
+        is_alone = own_names.count(name) == 1
+        names.append(name if is_alone else next(each for each in numbered if each not in [*own_names, *names]))
     return names
 
 
@@ -281,15 +281,15 @@ def _summary(result: PipelineResult, *, is_interrupted: bool) -> Iterator[str]:
     collected = sum(len(result.collected(sink)) for _, sink in sinks)
     printed = {step.id for step, _ in sinks}
     others = [count for step, count in result.written.items() if step not in printed]
-    told = [(collected, "collected")] * bool(sinks) + [(sum(others), "written")] * bool(others)
-    found = "".join(f"{count:,} {'element' if count == 1 else 'elements'} {verb}, " for count, verb in told)
+    counts = [(collected, "collected")] * bool(sinks) + [(sum(others), "written")] * bool(others)
+    counted = "".join(f"{count:,} {'element' if count == 1 else 'elements'} {verb}, " for count, verb in counts)
     dropped: Counter[str] = Counter()
     for counters in result.counters.values():
         dropped.update(losses_in(counters))
     late = dropped["late_records_dropped"]
     yield (
         f"{result.pipeline.name} {'was stopped' if is_interrupted else 'ended'}: "
-        f"{found}{late:,} dropped as late, {dropped.total() - late:,} dropped otherwise"
+        f"{counted}{late:,} dropped as late, {dropped.total() - late:,} dropped otherwise"
     )
     for step in result.pipeline.steps:
         for name, total in sorted(result.counters.get(step.id, {}).items()):

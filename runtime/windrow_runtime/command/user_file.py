@@ -169,13 +169,13 @@ def _place(path: Path) -> tuple[str, Path]:
 
 def _candidates(module: ModuleType) -> dict[str, Candidate]:
     """Returns the public pipelines of a module, and its functions that are annotated to return one, by name."""
-    found: dict[str, Candidate] = {}
+    candidates: dict[str, Candidate] = {}
     for name, value in vars(module).items():
         is_own = isinstance(value, FunctionType) and value.__module__ == module.__name__ and _makes_pipeline(value)
-        is_new = all(value is not other for other in found.values())
+        is_new = all(value is not other for other in candidates.values())
         if not name.startswith("_") and is_new and (isinstance(value, Pipeline) or is_own):
-            found[name] = value
-    return found
+            candidates[name] = value
+    return candidates
 
 
 def _makes_pipeline(function: FunctionType) -> bool:

@@ -135,7 +135,7 @@ class HybridReads(Reads):
     step: Step  # has no source: workers need none
     rule: OnMalformed
     parts: tuple[Reads | Callable[[SourceSwitch], Source[Any]], ...]
-    made: dict[int, Reads] = field(default_factory=dict)  # the parts that functions have made, by their number
+    sources: dict[int, Reads] = field(default_factory=dict)  # the parts that functions have made, by their number
 
     @classmethod
     def of(
@@ -189,16 +189,16 @@ class HybridReads(Reads):
 
     def told(self, reached: Offsets, latest: Mapping[str, Any]) -> Told:
         parts = reached["parts"]
-        told = self._part(len(parts) - 1, parts).told(parts[-1], self._latest_of(parts, latest))
-        return Told(*([f"{len(parts) - 1}/{name}" for name in names] for names in told))
+        partitions = self._part(len(parts) - 1, parts).told(parts[-1], self._latest_of(parts, latest))
+        return Told(*([f"{len(parts) - 1}/{name}" for name in names] for names in partitions))
 
     def _latest_of(self, parts: Sequence[Offsets], latest: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the latest offsets of the part whose turn it is."""
         place, known = len(parts) - 1, latest["parts"]
         if place not in known:
             known[place] = self._part(place, parts).latest()
-        found: Mapping[str, Any] = known[place]
-        return found
+        offsets: Mapping[str, Any] = known[place]
+        return offsets
 
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
         """Returns ranges named by part and partition: the part's own, and with what the part before it ended."""
@@ -229,14 +229,14 @@ class HybridReads(Reads):
         part = self.parts[place]
         if isinstance(part, Reads):
             return part
-        if place not in self.made:
+        if place not in self.sources:
             ended = {name: reached for name, (_, reached, *_) in offsets[place - 1].items()}
             switch = SourceSwitch(ended, getattr(self.parts[place - 1], "listed", tuple))
             with connector_errors(self.where, "the function that makes the next source", lambda: shortened(switch)):
                 is_last, kind = place == len(self.parts) - 1, self.step.node.element_type
                 source = check_made(part(switch), kind, self.rule, is_last=is_last)
-            self.made[place] = _own_reads(source, self.step)
-        return self.made[place]
+            self.sources[place] = _own_reads(source, self.step)
+        return self.sources[place]
 
 
 def list_files(order: FileOrder, step: Step) -> list[str]:

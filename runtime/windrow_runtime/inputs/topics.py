@@ -461,16 +461,16 @@ class TopicReads(Reads):
             return offsets
 
         with self._kafka_errors(f"the {which} offsets", was_there=True):
-            found = asked_again(ask)
-        late = [name for name, offset in found.items() if offset < 0]  # no record is as late as that time
-        return found | (self._offsets_of(late, "latest") if late else {})
+            offsets = asked_again(ask)
+        late = [name for name, offset in offsets.items() if offset < 0]  # no record is as late as that time
+        return offsets | (self._offsets_of(late, "latest") if late else {})
 
     def _admin(self) -> tuple[Any, deque[Any]]:
         return admin_client({name: value for name, value in self._config() if name not in _OF_CONSUMERS})
 
     def _config(self) -> tuple[tuple[str, str], ...]:
-        given = {"group.id": "windrow", "isolation.level": "read_committed", **self.topics.options}
-        return tuple(sorted(given.items()))
+        options = {"group.id": "windrow", "isolation.level": "read_committed", **self.topics.options}
+        return tuple(sorted(options.items()))
 
     @contextmanager
     def _kafka_errors(self, what: str, *, was_there: bool) -> Iterator[None]:
@@ -500,13 +500,13 @@ def _described(name: str, answer: Any) -> Any:
     try:
         return answer.result()
     except client.KafkaException as error:
-        told = error.args[0]
-        raise client.KafkaException(client.KafkaError(told.code(), f"{name}: {told.str()}")) from None
+        reason = error.args[0]
+        raise client.KafkaException(client.KafkaError(reason.code(), f"{name}: {reason.str()}")) from None
 
 
 def _id_in(ids: Mapping[str, str], name: str) -> tuple[str, ...]:
-    found = ids.get(_place(name)[0], _NO_ID)
-    return () if found == _NO_ID else (found,)
+    topic_id = ids.get(_place(name)[0], _NO_ID)
+    return () if topic_id == _NO_ID else (topic_id,)
 
 
 def _is_other(before: Sequence[Any], now: Sequence[Any]) -> bool:

@@ -32,10 +32,10 @@ def check_java() -> str:
         )
     except (OSError, subprocess.SubprocessError) as error:
         # macOS has a program of this name that only says where to get one.
-        told = error.stderr if isinstance(error, subprocess.CalledProcessError) else ""
+        message = error.stderr if isinstance(error, subprocess.CalledProcessError) else ""
         raise UnsupportedOperationError(
             "Spark needs Java, and this one cannot be run",
-            given=f"{java}: {told.strip() or error}",
+            given=f"{java}: {message.strip() or error}",
             expected=_NEEDED,
             hint=_INSTALL,
         ) from error

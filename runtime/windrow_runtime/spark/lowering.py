@@ -233,16 +233,16 @@ class Lowered:
 
     def watched(self) -> list[WatchedStep]:
         """Returns the properties of each source, keyed step and sink that reports depend on, in the plan's order."""
-        found = [WatchedStep(step.id) for step in (*self.topology.sources, *self.topology.sinks)]
+        watched_steps = [WatchedStep(step.id) for step in (*self.topology.sources, *self.topology.sinks)]
         for step_id, planned in self.steps.plan.keyed.items():
             step, form = planned.step, planned.on_columns
             # Where windows share slices or runs of elements, nobody can count them.
             has_windows = isinstance(step.node, WindowNode) and (form is None or form.counts_windows)
             has_watermark = bool(self.topology.timestamp_steps[step.id])
             names = step_id, self.steps.plan.state_ids[step_id]
-            found.append(WatchedStep(*names, has_watermark, has_windows, has_timers=form is None))
+            watched_steps.append(WatchedStep(*names, has_watermark, has_windows, has_timers=form is None))
         places = {step.id: step.index for step in self.topology.steps}
-        return sorted(found, key=lambda watched: places[watched.step])
+        return sorted(watched_steps, key=lambda watched: places[watched.step])
 
     def _scanned(self) -> DataFrame:
         return reduce(lambda frame, other: frame.union(other), map(self._packed, self.topology.sources, count()))

@@ -93,8 +93,8 @@ class StepProgress:
 
     def __repr__(self) -> str:
         # Most fields of most steps have nothing to tell.
-        told = {each.name: (getattr(self, each.name), getattr(_NO_WORK, each.name)) for each in fields(self)}
-        texts = {name: str(value) for name, (value, none) in told.items() if value != none}
+        values = {each.name: (getattr(self, each.name), getattr(_NO_WORK, each.name)) for each in fields(self)}
+        texts = {name: str(value) for name, (value, none) in values.items() if value != none}
         return call_text("StepProgress", **texts)
 
 

@@ -22,7 +22,7 @@ _LOG: Final = logging.getLogger("windrow")
 class DriverNote:
     """Notes the newest batch by the driver, which gets it when a task ends, and so before Spark commits the batch."""
 
-    told: Accumulator[int]
+    newest: Accumulator[int]
 
     @staticmethod
     def of(spark: SparkSession, note: BatchNote) -> DriverNote:
@@ -31,7 +31,7 @@ class DriverNote:
 
     def note(self, batch: int) -> None:
         """Note a batch, unless a higher number is stored."""
-        self.told.add(batch)
+        self.newest.add(batch)
 
 
 class _NotedNumber(AccumulatorParam[int]):

@@ -234,7 +234,7 @@ def batch_that_reads(spark: StoragePath, file: StoragePath) -> int:
 
     The control folder is the last source of the query.
     """
-    offsets, found = spark / "offsets", -1
+    offsets, first_batch = spark / "offsets", -1
     planned = sorted(file_numbers(offsets), reverse=True)
     if not planned:
         return -1
@@ -245,8 +245,8 @@ def batch_that_reads(spark: StoragePath, file: StoragePath) -> int:
         for batch in planned:
             if not entries or _entries_read(offsets, batch, source) <= entries[0]:
                 break
-            found = batch
-    return found
+            first_batch = batch
+    return first_batch
 
 
 def takes_several(spark: StoragePath, source: int) -> bool:

@@ -224,9 +224,9 @@ class _Opened:
         self.hadoop.FileContext.getFileContext(self.files.getUri(), self.settings).rename(temporary, path, options)
 
 
-def _urls(found: Any) -> Iterator[str]:
-    while found.hasNext():
-        yield str(found.next().getPath().toString())
+def _urls(files: Any) -> Iterator[str]:
+    while files.hasNext():
+        yield str(files.next().getPath().toString())
 
 
 def _filled(stream: Any, content: bytes) -> None:

@@ -198,8 +198,8 @@ class BatchWriter:
         if self.keeper is not None:
             seen = [SeenTimestamps(*each) for each in values[RowKind.TIMESTAMPS]]
             read = {step for step, name, _ in self._facts if name == ROWS_READ}
-            told = [(step, Told(*each)) for step, each in values[RowKind.PARTITIONS]]
-            self.keeper.end_batch(batch, seen, read=read, ended=self._ended, told=told)
+            partitions = [(step, Told(*each)) for step, each in values[RowKind.PARTITIONS]]
+            self.keeper.end_batch(batch, seen, read=read, ended=self._ended, told=partitions)
         return names, present
 
     def _written(self) -> Counter[str]:

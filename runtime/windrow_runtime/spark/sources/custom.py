@@ -95,8 +95,8 @@ def _read_ranges(reads: Reads, batches: Iterator[Any]) -> Iterator[Any]:
     """Reads, in a worker, the elements of the ranges in Arrow batches, which may tell the open partitions."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
-            partition, start, end, topic_id, *told = json.loads(text)
-            yield PartitionMark(partition, Told(*told[0]) if told else None)
+            partition, start, end, topic_id, *partitions = json.loads(text)
+            yield PartitionMark(partition, Told(*partitions[0]) if partitions else None)
             if start != end:
                 yield from reads.read(Range(partition, start, end, topic_id))
 
@@ -172,8 +172,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 known = self._latest if self._newest is None else self._newest
                 latest = self._planner.latest() if known is None else known
                 first = ranges[0] if ranges else Range(next(iter(end)), None, None)
-                told = self._planner.told(end, latest)
-                ranges[:1] = [(*first, told if self._alignment is not None else Told(told.open))]
+                unread = self._planner.told(end, latest)
+                ranges[:1] = [(*first, unread if self._alignment is not None else Told(unread.open))]
             return _as_partitions(ranges)
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:

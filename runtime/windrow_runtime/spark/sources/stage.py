@@ -214,7 +214,7 @@ class _Task:
         for_driver: list[tuple[int, list[Any]]] = [
             (RowKind.WARNINGS, warnings),
             (RowKind.TIMESTAMPS, list(map(tuple, self._fragment.take_timestamps()))),
-            (RowKind.PARTITIONS, [(step, tuple(told)) for step, told in self._told]),
+            (RowKind.PARTITIONS, [(step, tuple(partitions)) for step, partitions in self._told]),
             (RowKind.COUNTERS, self._counts(records)),
         ]
         first = notes_number(self._origin, len(for_driver))
