@@ -22,6 +22,7 @@ from windrow_runtime.codecs import kafka_errors
 from windrow_runtime.inputs import topics as topic_reads
 from windrow_runtime.inputs.custom import Offsets
 from windrow_runtime.inputs.hybrid import HybridReads
+from windrow_runtime.inputs.topic_brokers import TopicBrokers
 from windrow_runtime.inputs.topics import TopicReads
 from windrow_runtime.local import LocalRunner
 
@@ -414,7 +415,7 @@ def test_a_topic_that_is_deleted_while_a_batch_reads_it(
     topics: Topics, monkeypatch: pytest.MonkeyPatch, on_lost: str, anew: int | None
 ) -> None:
     if on_lost != "fail":
-        monkeypatch.setattr(kafka_errors, "PATIENCE", 0.5)
+        monkeypatch.setattr(kafka_errors, "PATIENCE", 3.0)
         monkeypatch.setattr(topic_reads, "_SECONDS_OF_TRUST", 0.2)
     topic = topics.make("in")
     count = 40_000  # of 1,000 bytes: more than a client fetches beforehand
@@ -450,10 +451,12 @@ def test_the_interpreter_says_how_it_reads_a_topic() -> None:
 
 
 @pytest.mark.parametrize("on_lost", ["fail", "earliest", "latest"])
-def test_a_source_begins_at_the_latest_offsets_that_it_has_asked_for(on_lost: str) -> None:
+def test_a_source_begins_at_the_latest_offsets_that_it_has_asked_for(
+    on_lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Records that come while the first batch is planned are the next batch's."""
     read = planned(KafkaSource("a:1", "t", int, on_lost_offsets=on_lost))  # type: ignore[arg-type]  # parametrised
-    object.__setattr__(read, "_offsets_of", lambda names, which: dict.fromkeys(names, 105))
+    monkeypatch.setattr(TopicBrokers, "offsets", lambda brokers, names, which: dict.fromkeys(names, 105))
     assert read.advance({}, {"t/0": 100}) == {"t/0": [100, 100]}
 
 

@@ -15,6 +15,7 @@ from windrow.sinks import CollectSink
 from windrow_runtime.codecs import kafka_errors
 from windrow_runtime.codecs.kafka_client import client_library
 from windrow_runtime.codecs.kafka_errors import asked_again, refused_error
+from windrow_runtime.inputs import topic_brokers as brokers
 from windrow_runtime.inputs import topics as reads
 from windrow_runtime.inputs.custom import Range
 from windrow_runtime.inputs.files import elements_of
@@ -167,16 +168,16 @@ class Place:
 def test_offsets_are_asked_again(monkeypatch: pytest.MonkeyPatch, which: Any, refused: Any) -> None:
     answers = Answers(failure(refused) if isinstance(refused, str) else Place(refused), Place(5))
     admin = Admin(answers)
-    monkeypatch.setattr(reads, "admin_client", lambda options: (admin, []))
-    assert planned()._offsets_of(["in/0"], which) == {"in/0": 5}
+    monkeypatch.setattr(brokers, "admin_client", lambda options: (admin, []))
+    assert planned()._brokers.offsets(["in/0"], which) == {"in/0": 5}
     assert len(answers.seconds) == 2
     assert admin.refreshed == isinstance(refused, str)  # of an error: the client knows leaders that are none any more
 
 
 def test_no_record_is_as_late_as_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = Answers(Place(-1), Place(5))
-    monkeypatch.setattr(reads, "admin_client", lambda options: (Admin(answers), []))
-    assert planned()._offsets_of(["in/0"], datetime(2026, 1, 31, tzinfo=UTC)) == {"in/0": 5}
+    monkeypatch.setattr(brokers, "admin_client", lambda options: (Admin(answers), []))
+    assert planned()._brokers.offsets(["in/0"], datetime(2026, 1, 31, tzinfo=UTC)) == {"in/0": 5}
 
 
 class Admin:
@@ -233,7 +234,7 @@ class Consumer:
 
 
 def values(monkeypatch: pytest.MonkeyPatch, consumer: Consumer) -> Iterator[str]:
-    monkeypatch.setattr(reads, "_consumer", lambda *_: consumer)
+    monkeypatch.setattr(brokers.TopicBrokers, "consumer", lambda *_: consumer)
     for rows in planned().read(Range("in/0", 0, 3)):
         yield from elements_of(rows).values
 
@@ -274,9 +275,37 @@ def test_a_batch_that_runs_again_reads_nothing_of_a_topic_that_ends_before_it(
     monkeypatch: pytest.MonkeyPatch, on_lost: str
 ) -> None:
     consumer = Consumer(Answers((0, 2)), [Message(0), Message(1)])
-    monkeypatch.setattr(reads, "_consumer", lambda *_: consumer)
+    monkeypatch.setattr(brokers.TopicBrokers, "consumer", lambda *_: consumer)
     assert list(planned(on_lost_offsets=on_lost).read(Range("in/0", 5, 8))) == []
     assert consumer.assigned == []  # a client would begin at the first record
+
+
+class Topic:
+    """What brokers tell of a topic."""
+
+    def __init__(self, topic_id: str) -> None:
+        self.topic_id = topic_id
+
+
+@pytest.mark.parametrize("on_lost", ["earliest", "latest"])
+def test_no_record_of_a_topic_that_was_made_anew_meanwhile_is_taken(
+    monkeypatch: pytest.MonkeyPatch, on_lost: str
+) -> None:
+    """The next batch reads that topic, from its first record on."""
+    ids = ["old"]
+
+    class MadeAnew(Consumer):
+        def consume(self, count: int, timeout: float) -> Sequence[Message]:
+            if self.assigned and count < 3:  # the topic is made anew while the second portion is fetched
+                ids[0] = "new"
+            return super().consume(count, timeout)
+
+    consumer = MadeAnew(Answers((0, 10)), [Message(0)], [Message(1)])
+    monkeypatch.setattr(brokers.TopicBrokers, "consumer", lambda *_: consumer)
+    monkeypatch.setattr(brokers.TopicBrokers, "described", lambda *_: {"in": Topic(ids[0])})
+    read = planned(on_lost_offsets=on_lost)
+    rows = [each for rows in read.read(Range("in/0", 0, 3, "old")) for each in elements_of(rows).values]
+    assert rows == ["0"]
 
 
 def test_an_error_among_records_that_does_not_pass_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

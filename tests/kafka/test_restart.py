@@ -51,7 +51,7 @@ def test_all_that_a_source_asks_outlasts_a_restart(server: Server) -> None:
         server.kill()
         started = pool.submit(restart_kafka, server)
         asked = [pool.submit(ask) for ask in (read.partitions, read.latest, lambda: read.advance({}, expected),
-                                              lambda: read._offsets_of(expected, begin))]  # fmt: skip
+                                              lambda: read._brokers.offsets(expected, begin))]  # fmt: skip
         taken += sum(len(elements_of(rows).values) for rows in batches)
         answers = [each.result() for each in asked]
         restarted = started.result()
@@ -62,6 +62,6 @@ def test_all_that_a_source_asks_outlasts_a_restart(server: Server) -> None:
         assert sum(len(elements_of(rows).values) for rows in read.read(range_)) == count
         # Leaders have another epoch after a restart, and the client knows of the one before.
         restarted = restart_kafka(restarted)
-        assert read._offsets_of(expected, "latest") == expected
+        assert read._brokers.offsets(expected, "latest") == expected
     finally:
         stop_server(restarted)

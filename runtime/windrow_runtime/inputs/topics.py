@@ -7,15 +7,10 @@ over, unless the option ``isolation.level`` says otherwise, and so are the place
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from operator import methodcaller
 from re import Pattern
 from typing import Any, Final
@@ -24,20 +19,13 @@ from windrow.connectors.registry_formats import RegistryFormat
 from windrow.errors import SourceError
 from windrow.kafka import TopicSource
 from windrow.plan import Step
-from windrow.time import timestamp_millis
-from windrow_runtime.codecs.kafka_client import (
-    CLIENTS_KEPT,
-    QUIET_LOG,
-    admin_client,
-    check_client_library,
-    client_library,
-    forget_admin_clients,
-)
+from windrow_runtime.codecs.kafka_client import check_client_library, client_library
 from windrow_runtime.codecs.kafka_errors import ABSENT, asked_again, is_of, may_pass, reasons_told, refused_error, shown
 from windrow_runtime.codecs.registry.client import check_libraries
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.inputs.custom import Offsets, Range, Reads
 from windrow_runtime.inputs.partitions import Told
+from windrow_runtime.inputs.topic_brokers import TopicBrokers, place_of
 from windrow_runtime.inputs.topic_values import TopicValues, kafka_decoder, topic_values
 from windrow_runtime.operators.errors import errors_at
 
@@ -59,17 +47,6 @@ _DOUBTS: Final = (*ABSENT, "OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET", "_LOG_TR
 """Words in the names of errors after which a reader looks whether the brokers still have its records."""
 
 _ERROR_OF: Final = methodcaller("error")
-
-_FETCHING: Final[dict[str, Any]] = {
-    # A batch ends where records are: a fetch that waits for later ones would hold up the next batch.
-    "fetch.wait.max.ms": 10,
-    # What is read beyond a range is read again by the next batch, so it is little, and a full queue is looked at often.
-    "queued.max.messages.kbytes": 16_384,
-    "max.partition.fetch.bytes": 4_194_304,
-    "fetch.queue.backoff.ms": 2,
-}
-
-_OF_CONSUMERS: Final = ("group.id", "isolation.level")
 
 _READERS: Final[dict[int, object]] = {}
 """The reader for which each consumer is assigned: one that is closed late does not end the read of the next."""
@@ -107,6 +84,10 @@ class TopicReads(Reads):
             return cls(step.where, kind, source, as_columns)
 
     @property
+    def _brokers(self) -> TopicBrokers:
+        return TopicBrokers(self.topics, self.where)
+
+    @property
     def is_bounded(self) -> bool:
         return self.topics.is_bounded
 
@@ -115,9 +96,9 @@ class TopicReads(Reads):
         names = self.partitions()
         self.seen.ends, self.seen.is_new = {}, True
         if not self.is_bounded:
-            return self._offsets_of(names, "latest")
+            return self._brokers.offsets(names, "latest")
         if self.seen.bounds is None:
-            self.seen.bounds = self._offsets_of(names, self.topics.ending_offsets)
+            self.seen.bounds = self._brokers.offsets(names, self.topics.ending_offsets)
         return {name: self.seen.bounds[name] for name in names if name in self.seen.bounds}
 
     def told(self, reached: Offsets, latest: Mapping[str, Any]) -> Told:
@@ -145,7 +126,7 @@ class TopicReads(Reads):
             # A partition that is added later has no record that anybody has left out.
             begin: Any = "earliest" if start else self.topics.starting_offsets
             # Records that come meanwhile lie behind the latest offsets, which are asked for once.
-            asked = {} if begin == "latest" else self._offsets_of(new, begin)
+            asked = {} if begin == "latest" else self._brokers.offsets(new, begin)
             firsts = {name: min(asked.get(name, latest[name]), latest[name]) for name in new}
             if self.topics.on_lost_offsets == "latest":
                 firsts.update((name, latest[name]) for name in anew)
@@ -171,20 +152,20 @@ class TopicReads(Reads):
         A topic that was read and is gone is refused, unless the source says how to go on.
         """
         seen, before = self.seen, self.seen.ids
-        topics = {topic for topic, _ in map(_place, start) if self._is_wanted(topic)}
+        topics = {topic for topic, _ in map(place_of, start) if self._is_wanted(topic)}
         read = topics if self.topics.on_lost_offsets == "fail" else set()
         there = set(latest)
         if (before and not seen.is_new) or not read <= before.keys():
             there &= {*self._look(read)}
             anew = [name for name in there if self._id_of(name) and self._id_of(name) != _id_in(before, name)]
-            seen.ends.update(self._offsets_of(anew, self.topics.ending_offsets or "latest"))
+            seen.ends.update(self._brokers.offsets(anew, self.topics.ending_offsets or "latest"))
             seen.ends.update((name, start[name][1]) for name in latest if name in start and name not in there)
         seen.is_new = False
         return {name: seen.ends.get(name, last) for name, last in latest.items() if name in there}
 
     def _is_gone(self, name: str) -> bool:
         """Returns whether the topic of a partition was deleted, so that its offsets are of no use."""
-        topic, ids = _place(name)[0], self.seen.ids
+        topic, ids = place_of(name)[0], self.seen.ids
         return bool(ids) and topic not in ids and self._is_wanted(topic)
 
     def _made_anew(self, start: Offsets, latest: Mapping[str, Any]) -> list[str]:
@@ -197,7 +178,7 @@ class TopicReads(Reads):
 
     def _other_topic(self, name: str, offsets: str, before: str, now: str) -> SourceError:
         """Returns the error for the partition of a topic that has another id than before."""
-        topic, partition = _place(name)
+        topic, partition = place_of(name)
         return SourceError(
             "a topic was made anew after it was read",
             given=f"{topic}, partition {partition}, {offsets}: its id was {before}, and is {now}",
@@ -209,14 +190,14 @@ class TopicReads(Reads):
     def _check_lost(self, end: Offsets, waiting: Mapping[str, Any]) -> None:
         """Refuses offsets whose records are gone, unless the source says how to go on."""
         if self.topics.on_lost_offsets == "fail":
-            for name, first in self._offsets_of(waiting, "earliest").items():
+            for name, first in self._brokers.offsets(waiting, "earliest").items():
                 self._check_there(name, first, end[name][1], waiting[name])
 
     def _check_there(self, name: str, first: int, reached: int, last: int) -> None:
         """Refuses an offset that lies before the first record of a partition, or behind the last one."""
         if first <= reached <= last:
             return
-        topic, partition = _place(name)
+        topic, partition = place_of(name)
         expired = reached < first
         gone = f"offsets {reached} to {first - 1}" if expired else f"offset {reached}, and it ends at {last}"
         raise SourceError(
@@ -231,7 +212,7 @@ class TopicReads(Reads):
 
     def read(self, range_: Range) -> Iterator[Any]:
         """Reads the records of a partition from one offset to another."""
-        with errors_at(self.where), self._kafka_errors(f"the records of {range_.partition}", was_there=True):
+        with errors_at(self.where), self._brokers.errors(f"the records of {range_.partition}", was_there=True):
             batches = self._batches(range_)
             yield from map(kafka_decoder(self.topics), batches) if self.values is None else self.values(batches)
 
@@ -243,8 +224,8 @@ class TopicReads(Reads):
         # Arrow only where a topic is read: the interpreter runs without it.
         from windrow_runtime.codecs.arrow.topic_rows import TopicRows
 
-        place, end = _place(range_.partition), range_.end
-        consumer = _consumer(self._config(), self.topics.on_lost_offsets)
+        place, end = place_of(range_.partition), range_.end
+        consumer = self._brokers.consumer()
         following = self._first_offset(range_, consumer)
         if following >= end:
             return
@@ -262,6 +243,8 @@ class TopicReads(Reads):
                 if not is_plain:
                     records = [each for each in messages if each.error() is None and each.offset() < end]
                 if records:
+                    if self.topics.on_lost_offsets != "fail" and self._is_of_other_topic(range_):
+                        return  # they may be records of that topic, all of which the next batch reads
                     yield TopicRows(records, *place)
                     patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS
                     trust = time.monotonic() + _SECONDS_OF_TRUST
@@ -293,7 +276,8 @@ class TopicReads(Reads):
                         hint="the brokers answered when the batch was planned; run again when they are back",
                     )
             if self.topics.on_lost_offsets == "fail":
-                # It may have been made anew meanwhile. Ids do not come back, so all records were the planned ones.
+                # The topic may have been made anew meanwhile: a client goes on in the other one without an error. Ids do
+                # not come back, so with the id of before all records were the planned ones.
                 self._is_of_other_topic(range_)
         finally:
             if _READERS.get(id(consumer)) is reader:
@@ -301,11 +285,11 @@ class TopicReads(Reads):
 
     def _is_of_other_topic(self, range_: Range) -> bool:
         """Returns whether the topic has another id than the range; refuses that unless the source says how to go on."""
-        before, topic = range_.topic_id, _place(range_.partition)[0]
+        before, topic = range_.topic_id, place_of(range_.partition)[0]
         if before is None:
             return False  # a checkpoint of an earlier version, or a broker that tells no ids
         try:
-            topics = asked_again(lambda seconds: self._described((topic,), seconds))
+            topics = asked_again(lambda seconds: self._brokers.described((topic,), seconds))
         except client_library().KafkaException as error:
             if is_of(error.args[0], ABSENT):
                 return False  # its records were read before, or a reader finds none
@@ -355,7 +339,7 @@ class TopicReads(Reads):
 
         None: it is not there any more, and the source says how to go on.
         """
-        place = client_library().TopicPartition(*_place(name))
+        place = client_library().TopicPartition(*place_of(name))
 
         def ask(seconds: float) -> tuple[int, int]:
             try:
@@ -395,28 +379,20 @@ class TopicReads(Reads):
 
     def _look(self, read: Collection[str] = ()) -> list[str]:
         """Returns the partitions of the topics, and of those that were ``read``; notes the ids of the topics."""
-        client, errors = self._admin()
+        client, errors = self._brokers.admin()
         wanted = self.topics.topics
 
         def ask(seconds: float) -> dict[str, Any]:
             if not isinstance(wanted, Pattern):
-                return self._described(wanted, seconds)
+                return self._brokers.described(wanted, seconds)
             with reasons_told(client, errors):
                 names = {*read, *filter(wanted.fullmatch, client.list_topics(timeout=seconds).topics)}
-            return self._described(names, seconds)
+            return self._brokers.described(names, seconds)
 
-        with self._kafka_errors("the list of topics", was_there=bool(read or self.seen.ids)):
+        with self._brokers.errors("the list of topics", was_there=bool(read or self.seen.ids)):
             topics = asked_again(ask)
         self.seen.ids = {name: str(topic.topic_id) for name, topic in topics.items()}
         return [f"{name}/{each.id}" for name, topic in sorted(topics.items()) for each in topic.partitions]
-
-    def _described(self, names: Collection[str], seconds: float) -> dict[str, Any]:
-        """Returns what brokers tell of topics, which have to be there."""
-        client, errors = self._admin()
-        with reasons_told(client, errors):
-            asked = client_library().TopicCollection(sorted(names))
-            answers = client.describe_topics(asked, request_timeout=seconds) if names else {}
-            return {name: _described(name, answer) for name, answer in answers.items()}
 
     def _is_wanted(self, topic: str) -> bool:
         wanted = self.topics.topics
@@ -426,105 +402,12 @@ class TopicReads(Reads):
         """Returns the id of the topic of a partition; nothing: the brokers do not tell it."""
         return _id_in(self.seen.ids, name)
 
-    def _offsets_of(self, names: Iterable[str], which: Any) -> dict[str, int]:
-        """Returns the offsets of partitions: the ``"earliest"``, the ``"latest"``, or the first at a time."""
-        client = client_library()
-        spec_of = client.admin.OffsetSpec
-        if isinstance(which, datetime) and timestamp_millis(which) < 0:
-            which = "earliest"  # no record is older, and some have no time
-        if isinstance(which, datetime):
-            spec = spec_of.for_timestamp(timestamp_millis(which))
-        else:
-            spec = spec_of.earliest() if which == "earliest" else spec_of.latest()
-        wanted = {client.TopicPartition(*_place(name)): spec for name in names}
-        if not wanted:
-            return {}
-        config = self._config()
-        level = client.IsolationLevel.READ_COMMITTED
-        if dict(config)["isolation.level"] == "read_uncommitted":
-            level = client.IsolationLevel.READ_UNCOMMITTED
-
-        def ask(seconds: float) -> dict[str, int]:
-            admin, errors = self._admin()
-            try:
-                with reasons_told(admin, errors):
-                    asked = admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
-                    offsets = {f"{at.topic}/{at.partition}": each.result().offset for at, each in asked.items()}
-            except client.KafkaException as error:
-                if may_pass(error.args[0]):
-                    # The client would ask the leaders that it knows of, by their old epochs, for ever.
-                    admin.list_topics(timeout=seconds)
-                raise
-            if min(offsets.values()) < (client.OFFSET_END if isinstance(which, datetime) else 0):
-                # The client gives this instead of the error with which a broker has gone away.
-                raise client.KafkaException(client.KafkaError(client.KafkaError.OFFSET_NOT_AVAILABLE))
-            return offsets
-
-        with self._kafka_errors(f"the {which} offsets", was_there=True):
-            offsets = asked_again(ask)
-        late = [name for name, offset in offsets.items() if offset < 0]  # no record is as late as that time
-        return offsets | (self._offsets_of(late, "latest") if late else {})
-
-    def _admin(self) -> tuple[Any, deque[Any]]:
-        return admin_client({name: value for name, value in self._config() if name not in _OF_CONSUMERS})
-
-    def _config(self) -> tuple[tuple[str, str], ...]:
-        options = {"group.id": "windrow", "isolation.level": "read_committed", **self.topics.options}
-        return tuple(sorted(options.items()))
-
-    @contextmanager
-    def _kafka_errors(self, what: str, *, was_there: bool) -> Iterator[None]:
-        """Turns errors of the client into those for what a source has asked, of topics that were there or not."""
-        try:
-            yield
-        except client_library().KafkaException as error:
-            # A client that has failed would go on asking.
-            forget_admin_clients()
-            _kept_consumer.cache_clear()
-            refused = refused_error(self.topics, self.where, error.args[0], what)
-            if was_there and is_of(error.args[0], ABSENT):
-                refused = SourceError(
-                    "a topic was deleted after it was found",
-                    given=refused.given,
-                    expected="topics that are there until they are read",
-                    where=self.where,
-                    hint='on_lost_offsets="earliest" goes on with what is there: a topic that is made anew, or the '
-                    "other topics of a pattern",
-                )
-            raise refused from None
-
-
-def _described(name: str, answer: Any) -> Any:
-    """Returns what brokers answer of a topic; an error of theirs names it."""
-    client = client_library()
-    try:
-        return answer.result()
-    except client.KafkaException as error:
-        reason = error.args[0]
-        raise client.KafkaException(client.KafkaError(reason.code(), f"{name}: {reason.str()}")) from None
-
 
 def _id_in(ids: Mapping[str, str], name: str) -> tuple[str, ...]:
-    topic_id = ids.get(_place(name)[0], _NO_ID)
+    topic_id = ids.get(place_of(name)[0], _NO_ID)
     return () if topic_id == _NO_ID else (topic_id,)
 
 
 def _is_other(before: Sequence[Any], now: Sequence[Any]) -> bool:
     """Returns whether the offsets of a partition are those of two topics with one name."""
     return len(before) > 2 and len(now) > 2 and before[2] != now[2]
-
-
-def _place(name: str) -> tuple[str, int]:
-    topic, _, partition = name.rpartition("/")
-    return topic, int(partition)
-
-
-def _consumer(config: tuple[tuple[str, str], ...], on_lost: str) -> Any:
-    return _kept_consumer(config, on_lost, os.getpid(), threading.get_ident())
-
-
-@lru_cache(maxsize=CLIENTS_KEPT)
-def _kept_consumer(config: tuple[tuple[str, str], ...], on_lost: str, process: int, thread: int) -> Any:
-    reset = "error" if on_lost == "fail" else "earliest"
-    own = {"enable.auto.commit": "false", "auto.offset.reset": reset, "enable.partition.eof": "true"}
-    return client_library().Consumer({"log_level": 0, **_FETCHING, **dict(config), **own}, logger=QUIET_LOG)
