@@ -415,7 +415,6 @@ def test_a_topic_that_is_deleted_while_a_batch_reads_it(
     topics: Topics, monkeypatch: pytest.MonkeyPatch, on_lost: str, anew: int | None
 ) -> None:
     if on_lost != "fail":
-        monkeypatch.setattr(kafka_errors, "PATIENCE", 3.0)
         monkeypatch.setattr(topic_reads, "_SECONDS_OF_TRUST", 0.2)
     topic = topics.make("in")
     count = 40_000  # of 1,000 bytes: more than a client fetches beforehand
