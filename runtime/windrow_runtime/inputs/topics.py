@@ -213,11 +213,24 @@ class TopicReads(Reads):
     def read(self, range_: Range) -> Iterator[Any]:
         """Reads the records of a partition from one offset to another."""
         with errors_at(self.where), self._brokers.errors(f"the records of {range_.partition}", was_there=True):
-            batches = self._batches(range_)
+            batches = self._of_planned_topic(range_, self._batches(range_))
             yield from map(kafka_decoder(self.topics), batches) if self.values is None else self.values(batches)
 
     def commit(self, offsets: Offsets) -> None:
         """Does nothing: the checkpoint has the offsets."""
+
+    def _of_planned_topic(self, range_: Range, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yields batches up to the first that may be of a topic that was made anew, in which a client goes on by itself.
+
+        Ids do not come back, so with the id of before all records up to then were the planned ones.
+        """
+        may_lose = self.topics.on_lost_offsets != "fail"
+        for batch in batches:
+            if may_lose and self._is_of_other_topic(range_):
+                return  # the next batch reads all records of that topic
+            yield batch
+        if not may_lose:
+            self._is_of_other_topic(range_)  # refuses it
 
     def _batches(self, range_: Range) -> Iterator[Any]:
         """Reads records as Arrow batches."""
@@ -243,8 +256,6 @@ class TopicReads(Reads):
                 if not is_plain:
                     records = [each for each in messages if each.error() is None and each.offset() < end]
                 if records:
-                    if self.topics.on_lost_offsets != "fail" and self._is_of_other_topic(range_):
-                        return  # they may be records of that topic, all of which the next batch reads
                     yield TopicRows(records, *place)
                     patience = time.monotonic() + _SECONDS_WITHOUT_RECORDS
                     trust = time.monotonic() + _SECONDS_OF_TRUST
@@ -275,10 +286,6 @@ class TopicReads(Reads):
                         where=self.where,
                         hint="the brokers answered when the batch was planned; run again when they are back",
                     )
-            if self.topics.on_lost_offsets == "fail":
-                # The topic may have been made anew meanwhile: a client goes on in the other one without an error. Ids do
-                # not come back, so with the id of before all records were the planned ones.
-                self._is_of_other_topic(range_)
         finally:
             if _READERS.get(id(consumer)) is reader:
                 consumer.unassign()
