@@ -220,7 +220,7 @@ class TopicReads(Reads):
         """Does nothing: the checkpoint has the offsets."""
 
     def _of_planned_topic(self, range_: Range, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yields batches up to the first that may be of a topic that was made anew, in which a client goes on by itself.
+        """Yields batches up to the first that may be of a topic that was made anew; a client goes on in it by itself.
 
         Ids do not come back, so with the id of before all records up to then were the planned ones.
         """
