@@ -486,6 +486,17 @@ def test_an_attempt_is_done_if_another_one_has_finished_meanwhile() -> None:
         broken.publish(third)
 
 
+@pytest.mark.parametrize("in_folders", [False, True])
+def test_what_an_earlier_version_has_written_of_a_batch_is_deleted_and_nothing_else(in_folders: bool) -> None:
+    files = MemoryFiles()
+    folder = folder_in(files, "all/windrow_batch=7/out")  # a sink may lie in the folder of a batch of another one
+    stays = ["key=1/windrow_batch=6/a", "key=1/windrow_batch=77/a", "windrow_batch=6/a", "_windrow/batch-6"]
+    for name in [*stays, "key=1/windrow_batch=7/a", "windrow_batch=7/a", ".spark-staging-1/key=1/windrow_batch=7/a"]:
+        write_whole(folder / name, name)
+    StagedBatch(folder, "mine", 7).begin(again=True, in_folders=in_folders)
+    assert sorted(url.removeprefix(f"{folder.url}/") for url in files.content) == sorted(stays)
+
+
 def test_what_dead_runs_have_staged_is_deleted() -> None:
     files = MemoryFiles()
     folder = folder_in(files, "sink")

@@ -80,7 +80,7 @@ class StagedBatch:
         # The attempt before may have had another ``partition_by``; the files of other batches are not looked at.
         tops = [self._folder] if in_folders else self._folder.glob("*")
         for file in [file for top in tops if not top.name.startswith(others) for file in top.rglob("*")]:
-            if f"/{self._own}/" in file.url or "/.spark-staging-" in file.url:
+            if file.parent.name == self._own or "/.spark-staging-" in file.url:
                 file.unlink(missing_ok=True)
 
     def publish(self, attempt: HadoopPath) -> None:
