@@ -116,26 +116,28 @@ def test_a_name_of_other_systems_leads_to_windrow_s(name: str) -> None:
 def test_windows_lead_to_what_makes_a_stream_of_them(windows: Any) -> None:
     # All calls of streams that windows lack, but for those that take two streams.
     lacking = {name for name in dir(STREAM) if not hasattr(windows, name) and not name.startswith("_")}
-    others = {"count_window_all", "element_type", "node"} | {name for name in lacking if "join" in name or "co_" in name}
+    of_two = {name for name in lacking if "join" in name or "co_" in name}
+    others = of_two | {"count_window_all", "element_type", "node"}
     for name in lacking - others:
         with pytest.raises(AttributeError, match=rf"has no attribute '{name}'\n  hint:     call aggregate\(\.\.\.\)"):
             getattr(windows, name)
     with pytest.raises(AttributeError, match=r"hint:     aggregate\(agg\.mean"):
-        windows.mean
+        windows.mean  # noqa: B018
     with pytest.raises(AttributeError, match=rf"^'{type(windows).__name__}' object has no attribute 'nonsense'$"):
-        windows.nonsense
+        windows.nonsense  # noqa: B018
     assert repr(copy.copy(windows)) == repr(windows)
 
 
 @pytest.mark.parametrize("windows", WINDOWS)
 def test_several_aggregates_lead_to_a_record(windows: Any) -> None:
-    total = agg.sum(lambda reading: reading.celsius)
-    for call in (
+    total: Any = agg.sum(lambda reading: reading.at)
+    calls: tuple[Callable[[], object], ...] = (
         lambda: windows.aggregate(agg.count(), total),
         lambda: windows.process(agg.count()),
         lambda: windows.aggregate({"count": agg.count()}),
         lambda: windows.aggregate([agg.count(), total]),
-    ):
+    )
+    for call in calls:
         with pytest.raises(InvalidArgumentError, match=r"hint:     several aggregates make a record: .*agg\.into"):
             call()
 

@@ -60,7 +60,8 @@ def test_a_run_within_the_import_is_refused(call: str, folder: Path) -> None:
 
 
 def test_the_command_says_where_the_run_should_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "clicks_of_command.py").write_text(f"{STEPS}from windrow_runtime.spark import SparkRunner\n{RUNS['run']}\n")
+    text = f"{STEPS}from windrow_runtime.spark import SparkRunner\n{RUNS['run']}\n"
+    (folder / "clicks_of_command.py").write_text(text)
     assert main(["explain", "clicks_of_command.py"]) == 2
     assert 'hint:     put the run below if __name__ == "__main__":' in capsys.readouterr().err
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterable, Iterator
-from types import FrameType
 
 from windrow.errors import InvalidArgumentError, Location
 from windrow.plan import Step
@@ -28,7 +28,7 @@ def check_imported(steps: Iterable[Step]) -> None:
     for file, line, module in _modules_at_import():
         if file in files:
             raise InvalidArgumentError(
-                f"the module {module} runs its pipeline on Spark while it is imported, and the run needs the whole module",
+                f"the module {module} runs its pipeline on Spark while it is imported: the run would wait for its end",
                 given="a run at the top level of a file that is imported",
                 expected="a run after the import, as by windrow run, or by python FILE",
                 where=Location(file, line),
@@ -38,11 +38,11 @@ def check_imported(steps: Iterable[Step]) -> None:
 
 def _modules_at_import() -> Iterator[tuple[str, int, str]]:
     """Yields the file, the line and the name of each module that this thread imports."""
-    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
+    frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_name == "<module>":
-            spec = frame.f_globals.get("__spec__")
-            # A program, also one of python -m, is not imported: no thread waits for it.
-            if getattr(spec, "_initializing", False) and frame.f_globals.get("__name__") != "__main__":
-                yield frame.f_code.co_filename, frame.f_lineno, frame.f_globals["__name__"]
+            name = frame.f_globals.get("__name__", "")
+            # A program is not imported: no thread waits for it. Nor is a file that runpy runs under another name.
+            if name != "__main__" and getattr(sys.modules.get(name), "__dict__", None) is frame.f_globals:
+                yield frame.f_code.co_filename, frame.f_lineno, name
         frame = frame.f_back
