@@ -57,6 +57,9 @@ def test_several_pipelines_are_listed(windrow: Command, write: Write) -> None:
         ("nothing", "there is no such file or module\n  given:    nothing\n"),
         ("nothing.inner:one", "there is no such file or module\n  given:    nothing.inner\n"),
         (".", "a folder has no pipeline: name a file in it"),
+        ("folder", "there is no such file or module\n  given:    folder\n"),
+        ("folder", "a folder has no pipeline: name a file in it"),
+        ("folder:one", "a folder has no pipeline: name a file in it"),
         ("words.txt", "Python imports no file of this name"),
         ("json.py", "a file has the name of a module of Python's"),
         ("none.py", "the file has no pipeline\n  given:    none.py"),
@@ -74,6 +77,7 @@ def test_several_pipelines_are_listed(windrow: Command, write: Write) -> None:
 def test_a_name_without_a_pipeline_is_refused(name: str, expected: str, windrow: Command, write: Write) -> None:
     for file in ("none.py", "json.py", "words.txt"):
         write(file, 'number = 7\nasync def soon() -> "Pipeline": ...\n')
+    write("folder/other.txt", "")
     done = windrow("explain", name)
     assert (done.code, done.out) == (2, "")
     assert expected in done.err

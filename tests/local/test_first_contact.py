@@ -15,11 +15,12 @@ from windrow.errors import InvalidArgumentError, WindrowWarning
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, MapFunction, RuntimeContext
 from windrow.sinks import CollectSink
 from windrow.state import MapStateDescriptor
-from windrow.windows import TumblingEventTimeWindows
+from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.testing import StreamHarness
 
 SKIPPED = "skipped"
+SECOND = timedelta(seconds=1)
 
 
 class Reading(NamedTuple):
@@ -80,6 +81,12 @@ def test_a_field_is_named_where_a_function_selects_it(call: Callable[[Any], obje
 
 
 KEYED: Any = STREAM.key_by(lambda reading: reading.sensor)
+WINDOWS: tuple[Any, ...] = (
+    KEYED.window(TumblingEventTimeWindows.of(SECOND)),
+    KEYED.window(EventTimeSessionWindows.with_gap(SECOND)),
+    KEYED.count_window(2),
+    STREAM.window_all(TumblingEventTimeWindows.of(SECOND)),
+)
 ELSEWHERE: dict[str, tuple[Any, str]] = {
     "show": (STREAM, r"print\(\), whose result a Pipeline takes; collect\(\) gives the elements"),
     "execute_and_collect": (STREAM, r"collect\(\), or collect\(SparkRunner\(\)\)"),
@@ -103,6 +110,36 @@ def test_a_name_of_other_systems_leads_to_windrow_s(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"has no attribute '{name}'\n  hint:     .*{hint}"):
         getattr(owner, name)
     assert not hasattr(owner, name)
+
+
+@pytest.mark.parametrize("windows", WINDOWS)
+def test_windows_lead_to_what_makes_a_stream_of_them(windows: Any) -> None:
+    # All calls of streams that windows lack, but for those that take two streams.
+    lacking = {name for name in dir(STREAM) if not hasattr(windows, name) and not name.startswith("_")}
+    of_two = {name for name in lacking if "join" in name or "co_" in name}
+    others = of_two | {"count_window_all", "element_type", "node"}
+    for name in lacking - others:
+        with pytest.raises(AttributeError, match=rf"has no attribute '{name}'\n  hint:     call aggregate\(\.\.\.\)"):
+            getattr(windows, name)
+    with pytest.raises(AttributeError, match=r"hint:     aggregate\(agg\.mean"):
+        windows.mean  # noqa: B018
+    with pytest.raises(AttributeError, match=rf"^'{type(windows).__name__}' object has no attribute 'nonsense'$"):
+        windows.nonsense  # noqa: B018
+    assert repr(copy.copy(windows)) == repr(windows)
+
+
+@pytest.mark.parametrize("windows", WINDOWS)
+def test_several_aggregates_lead_to_a_record(windows: Any) -> None:
+    total: Any = agg.sum(lambda reading: reading.at)
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: windows.aggregate(agg.count(), total),
+        lambda: windows.process(agg.count()),
+        lambda: windows.aggregate({"count": agg.count()}),
+        lambda: windows.aggregate([agg.count(), total]),
+    )
+    for call in calls:
+        with pytest.raises(InvalidArgumentError, match=r"hint:     several aggregates make a record: .*agg\.into"):
+            call()
 
 
 def test_names_that_no_system_has_are_plain_errors() -> None:

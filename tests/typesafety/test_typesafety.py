@@ -130,6 +130,9 @@ def test_what_mypy_accepts_the_plan_accepts(case: Path) -> None:
 UNTYPED = {
     "a sink in a variable without the type of its elements": re.compile(r"\w = CollectSink\(\)"),
     "a harness that takes elements of every type": re.compile(r"StreamHarness\([^,]*\)( as |:?$)", re.MULTILINE),
+    "an aggregate in a variable without the type of its elements": re.compile(
+        r"^(?:>>> )?\w+ = agg\.\w+\(lambda [^)]*\)$", re.MULTILINE
+    ),
     "a missing timestamp that becomes 1970": re.compile(r"timestamp or 0\b(?!`)"),
 }
 

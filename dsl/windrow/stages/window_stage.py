@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from enum import Enum
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
 from typing_extensions import deprecated
 
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import filled
 from windrow.arguments import check_awaits_nothing
-from windrow.errors import InvalidArgumentError, function_hint
+from windrow.errors import InvalidArgumentError, function_hint, no_attribute
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
@@ -52,6 +52,12 @@ class WindowStage(Stage, Generic[T, W]):
 
     def __init__(self, settings: WindowSettings) -> None:
         self._settings = settings
+
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what to write instead of a name of streams, or of other systems."""
+            raise no_attribute(self, name, _ELSEWHERE)
 
     def __repr__(self) -> str:
         settings = self._settings
@@ -294,7 +300,7 @@ class WindowStage(Stage, Generic[T, W]):
                 given=function,
                 expected="an instance of AggregateFunction",
                 where=caller_location(),
-                hint=f"{function.__name__}()" if isinstance(function, type) else None,
+                hint=f"{function.__name__}()" if isinstance(function, type) else _INTO_RECORD,
             )
         spec = self._with_facts(function, following)
         return self._stream(spec or AggregateSpec(aggregate=function, process=following), element_type, name)
@@ -601,6 +607,11 @@ def check_apply(function: F) -> F:
     return function
 
 
+_INTO_RECORD: Final = (
+    "several aggregates make a record: aggregate(agg.into(Record, agg.key(), agg.count(), agg.sum(...)))"
+)
+
+
 def check_process(function: object, kind: type) -> None:
     if function is not None and not isinstance(function, kind):
         raise needs_process(function, kind)
@@ -612,7 +623,7 @@ def needs_process(function: object, kind: type) -> InvalidArgumentError:
         given=function,
         expected=f"an instance of {kind.__name__}",
         where=caller_location(),
-        hint="apply(...) takes a plain function",
+        hint=_INTO_RECORD if isinstance(function, AggregateFunction) else "apply(...) takes a plain function",
     )
 
 
@@ -623,3 +634,18 @@ def set_twice(what: str, first: str) -> InvalidArgumentError:
         expected="one call for each windowed stream",
         where=caller_location(),
     )
+
+
+_FIRST: Final = "call aggregate(...), reduce(...), apply(...) or process(...) first, whose result is a stream"
+_OF_STREAMS: Final = (
+    "assign_timestamps_and_watermarks broadcast changelog collect connect filter flat_map get_side_output key_by map "
+    "map_async map_batches print returns sink_to union window_all"
+)
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_OF_STREAMS.split(), _FIRST),
+    **dict.fromkeys(("agg", "fold"), f"aggregate(agg.sum(lambda element: ...)); {_INTO_RECORD}"),
+    **dict.fromkeys(("avg", "mean"), "aggregate(agg.mean(lambda element: ...))"),
+    "allowedLateness": "allowed_lateness(timedelta(...))",
+    "sideOutputLateData": "side_output_late_data(tag)",
+}
+"""What to write instead of calls that streams have, or windows of other systems."""

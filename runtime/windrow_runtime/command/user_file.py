@@ -26,6 +26,7 @@ Candidate: TypeAlias = "Pipeline | Callable[[], object]"
 """A pipeline of a module, or a function that makes one."""
 
 _EXPECTED: Final = "a Pipeline, or a function without arguments that returns one"
+_NAME_A_FILE: Final = "a folder has no pipeline: name a file in it"
 
 
 def add_pipeline(parser: ArgumentParser) -> None:
@@ -122,16 +123,18 @@ def _imported(text: str) -> tuple[ModuleType, Path | None]:
     importlib.invalidate_caches()  # the file may be younger than Python's list of the folder
     with errors_of_file(text, None, "a package of the module cannot be imported"):
         try:
-            is_there = find_spec(name) is not None
+            spec = find_spec(name)
         except ModuleNotFoundError as error:
             if not name.startswith(f"{error.name}."):
                 raise
-            is_there = False
-    if not is_there:
+            spec = None
+    is_folder = spec is not None and spec.origin is None  # Python imports a folder without files, too
+    if spec is None or is_folder:
         raise InvalidArgumentError(
             "there is no such file or module",
             given=text,
             expected="a Python file, or a module that the working directory or this Python has",
+            hint=_NAME_A_FILE if is_folder else None,
         )
     with errors_of_file(text, root, "the file cannot be imported"):
         return importlib.import_module(name), root
@@ -144,7 +147,7 @@ def _place(path: Path) -> tuple[str, Path]:
             "there is no such file",
             given=str(path),
             expected="a Python file, or the name of a module",
-            hint="a folder has no pipeline: name a file in it" if path.is_dir() else None,
+            hint=_NAME_A_FILE if path.is_dir() else None,
         )
     if path.suffix != ".py" or "." in path.stem:
         raise InvalidArgumentError(

@@ -43,6 +43,7 @@ from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
+from windrow_runtime.spark.importing import check_imported
 from windrow_runtime.spark.kafka import check_brokers, check_jar, check_registries
 from windrow_runtime.spark.lowering import Lowered, per_partition, physical_plan, time_of
 from windrow_runtime.spark.progress import OnProgress
@@ -262,6 +263,7 @@ class SparkRunner:
         """
         self._refuse_checkpoint("run_batch(pipeline)")
         topology = topology_of(pipeline)
+        check_imported(pipeline.steps)
         check_source_files(topology.sources)
         self._check_before_start(topology.sources + topology.sinks)
         self._check_sinks(topology.sinks)
@@ -350,6 +352,7 @@ class SparkRunner:
             self._refuse_checkpoint("to_dataframe(stream, batch=True)")
         pipeline = pipeline_of(stream, name)
         topology = topology_of(pipeline)
+        check_imported(pipeline.steps)
         check_source_files(topology.sources, waits=not batch)
         self._check_before_start(topology.sources + topology.sinks)
         if batch:
@@ -378,6 +381,7 @@ class SparkRunner:
     ) -> Query:
         """Prepares the query of a run, which holds the lock of its checkpoint and the outputs of sinks."""
         topology = topology_of(pipeline)
+        check_imported(pipeline.steps)
         if drain:
             check_bounded(topology.sources, "a stream without an end cannot be drained")
         check_source_files(topology.sources, waits=waits)

@@ -245,7 +245,7 @@ class Checkpoint:
                 "the checkpoint was drained: its stream is at its end",
                 given=str(self.path),
                 expected="a checkpoint that was not drained",
-                hint="use a new checkpoint, or run(pipeline, drain=False) where the stream goes on later",
+                hint="use a new checkpoint; run(pipeline, drain=False), or windrow run --available-now, ends no stream",
             )
         if not drain and self.is_ending:
             raise IncompatibleStateError(
