@@ -146,7 +146,7 @@ def test_a_batch_that_runs_again_tells_only_what_this_run_reads(tmp_path: Path) 
     reader.prepareForTriggerAvailableNow()
     put(folder, a=[3])
     ((partition,),) = reader.read(reader.partitions({}, {"a": [0, 2]})[0])
-    assert json.loads(partition) == ["a", 0, 2, [["a"], []]]
+    assert json.loads(partition) == ["a", 0, 2, None, [["a"], []]]
 
 
 # On Spark
