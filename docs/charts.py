@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.workloads import DECLARED, PYTHON, TUNED
+from benchmarks.workloads import DECLARED, PYFLINK, PYTHON, TUNED
 from docs.pictures import late_element
 from windrow.drawing.style import style_sheet
 from windrow.drawing.svg import element, text, width_of
@@ -37,6 +37,7 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial,
 .python { fill: $late }
 .spark { fill: $element-line }
 .flink { fill: $watermark }
+.pyflink { fill: $ink }
 """
 _GROUP, _BAR, _GAP, _LINE, _PAD = 24, 13, 4, 18, 10
 _INSIDE: Final = 0.96
@@ -48,7 +49,7 @@ class Bar:
     """A figure of a contender.
 
     Attributes:
-        kind: The class of its colour, one of ``declared``, ``python``, ``spark`` and ``flink``.
+        kind: The class of its colour, one of ``declared``, ``python``, ``spark``, ``flink`` and ``pyflink``.
         value: The figure that its length shows.
         figure: The text behind it.
     """
@@ -202,7 +203,7 @@ def _cells(line: str) -> list[str]:
 
 # The charts
 
-KINDS: Final = {DECLARED: "declared", PYTHON: "python", TUNED: "spark"}
+KINDS: Final = {DECLARED: "declared", PYTHON: "python", TUNED: "spark", PYFLINK: "pyflink"}
 TITLES: Final = {
     "tumbling": "tumbling, 5 s",
     "tumbling-json": "these, from JSON lines",
@@ -223,7 +224,7 @@ QUERY: Final = "q12"
 
 
 def speed() -> Chart:
-    """Returns the chart of README.md: rows a second of windrow, of native Spark SQL and of Flink SQL."""
+    """Returns the chart of README.md: rows a second of windrow, native Spark SQL, Flink SQL and PyFlink."""
     sizes = {
         (workload["workload"], size["rows_per_batch"]): size
         for workload in figures()["spark"]
@@ -247,7 +248,13 @@ def speed() -> Chart:
         Bar("flink", flink, _speed(flink, flink / spark)),
     ]
     groups.append(Group(f"Nexmark {QUERY}, bids of each bidder in windows", bars))
-    names = {"declared": "declared", "python": "Python functions", "spark": "tuned Spark SQL", "flink": "Flink SQL"}
+    names = {
+        "declared": "declared",
+        "python": "Python functions",
+        "spark": "tuned Spark SQL",
+        "flink": "Flink SQL",
+        "pyflink": "PyFlink",
+    }
     return Chart("Rows a second, and times tuned Spark SQL", names, groups)
 
 
@@ -264,7 +271,11 @@ def workloads() -> Chart:
             continue
         size = max(workload["inputs"], key=lambda one: (len(one["runs"]), one["rows_per_batch"]))
         times = [(run["contender"], run["times"][TUNED]) for run in size["runs"] if run["contender"] != TUNED]
-        bars = [Bar(KINDS[name], value, _times(value)) for name, value in times if name in KINDS and value is not None]
+        bars = [
+            Bar(KINDS[name], value, _times(value))
+            for name, value in times
+            if name in (DECLARED, PYTHON) and value is not None
+        ]
         groups.append(Group(f"{TITLES[kind]}, {keys} keys, {_short(size['rows_per_batch'])}", bars))
     names = {"declared": "declared", "python": "Python functions"}
     return Chart("Times tuned Spark SQL; keys, and rows of a batch", names, groups, are_ratios=True)
