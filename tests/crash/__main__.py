@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import random
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -41,6 +38,7 @@ from tests.crash.pipeline import (
     build,
     write_input,
 )
+from tests.crash.starts import await_moment, end_of, kill, log_end, started
 from windrow import Pipeline, from_source
 from windrow.panes import Change
 from windrow.sinks import CollectSink
@@ -50,13 +48,12 @@ from windrow_runtime.local import LocalRunner
 _T = TypeVar("_T")
 Record: TypeAlias = Total | Event | Span | Pane
 
-ROOT = Path(__file__).parents[2]
 _FILES_AHEAD = 24  # a file is a batch, and a start is killed long before it has done so many
 _FILES_AT_END = 4  # for the start that is not killed
 _BATCHES = 3.0  # seconds: so long after its first batch a start is killed at the latest
 _STARTING = 8.0  # seconds: about what it takes to the first batch
 _ONE_IN = 6  # kills comes while a start is only starting
-_AT_FILES = 3  # one in so many of the others comes when a file appears
+_AT_FILES = 3  # every third of the other kills comes when a file appears
 _PROGRESS = 0.75  # of the kills come after new batches at least; else they all hit the same one
 _GIVEN = 0.5  # of the kills between batches are as if they came while Spark begins the next one
 _LIMIT = 300.0  # seconds to the first batch at most
@@ -83,7 +80,7 @@ def main() -> int:
 
 @dataclass(frozen=True)
 class Moment:
-    """When a start is killed: so many seconds after it has begun, or after the first batch that it has done.
+    """The moment at which a start is killed: some seconds after its beginning, or after its first batch.
 
     Or ``at_file``: when a reader finds another file behind that batch, so that others of the batch are missing, or
     nobody has noted that it is done.
@@ -210,36 +207,21 @@ def attempt(
     place.put(folder, "in")
     arguments = [f"{place.url}/{name}" for name in ("in", "out", "checkpoint")]
     before = batches(folder)
-    with (folder / "log").open("ab") as log:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.child", *arguments, plan],
-            cwd=ROOT,
-            env={**os.environ, "PYSPARK_SUBMIT_ARGS": place.submit_arguments},
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+
+    def has_new_batch() -> bool:
+        place.fetch(folder, "checkpoint/spark/commits")
+        return batches(folder) != before
+
     try:
-        if moment is not None and moment.after_batch:
-            end = time.monotonic() + _LIMIT
-            while batches(folder) == before and child.poll() is None:
-                if time.monotonic() > end:
-                    raise TimeoutError(f"no batch in {_LIMIT:.0f} s\n{log_end(folder)}")
-                time.sleep(0.02)
-                place.fetch(folder, "checkpoint/spark/commits")
-            if moment.at_file and follower is not None:
-                if not follower.await_file(_LIMIT):
-                    raise TimeoutError(f"no file in {_LIMIT:.0f} s\n{log_end(folder)}")
-                os.killpg(child.pid, signal.SIGKILL)
-                return child.wait()
-        return child.wait(None if moment is None else moment.seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        return child.wait()
+        with started(folder, "tests.crash.child", [*arguments, plan], place.submit_arguments) as child:
+            if moment is not None and moment.after_batch:
+                await_moment(child, folder, has_new_batch, "batch", _LIMIT)
+                if moment.at_file and follower is not None:
+                    if not follower.await_file(_LIMIT):
+                        raise TimeoutError(f"no file in {_LIMIT:.0f} s\n{log_end(folder)}")
+                    return kill(child)
+            return end_of(child, None if moment is None else moment.seconds)
     finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
         place.fetch(folder, *(f"checkpoint/spark/{name}" for name in ("commits", "offsets", "sources")))
 
 
@@ -247,11 +229,6 @@ def batches(folder: Path, what: str = "commits") -> int:
     """How many batches Spark has noted as done; by their ``offsets``: as begun."""
     notes = (folder / "checkpoint" / "spark" / what).glob("*")
     return max((int(note.name) + 1 for note in notes if note.name.isdigit()), default=0)
-
-
-def log_end(folder: Path) -> str:
-    """What the starts said last."""
-    return (folder / "log").read_text(encoding="utf-8", errors="replace")[-3000:]
 
 
 def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Record]]:

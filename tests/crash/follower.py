@@ -57,21 +57,21 @@ class Follower:
 
     def look(self) -> None:
         """Take what has appeared, and compare what was there before."""
-        found = self._place.shown("out")
+        marks = self._place.shown("out")
         self.looks += 1
         for path, mark in self._marks.items():
-            if found.get(path) != mark:
-                self.faults.append(f"{path} is {'another file' if path in found else 'gone'} after look {self.looks}")
-        if found.keys() - self._marks.keys():
+            if marks.get(path) != mark:
+                self.faults.append(f"{path} is {'another file' if path in marks else 'gone'} after look {self.looks}")
+        if marks.keys() - self._marks.keys():
             self._more.set()
-        for path in found.keys() - self._marks.keys():
+        for path in marks.keys() - self._marks.keys():
             copy = self._copies / path
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(self._place.read(path))
-        self._marks = found
+        self._marks = marks
 
     def await_file(self, seconds: float) -> bool:
-        """Wait until a file appears; returns whether one did in so many seconds."""
+        """Waits until a file appears; returns whether one did in this time."""
         self._more.clear()
         return self._more.wait(seconds)
 

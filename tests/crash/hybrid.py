@@ -6,20 +6,18 @@ Each stream begins anew, is killed some times, and ends undisturbed. Each record
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
-from tests.crash.__main__ import ROOT, batches, log_end
+from tests.crash.__main__ import batches
+from tests.crash.starts import await_moment, end_of, log_end, started
 from tests.kafka.topics import Topics, in_json
 from tests.services.kafka import running_kafka
 from windrow import Pipeline, WatermarkStrategy, from_source
@@ -79,7 +77,7 @@ def readings(begin: int, end: int) -> list[dict[str, int]]:
 
 
 def run(servers: str, folder: Path, kills: int, chance: random.Random, *, made: bool) -> int:
-    """Run a stream that is killed so many times.
+    """Run a stream whose process is killed several times.
 
     Returns:
         How many kills came within two batches of the switch; -1 if records are missing or there twice.
@@ -137,30 +135,12 @@ def _read(folder: Path, kind: type[_T]) -> list[_T]:
 def attempt(
     folder: Path, servers: str, topic: str, *, made: bool, planned: int | None = None, seconds: float = 0.0
 ) -> int:
-    """Start the pipeline, and kill it so many seconds after a batch was planned; None: it drains the stream."""
-    arguments = [str(folder), servers, topic, "made" if made else "given", "drain" if planned is None else "go on"]
-    with (folder / "log").open("ab") as log:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.hybrid", "--child", *arguments],
-            cwd=ROOT,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
-        end = time.monotonic() + _SECONDS
-        while child.poll() is None and (planned is None or batches(folder, "offsets") <= planned):
-            if time.monotonic() > end:
-                raise TimeoutError(f"no end in {_SECONDS:.0f} s\n{log_end(folder)}")
-            time.sleep(0.01)
-        return child.wait(seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        return child.wait()
-    finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+    """Start the pipeline, and kill it some seconds after it has planned a batch; None: it drains the stream."""
+    kind, mode = "made" if made else "given", "drain" if planned is None else "go on"
+    with started(folder, "tests.crash.hybrid", ["--child", str(folder), servers, topic, kind, mode]) as child:
+        if planned is not None:
+            await_moment(child, folder, lambda: batches(folder, "offsets") > planned, "batch", _SECONDS)
+        return end_of(child, _SECONDS if planned is None else seconds)
 
 
 def child(path: str, servers: str, topic: str, made: str, mode: str) -> None:

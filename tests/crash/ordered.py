@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.crash.__main__ import ROOT, log_end
 from tests.crash.child import ImpatientRunner
 from tests.crash.elsewhere import SYSTEMS, Elsewhere, Here
+from tests.crash.starts import await_moment, end_of, log_end, started
 from windrow import Pipeline, from_source
 from windrow.sinks import FunctionSink
 from windrow.sources import TextFileSource
 
-_FILES = 12  # that a start finds at least; it is killed long before it has read so many
-_AFTER = 2  # so many new batches a start does before it is killed
+_FILES = 12  # a start finds at least these, and is killed long before it has read all of them
+_AFTER = 2  # new batches that a start does before it is killed
 _DELAY = 3.0  # seconds at most from there to the kill: some batches
 _FILES_AT_END = 3  # for the start that is not killed
 _SECONDS = 300.0
@@ -45,17 +42,17 @@ def build(folder: Path) -> Pipeline:
 
 def taken(folder: Path) -> dict[int, set[str]]:
     """What each batch has read, each time that it ran, in JSON."""
-    found: dict[int, set[str]] = {}
+    batch_names: dict[int, set[str]] = {}
     if (folder / "taken").exists():
         # A process that was killed may have left the last line without its end.
         for line in (folder / "taken").read_text().rpartition("\n")[0].splitlines():
             batch, *names = json.loads(line)
-            found.setdefault(batch, set()).add(json.dumps(names))
-    return found
+            batch_names.setdefault(batch, set()).add(json.dumps(names))
+    return batch_names
 
 
 def run(folder: Path, place: Here, kills: int, chance: random.Random) -> int:
-    """Run a stream that is killed so many times; its checkpoint is in a place.
+    """Run a stream whose process is killed several times; its checkpoint is in a place.
 
     Returns:
         0 if each file was read once, in the order of the names.
@@ -76,39 +73,20 @@ def run(folder: Path, place: Here, kills: int, chance: random.Random) -> int:
         new = len(taken(folder)) - done
         if not is_last:
             print(f"kill {number + 1}, {seconds:.2f} s after {_AFTER} new batches: {new} new ones", flush=True)
-    found = taken(folder)
+    read = taken(folder)
     expected = {number: {json.dumps([f"{number}"])} for number in range(len(list((folder / "in").iterdir())))}
-    wrong = {number: found.get(number) for number in {*found, *expected} if found.get(number) != expected.get(number)}
-    print(f"{kills} kills, {len(found)} batches of a file; {len(wrong)} are wrong {wrong or ''}")
+    wrong = {number: read.get(number) for number in {*read, *expected} if read.get(number) != expected.get(number)}
+    print(f"{kills} kills, {len(read)} batches of a file; {len(wrong)} are wrong {wrong or ''}")
     return 1 if wrong else 0
 
 
 def attempt(folder: Path, place: Here, batches: int | None, seconds: float) -> int:
-    """Start the pipeline, and kill it so many seconds after it has done some batches; None: it reads all files."""
-    mode = "all" if batches is None else "go on"
-    with (folder / "log").open("ab") as log:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.ordered", "--child", str(folder), f"{place.url}/checkpoint", mode],
-            cwd=ROOT,
-            env={**os.environ, "PYSPARK_SUBMIT_ARGS": place.submit_arguments},
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
-        end = time.monotonic() + _SECONDS
-        while child.poll() is None and (batches is None or len(taken(folder)) < batches):
-            if time.monotonic() > end:
-                raise TimeoutError(f"no end in {_SECONDS:.0f} s\n{log_end(folder)}")
-            time.sleep(0.01)
-        return child.wait(seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        return child.wait()
-    finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+    """Start the pipeline, and kill it some seconds after its last of these batches; None: it reads all files."""
+    arguments = ["--child", str(folder), f"{place.url}/checkpoint", "all" if batches is None else "go on"]
+    with started(folder, "tests.crash.ordered", arguments, place.submit_arguments) as child:
+        if batches is not None:
+            await_moment(child, folder, lambda: len(taken(folder)) >= batches, "batch", _SECONDS)
+        return end_of(child, _SECONDS if batches is None else seconds)
 
 
 def child(folder: str, checkpoint: str, mode: str) -> None:

@@ -130,7 +130,7 @@ def ordered(names: Path, checkpoint: str) -> list[list[str]]:
 
 
 def aligned(folder: Path, checkpoint: str) -> list[list[str]]:
-    """What each batch reads of two logs, of which one waits for the other, in two runs."""
+    """Returns what each batch of two runs reads of two logs, where one log waits for the other."""
     found: dict[int, list[str]] = {}
 
     def take(batch: int, entries: Sequence[Entry]) -> None:
@@ -150,7 +150,7 @@ def aligned(folder: Path, checkpoint: str) -> list[list[str]]:
 
 
 def by_spark(folder: str) -> None:
-    """Sums that Spark writes by itself: two runs, of which the second one drains."""
+    """Returns sums that Spark writes by itself, in two runs; the second one drains."""
 
     def write(frame: Any) -> Any:
         return frame.writeStream.format("parquet").option("path", as_spark_path(f"{folder}/by-spark"))

@@ -19,7 +19,7 @@ from tests.spark.stopped_moves import ROWS
 ROOT = Path(__file__).parents[2]
 
 ORDERED = [["c3", "c9"], ["c10"], ["a1", "a20"], ["b2", "b4"], ["b5", "b6"], ["b30"], ["d1"]]
-"""The files of each batch, of which those of one folder arrive at once."""
+"""The files of each batch; those of one folder arrive at once."""
 
 # Any in this module: what a program prints.
 

@@ -107,8 +107,8 @@ def form(field: Any, aggregate: DeclaredAggregate[Any, Any, Any], source: Callab
         .window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
         .aggregate(aggregate)
     )
-    (told,) = physical_plan(Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps)).forms().values()
-    return str(told)
+    (form,) = physical_plan(Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps)).forms().values()
+    return str(form)
 
 
 def parquet(record: Any) -> Source[Any]:

@@ -5,9 +5,8 @@ It is Hadoop's view of a folder of this machine. ``tests/elsewhere`` has S3 and 
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -48,17 +47,6 @@ class Total(NamedTuple):
 EVENTS = [Event(f"k{number % 3}", number * 40, number) for number in range(60)]
 
 
-@pytest.fixture
-def folder(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
-    """A folder whose files are those of ``here`` in the folder of the test."""
-    (tmp_path / "here").mkdir()
-    name = re.sub(r"\W|_", "", tmp_path.name)  # Hadoop keeps a view open under its name
-    setting = f"fs.viewfs.mounttable.{name}.link./all"
-    spark.conf.set(setting, f"file://{tmp_path}/here")
-    yield f"viewfs://{name}/all"
-    spark.conf.unset(setting)
-
-
 def sums(stream: DataStream[Event]) -> DataStream[Total]:
     timed = stream.assign_timestamps_and_watermarks(
         WatermarkStrategy.for_bounded_out_of_orderness(millis(100)), timestamp=lambda event: event.at
@@ -75,10 +63,10 @@ def collected(runner: SparkRunner, size: int, *, drain: bool = True) -> list[Tot
 
 @pytest.mark.parametrize("clock", [None, lambda: 1_000])
 def test_a_run_goes_on_where_another_one_stopped(
-    spark: SparkSession, folder: str, tmp_path: Path, clock: Callable[[], int] | None
+    spark: SparkSession, view: str, tmp_path: Path, clock: Callable[[], int] | None
 ) -> None:
     here = collected(SparkRunner(spark, checkpoint=tmp_path / "local", clock=clock), 20)
-    runner = SparkRunner(spark, checkpoint=f"{folder}/checkpoint", clock=clock)
+    runner = SparkRunner(spark, checkpoint=f"{view}/checkpoint", clock=clock)
     first = collected(runner, 20, drain=False)
     # A batch that runs again has the time that it had.
     checkpoint = tmp_path / "here" / "checkpoint"
@@ -98,8 +86,8 @@ def test_a_run_goes_on_where_another_one_stopped(
         collected(runner, 20)
 
 
-def test_a_second_run_is_refused(spark: SparkSession, folder: str) -> None:
-    runner = SparkRunner(spark, checkpoint=f"{folder}/checkpoint")
+def test_a_second_run_is_refused(spark: SparkSession, view: str) -> None:
+    runner = SparkRunner(spark, checkpoint=f"{view}/checkpoint")
     sink = CollectSink[Total]()
     running = runner.start(Pipeline("sums", sums(from_source(CollectionSource(EVENTS, Event))).sink_to(sink)))
     try:
@@ -112,7 +100,7 @@ def test_a_second_run_is_refused(spark: SparkSession, folder: str) -> None:
 
 
 def test_a_run_whose_checkpoint_was_taken_over_ends_before_its_next_batch(
-    spark: SparkSession, folder: str, tmp_path: Path
+    spark: SparkSession, view: str, tmp_path: Path
 ) -> None:
     incoming = tmp_path / "in"
     incoming.mkdir()
@@ -121,7 +109,7 @@ def test_a_run_whose_checkpoint_was_taken_over_ends_before_its_next_batch(
         "taken",
         from_source(JsonFileSource(incoming, Event)).sink_to(FunctionSink(lambda batch, events: taken.extend(events))),
     )
-    running = SparkRunner(spark, checkpoint=f"{folder}/checkpoint").start(pipeline)
+    running = SparkRunner(spark, checkpoint=f"{view}/checkpoint").start(pipeline)
     (incoming / "0.json").write_text('{"key": "a", "at": 1, "value": 2}\n')
     running.process_available()
     assert len(taken) == 1
@@ -139,7 +127,7 @@ class ImpatientRunner(SparkRunner):
 
 
 def test_a_query_whose_batches_spark_writes_ends_when_its_checkpoint_was_taken_over(
-    spark: SparkSession, folder: str, tmp_path: Path
+    spark: SparkSession, view: str, tmp_path: Path
 ) -> None:
     incoming, out = tmp_path / "in", tmp_path / "out"
     incoming.mkdir()
@@ -150,7 +138,7 @@ def test_a_query_whose_batches_spark_writes_ends_when_its_checkpoint_was_taken_o
         return writer
 
     pipeline = Pipeline("taken", from_source(JsonFileSource(incoming, Event)).sink_to(WriterSink(write)))
-    running = ImpatientRunner(spark, checkpoint=f"{folder}/checkpoint").start(pipeline)
+    running = ImpatientRunner(spark, checkpoint=f"{view}/checkpoint").start(pipeline)
     running.process_available()
     assert running.is_active
     (tmp_path / "here" / "checkpoint" / "locks" / "lock-99").write_text("process 1 on elsewhere\nmark 1\n")
@@ -163,7 +151,7 @@ def test_a_query_whose_batches_spark_writes_ends_when_its_checkpoint_was_taken_o
 
 @pytest.mark.parametrize("when", ["computed", "written"])
 def test_a_batch_is_not_published_if_the_checkpoint_was_taken_over_meanwhile(
-    spark: SparkSession, folder: str, tmp_path: Path, when: str
+    spark: SparkSession, view: str, tmp_path: Path, when: str
 ) -> None:
     lock, seen = tmp_path / "here" / "checkpoint" / "locks" / "lock-99", tmp_path / "seen"
 
@@ -179,18 +167,18 @@ def test_a_batch_is_not_published_if_the_checkpoint_was_taken_over_meanwhile(
     events = from_source(CollectionSource(EVENTS, Event)).map(take)
     pipeline = Pipeline("taken", events.sink_to(FunctionSink(write)), events.sink_to(JsonFileSink(tmp_path / "out")))
     with pytest.raises(CheckpointError, match=r"another run uses the checkpoint(.|\n)*process 1 on elsewhere"):
-        SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(pipeline)
+        SparkRunner(spark, checkpoint=f"{view}/checkpoint").run(pipeline)
     assert seen.exists() == (when == "written")
     assert not list((tmp_path / "out").glob("batch-0*"))
 
 
-def test_other_jobs_of_the_thread_get_no_files_of_a_checkpoint(spark: SparkSession, folder: str) -> None:
-    assert collected(SparkRunner(spark, checkpoint=f"{folder}/checkpoint"), 60)
+def test_other_jobs_of_the_thread_get_no_files_of_a_checkpoint(spark: SparkSession, view: str) -> None:
+    assert collected(SparkRunner(spark, checkpoint=f"{view}/checkpoint"), 60)
     assert spark.sparkContext.getLocalProperty("windrow.files") is None
 
 
-def test_a_file_is_written_once(spark: SparkSession, folder: str, tmp_path: Path) -> None:
-    file = HadoopPath.of(spark, f"{folder}/below/file", lambda call: call())
+def test_a_file_is_written_once(spark: SparkSession, view: str, tmp_path: Path) -> None:
+    file = HadoopPath.of(spark, f"{view}/below/file", lambda call: call())
     assert file.write_once(b"one", whole=True)
     assert file.write_once(b"one", whole=True)  # the first answer was lost
     assert not file.write_once(b"two", whole=True)
@@ -201,8 +189,8 @@ def test_a_file_is_written_once(spark: SparkSession, folder: str, tmp_path: Path
     assert file.read_bytes() == b"four"
 
 
-def test_spark_writes_by_itself(spark: SparkSession, folder: str) -> None:
-    checkpoint = f"{folder}/checkpoint"
+def test_spark_writes_by_itself(spark: SparkSession, view: str) -> None:
+    checkpoint = f"{view}/checkpoint"
     frame = SparkRunner(spark, checkpoint=checkpoint).to_dataframe(
         sums(from_source(CollectionSource(EVENTS, Event, batch_size=20)))
     )
@@ -211,7 +199,7 @@ def test_spark_writes_by_itself(spark: SparkSession, folder: str) -> None:
         writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def test_a_sink_of_sparks_own_is_drained(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+def test_a_sink_of_sparks_own_is_drained(spark: SparkSession, view: str, tmp_path: Path) -> None:
     checkpoint, out = tmp_path / "here" / "checkpoint", tmp_path / "out"
 
     def write(frame: Any) -> DataStreamWriter:
@@ -220,7 +208,7 @@ def test_a_sink_of_sparks_own_is_drained(spark: SparkSession, folder: str, tmp_p
 
     stream = sums(from_source(CollectionSource(EVENTS, Event, batch_size=20)))
     runner, pipeline = (
-        SparkRunner(spark, checkpoint=f"{folder}/checkpoint"),
+        SparkRunner(spark, checkpoint=f"{view}/checkpoint"),
         Pipeline("sums", stream.sink_to(WriterSink(write))),
     )
     runner.run(pipeline, drain=False)
@@ -239,7 +227,7 @@ def test_a_sink_of_sparks_own_is_drained(spark: SparkSession, folder: str, tmp_p
 
 
 @pytest.mark.parametrize("size", [2, None])
-def test_files_in_an_order_of_ones_own(spark: SparkSession, folder: str, tmp_path: Path, size: int | None) -> None:
+def test_files_in_an_order_of_ones_own(spark: SparkSession, view: str, tmp_path: Path, size: int | None) -> None:
     names, found = tmp_path / "in", dict[int, list[str]]()
     names.mkdir()
     fails_at = 1
@@ -255,7 +243,7 @@ def test_files_in_an_order_of_ones_own(spark: SparkSession, folder: str, tmp_pat
         found.clear()
         source = TextFileSource(names, files_in_order=order, files_per_batch=size)
         pipeline = Pipeline("names", from_source(source).sink_to(FunctionSink(take)))
-        SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(pipeline, drain=False)
+        SparkRunner(spark, checkpoint=f"{view}/checkpoint").run(pipeline, drain=False)
         return [lines for _, lines in sorted(found.items())]
 
     assert run("time", "first") == [["first"]]
@@ -270,18 +258,18 @@ def test_files_in_an_order_of_ones_own(spark: SparkSession, folder: str, tmp_pat
     )
 
 
-def test_parts_of_a_hybrid_source(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+def test_parts_of_a_hybrid_source(spark: SparkSession, view: str, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(3):
         (tmp_path / "in" / f"{number}.json").write_text(f'{{"key": "a", "at": {number}, "value": 2}}\n')
     history = JsonFileSource(tmp_path / "in", Event, files_per_batch=1)
     sink = CollectSink[Event]()
     stream = from_source(HybridSource(history).then(CollectionSource([Event("b", 9, 1)], Event)))
-    result = SparkRunner(spark, checkpoint=f"{folder}/checkpoint").run(Pipeline("hybrid", stream.sink_to(sink)))
+    result = SparkRunner(spark, checkpoint=f"{view}/checkpoint").run(Pipeline("hybrid", stream.sink_to(sink)))
     assert [event.at for event in result.collected(sink)] == [0, 1, 2, 9]
 
 
-def test_partitions_that_are_ahead_wait_for_the_others(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+def test_partitions_that_are_ahead_wait_for_the_others(spark: SparkSession, view: str, tmp_path: Path) -> None:
     found: dict[int, list[str]] = {}
 
     def take(batch: int, entries: Sequence[Entry]) -> None:
@@ -305,6 +293,6 @@ def test_partitions_that_are_ahead_wait_for_the_others(spark: SparkSession, fold
         runner.run(plan(name))
         return [found[batch] for batch in sorted(found)]
 
-    elsewhere, here = run("elsewhere", f"{folder}/checkpoint"), run("here", str(tmp_path / "checkpoint"))
+    elsewhere, here = run("elsewhere", f"{view}/checkpoint"), run("here", str(tmp_path / "checkpoint"))
     assert elsewhere == here
     assert elsewhere[:4] == [["a0", "b0"], ["a100", "b10"], ["b20"], ["b60"]]

@@ -143,10 +143,10 @@ def test_a_pipeline_that_runs_tells_of_each_batch(
     folder.mkdir()
     put(folder, 0)
     put(folder, 1)
-    told: list[PipelineProgress] = []
+    reports: list[PipelineProgress] = []
 
     def take(progress: PipelineProgress) -> None:
-        told.append(progress)
+        reports.append(progress)
         raise LookupError("of the user's")
 
     pipeline = watched(folder)
@@ -159,38 +159,38 @@ def test_a_pipeline_that_runs_tells_of_each_batch(
     # Live, and as they are at the end.
     assert counters == result.counters
     assert counters["watched.1.source"] == {"records_malformed": 1}
-    taken = {step: sum(report.steps[step].records_in for report in told) for step in result.written}
+    taken = {step: sum(report.steps[step].records_in for report in reports) for step in result.written}
     assert result.written == taken
     assert [*taken] == [step.id for step in pipeline.steps if step.node.kind == "sink"]
     assert counters["watched.6.window"] == {"late_records_dropped": 1}
     assert set(watermarks) == {"watched.4.window", "watched.6.window", "watched.8.process"}
     assert set(watermarks.values()) == {21_999}
-    assert progress in told
+    assert progress in reports
     # What the last watermark makes due is the work of a batch without records.
-    first, second = told[:2]
-    assert [report.batch for report in told] == list(range(len(told)))
+    first, second = reports[:2]
+    assert [report.batch for report in reports] == list(range(len(reports)))
     check(first, second)
     assert [*first.steps] == [step.id for step in pipeline.steps if step.id in first.steps]
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
-    assert len(lines) == len(told)
+    assert len(lines) == len(reports)
     assert lines[1].startswith("pipeline watched, batch 1: 4 records read, 7 written, 2 late, 1 malformed, ")
     failures = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert len(failures) == len(told)
+    assert len(failures) == len(reports)
     assert failures[0].exc_info is not None
     assert "LookupError: of the user's" in caplog.text
 
     # Another run knows what the groups hold that it does not touch, and says when the stream is at its end.
     put(folder, 2)
-    told.clear()
-    running = runner.start(pipeline, on_progress=told.append)
+    reports.clear()
+    running = runner.start(pipeline, on_progress=reports.append)
     assert running.progress is None
     assert set(running.watermarks().values()) == {None}
     running.process_available()
-    assert figures(told[0], "4.window", *HELD) == (3, 3)
-    assert figures(told[-1], "4.window", *HELD, "watermark") == (1, 1, 39_999)
+    assert figures(reports[0], "4.window", *HELD) == (3, 3)
+    assert figures(reports[-1], "4.window", *HELD, "watermark") == (1, 1, 39_999)
     running.drain()
-    assert told[-1].ended
-    assert figures(told[-1], "4.window", *HELD, "state_bytes", "watermark") == (0, 0, 0, None)
+    assert reports[-1].ended
+    assert figures(reports[-1], "4.window", *HELD, "state_bytes", "watermark") == (0, 0, 0, None)
     assert set(running.watermarks().values()) == {None}
 
 
@@ -212,14 +212,14 @@ def test_columns_and_a_clock_of_ones_own_are_reported_too(spark: SparkSession, t
         panes.sink_to(CollectSink()),
         sessions.sink_to(ParquetFileSink(tmp_path.with_name("out"), overwrite=True)),
     )
-    told: list[PipelineProgress] = []
-    runner = SparkRunner(spark, clock=lambda: 60_000, on_progress=told.append)
+    reports: list[PipelineProgress] = []
+    runner = SparkRunner(spark, clock=lambda: 60_000, on_progress=reports.append)
     assert all("columns" in str(form) and "not on columns" not in str(form) for form in runner.forms(pipeline).values())
     check_whole(pipeline, runner)
     shown = check_json(pipeline.explain(runner, format="json"))
     result = runner.run(pipeline)
     assert result.written == LocalRunner().run(pipeline).written == {"columns.5.sink": 4, "columns.7.sink": 4}
-    first, second = told[:2]
+    first, second = reports[:2]
     assert shown["runner"] == "SparkRunner"
     assert first.steps.keys() < {step["id"] for step in shown["steps"]}
     assert figures(first, "1.source", *COUNTS) == (4, 4, 0, 0)
@@ -230,11 +230,11 @@ def test_columns_and_a_clock_of_ones_own_are_reported_too(spark: SparkSession, t
     assert figures(second, "7.sink", "records_in") == (2,)
     assert figures(first, "4.window", "watermark", "lag_ms") == (19_999, 40_001)
     assert first.ended_at == 60_000
-    assert told[-1].ended
-    assert figures(told[-1], "6.window", *HELD, "state_bytes") == (0, None, 0)
-    told.clear()
-    SparkRunner(spark, on_progress=told.append).run_batch(pipeline)
-    (report,) = told
+    assert reports[-1].ended
+    assert figures(reports[-1], "6.window", *HELD, "state_bytes") == (0, None, 0)
+    reports.clear()
+    SparkRunner(spark, on_progress=reports.append).run_batch(pipeline)
+    (report,) = reports
     assert figures(report, "6.window", *COUNTS, *HELD) == (7, 4, 0, 0, 0, None)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,17 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.classic(reason="over Spark Connect nothing can be moved, and Spark writes in place")
-
-
-@pytest.fixture
-def folder(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
-    """A folder whose files are those of ``here`` in the folder of the test."""
-    (tmp_path / "here").mkdir()
-    name = re.sub(r"\W|_", "", tmp_path.name)  # Hadoop keeps a view open under its name
-    setting = f"fs.viewfs.mounttable.{name}.link./all"
-    spark.conf.set(setting, f"file://{tmp_path}/here")
-    yield f"viewfs://{name}/all"
-    spark.conf.unset(setting)
 
 
 def shown(out: Path) -> dict[str, tuple[int, bytes]]:
@@ -58,19 +46,19 @@ def staged(out: Path) -> list[Path]:
 
 @pytest.mark.parametrize("moves", [0, 1, 3])
 def test_a_run_that_died_between_two_moves_goes_on_with_the_next(
-    spark: SparkSession, folder: str, tmp_path: Path, moves: int
+    spark: SparkSession, view: str, tmp_path: Path, moves: int
 ) -> None:
     out = tmp_path / "here" / "out"
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     stopper = Stopper(moves)
     with pytest.raises(SinkError, match="the machine is gone"):
-        runner.run(pipeline(JsonFileSink(f"{folder}/out", partition_by=("key", "value"))), drain=False)
+        runner.run(pipeline(JsonFileSink(f"{view}/out", partition_by=("key", "value"))), drain=False)
     stopper.end()
     before = shown(out)
     assert numbers(before).get("1", 0) == moves
     listed = json.loads(next((out / "_windrow" / "staging").rglob("batch-1/files")).read_text())
     # The list holds, whatever would be written now.
-    runner.run(pipeline(JsonFileSink(f"{folder}/out", partition_by="value")), drain=False)
+    runner.run(pipeline(JsonFileSink(f"{view}/out", partition_by="value")), drain=False)
     after = shown(out)
     assert before.items() <= after.items()
     assert numbers(after).keys() == {"0", "1", "3"}
@@ -89,12 +77,12 @@ def test_a_run_that_died_between_two_moves_goes_on_with_the_next(
     # As after a crash between the sinks and Spark's note that the batch is done.
     for name in ("3", ".3.crc"):
         (tmp_path / "checkpoint" / "spark" / "commits" / name).unlink(missing_ok=True)
-    runner.run(pipeline(JsonFileSink(f"{folder}/out", partition_by="value")), drain=False)
+    runner.run(pipeline(JsonFileSink(f"{view}/out", partition_by="value")), drain=False)
     assert shown(out) == after
     assert staged(out) == []
 
 
-def test_readers_pass_over_a_batch_until_all_of_it_is_written(spark: SparkSession, folder: str, tmp_path: Path) -> None:
+def test_readers_pass_over_a_batch_until_all_of_it_is_written(spark: SparkSession, view: str, tmp_path: Path) -> None:
     out = tmp_path / "here" / "out"
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     stopper = Stopper(0)
@@ -109,7 +97,7 @@ def test_readers_pass_over_a_batch_until_all_of_it_is_written(spark: SparkSessio
         }
 
     with pytest.raises(SinkError, match="the machine is gone"):
-        runner.run(pipeline(ParquetFileSink(f"{folder}/out")), drain=False)
+        runner.run(pipeline(ParquetFileSink(f"{view}/out")), drain=False)
     stopper.end()
     assert staged(out)
     assert counts() == {8}
@@ -119,7 +107,7 @@ def test_readers_pass_over_a_batch_until_all_of_it_is_written(spark: SparkSessio
         place.parent.mkdir(parents=True)
         place.write_bytes(b"half")
     assert counts() == {8}
-    runner.run(pipeline(ParquetFileSink(f"{folder}/out")), drain=False)
+    runner.run(pipeline(ParquetFileSink(f"{view}/out")), drain=False)
     assert counts() == {24}
     assert staged(out) == []
     assert {file.parent.name for file in out.rglob("_SUCCESS")} == {f"windrow_batch={batch}" for batch in (0, 1, 3)}
