@@ -190,9 +190,9 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
 
     @property
     def declaration(self) -> Declaration:
-        given = ("reverse", self.reverse), ("with_ties", self.with_ties)
+        options = ("reverse", self.reverse), ("with_ties", self.with_ties)
         return Declaration(
-            "top_k", _roles(self.by, self.selector), (("k", self.k), *(each for each in given if each[1]))
+            "top_k", _roles(self.by, self.selector), (("k", self.k), *(each for each in options if each[1]))
         )
 
     def _value_type(self, element_type: object | None) -> object | None:

@@ -22,12 +22,12 @@ _LONGEST: Final = 80  # characters of a selector's text in a plan
 
 def selector_text(selector: Callable[[Any], Any]) -> str:
     """How a selector is shown in a plan: ``.celsius``, ``.high - .low``, or the name of the function."""
-    found, name = recognise(selector), function_name(selector)
-    if isinstance(found, Opaque):
+    expression, name = recognise(selector), function_name(selector)
+    if isinstance(expression, Opaque):
         return name
     # The name of a function that decides or calls something says more than what it computes.
-    has_name = name != "lambda" and not all(isinstance(part, _SHORT) for part in found.parts())
-    return name if has_name or len(str(found)) > _LONGEST else str(found)
+    has_name = name != "lambda" and not all(isinstance(part, _SHORT) for part in expression.parts())
+    return name if has_name or len(str(expression)) > _LONGEST else str(expression)
 
 
 def selected_type(selector: Callable[[Any], Any], element_type: object | None) -> object | None:

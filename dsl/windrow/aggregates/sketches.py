@@ -110,9 +110,9 @@ class HllSketch(Sketch):
         union = sketches.hll_union(lg_k)
         union.update(self._opened(lg_k))
         union.update(other._opened(lg_k))
-        made = HllSketch()
-        made._live, made._stored = union.get_result(sketches.HLL_8), None
-        return made
+        sketch = HllSketch()
+        sketch._live, sketch._stored = union.get_result(sketches.HLL_8), None
+        return sketch
 
     def _opened(self, lg_k: int) -> Any:
         if self._live is None:
@@ -152,11 +152,11 @@ class KllSketch(Sketch):
 
     def union(self, other: KllSketch, k: int) -> KllSketch:
         """A new sketch of the values of both."""
-        made = KllSketch(self.to_bytes())
-        live = made._opened(k)
+        sketch = KllSketch(self.to_bytes())
+        live = sketch._opened(k)
         live.merge(other._opened(k))
-        made._stored = None
-        return made
+        sketch._stored = None
+        return sketch
 
     def _opened(self, k: int) -> Any:
         if self._live is None:
@@ -240,12 +240,12 @@ class ApproxQuantiles(DeclaredAggregate[T, Distribution, R, E], Generic[T, R, E]
         numbers = sketch.count(self.k)
         if not numbers + not_numbers:
             return self.finish(None)
-        found: list[float] = []
+        quantiles: list[float] = []
         for rank in self.ranks:
             # NaNs are higher than all numbers, and a sketch holds numbers alone.
             among_numbers = rank * (numbers + not_numbers) / numbers if numbers else math.inf
-            found.append(math.nan if among_numbers > 1 else sketch.quantile(among_numbers, self.k))
-        return self.finish(found)
+            quantiles.append(math.nan if among_numbers > 1 else sketch.quantile(among_numbers, self.k))
+        return self.finish(quantiles)
 
     def merge(self, a: Distribution, b: Distribution) -> Distribution:
         return a[0].union(b[0], self.k), a[1] + b[1]

@@ -30,9 +30,9 @@ _HAS_TEXT: Final = frozenset({*_TEXT_OF_ONE, "BUILD_STRING", "FORMAT_VALUE", "FO
 
 def _rooms(code: CodeType) -> dict[str, int]:
     """How many units of code stand behind instructions for Python's own use, by the names of these."""
-    found = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
-    ends = [*[each.offset for each in found[1:]], len(code.co_code)]
-    return {each.opname: (end - each.offset) // 2 - 1 for each, end in zip(found, ends, strict=True)}
+    instructions = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
+    ends = [*[each.offset for each in instructions[1:]], len(code.co_code)]
+    return {each.opname: (end - each.offset) // 2 - 1 for each, end in zip(instructions, ends, strict=True)}
 
 
 def _sample(a: Any, b: Any) -> Any:
@@ -81,13 +81,13 @@ def _steps(instructions: Sequence[dis.Instruction], asked: int) -> list[_Step]:
     steps: list[_Step] = []
     jumps: list[tuple[_Step, int]] = []
     for each in instructions:
-        made = list(_made_of(each, steps, asked))
-        first.append(made[0])
-        steps += made
+        own_steps = list(_made_of(each, steps, asked))
+        first.append(own_steps[0])
+        steps += own_steps
         if each.opcode in dis.hasjrel:
-            jumps.append((made[-1], each.argval))
+            jumps.append((own_steps[-1], each.argval))
     for step, offset in jumps:
-        step.target = next(found for found, each in zip(first, instructions, strict=True) if each.offset >= offset)
+        step.target = next(target for target, each in zip(first, instructions, strict=True) if each.offset >= offset)
     return steps
 
 

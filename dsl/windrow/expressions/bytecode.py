@@ -215,9 +215,9 @@ class _Copies:
         """Returns what a function gets in place of the value of a variable around it; refuses other values."""
         around, kind = self._around, type(value)
         if self._stand_ins is not None:
-            found = self._stand_ins(function, name, value)
-            if found is not None:
-                return found
+            stand_in = self._stand_ins(function, name, value)
+            if stand_in is not None:
+                return stand_in
         if kind in SCALARS or any(value is each for each in _AS_THEY_ARE):
             around.name(value, name)
             return value

@@ -18,7 +18,7 @@ __all__ = ["derived_type", "unread_part"]
 # Any in this module: functions of elements of every type.
 
 
-def derived_type(function: Callable[..., Any], given: Sequence[object | None]) -> object | None:
+def derived_type(function: Callable[..., Any], argument_types: Sequence[object | None]) -> object | None:
     """The type of what a function gives, as its code computes it; None where that cannot be read.
 
     It is the type that type checkers find: an instance of it comes out of every call, if annotations are right. Nothing
@@ -26,7 +26,7 @@ def derived_type(function: Callable[..., Any], given: Sequence[object | None]) -
 
     Args:
         function: The function.
-        given: The types of its arguments; None for one that is not known.
+        argument_types: The types of its arguments; None for one that is not known.
     """
     built_in = _built_in(function)
     if built_in is not None:
@@ -34,29 +34,29 @@ def derived_type(function: Callable[..., Any], given: Sequence[object | None]) -
     ways = ways_of(function)
     if isinstance(ways, Opaque):
         return None
-    types = _given(function, given)
-    found = [(way.result.types(types, way.facts), way.result) for way in ways]
-    kind = united([of[result] for of, result in found if not _is_impossible(of)])
+    types = _given(function, argument_types)
+    typed_results = [(way.result.types(types, way.facts), way.result) for way in ways]
+    kind = united([of[result] for of, result in typed_results if not _is_impossible(of)])
     return None if kind is None or is_open(kind) else kind
 
 
-def unread_part(function: Callable[..., Any], given: Sequence[object | None] | None = None) -> str | None:
+def unread_part(function: Callable[..., Any], argument_types: Sequence[object | None] | None = None) -> str | None:
     """What keeps the type of what a function gives from being known, in a few words; None: it cannot be told.
 
     Args:
         function: The function.
-        given: The types of its arguments; None: only the code is looked at.
+        argument_types: The types of its arguments; None: only the code is looked at.
     """
     ways = ways_of(function)
     if isinstance(ways, Opaque):
         return f"the function {ways.reason}"
-    if given is None or derived_type(function, given) is not None:
+    if argument_types is None or derived_type(function, argument_types) is not None:
         return None
-    types = _given(function, given)
+    types = _given(function, argument_types)
     for way in ways:
-        found = way.result.types(types, way.facts)
-        for part in way.result.parts() if not _is_impossible(found) else ():
-            if found[part] is None and all(found[child] is not None for child in part.children):
+        part_types = way.result.types(types, way.facts)
+        for part in way.result.parts() if not _is_impossible(part_types) else ():
+            if part_types[part] is None and all(part_types[child] is not None for child in part.children):
                 return f"the type of {'the elements before it' if part in types else part} is not known"
     return "what it gives has no type that says enough"
 
@@ -73,7 +73,7 @@ def _built_in(function: Callable[..., Any]) -> object | None:
     return FUNCTION_TYPES.get(function) if isinstance(function, BuiltinFunctionType) else None
 
 
-def _given(function: Callable[..., Any], given: Sequence[object | None]) -> dict[Expression, object | None]:
+def _given(function: Callable[..., Any], argument_types: Sequence[object | None]) -> dict[Expression, object | None]:
     """The types of the arguments of a function, by their nodes."""
     nodes = arguments_of(function)
-    return {**dict.fromkeys(nodes), **dict(zip(nodes, given, strict=False))}
+    return {**dict.fromkeys(nodes), **dict(zip(nodes, argument_types, strict=False))}

@@ -58,16 +58,16 @@ def substituted(kind: object, variables: Mapping[object, object]) -> object:
     return filled
 
 
-def solved(declared: object, given: object, variables: dict[object, object]) -> None:
+def solved(declared: object, actual: object, variables: dict[object, object]) -> None:
     """Adds what the type variables of a declared type stand for where a value of another type is given."""
     if isinstance(declared, TypeVar):
         # Two values of different types: which type they have in common is left to type checkers.
-        variables[declared] = given if variables.get(declared, given) == given else Any
+        variables[declared] = actual if variables.get(declared, actual) == actual else Any
         return
     owner = class_of(declared)
     if owner is None or not typing.get_args(declared):
         return
-    for inner, outer in zip(typing.get_args(declared), arguments_of(given, owner), strict=False):
+    for inner, outer in zip(typing.get_args(declared), arguments_of(actual, owner), strict=False):
         solved(inner, outer, variables)
 
 

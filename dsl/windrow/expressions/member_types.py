@@ -46,8 +46,8 @@ def of_each(kind: object | None, find: Callable[[object], object | None]) -> obj
 
 def kinds_of(kind: object | None) -> list[object]:
     """The types that values of a type may have; a literal is of the type of its value. Empty: it is not known."""
-    found = [] if kind is None else options_of(kind)
-    return [each for kind in found for each in (map(type, _literals(kind)) if _literals(kind) else (kind,))]
+    options = [] if kind is None else options_of(kind)
+    return [each for kind in options for each in (map(type, _literals(kind)) if _literals(kind) else (kind,))]
 
 
 def _literals(kind: object) -> tuple[object, ...]:
@@ -92,13 +92,13 @@ def attribute_type(kind: object | None, name: str) -> object | None:
 
 
 def _attribute(kind: object, name: str) -> object | None:
-    owner, found = _found(kind, name)
+    owner, attribute = _found(kind, name)
     if owner is None:
         return _of_enum(kind, name)
-    if isinstance(found, property | functools.cached_property):
-        getter = found.fget if isinstance(found, property) else found.func
+    if isinstance(attribute, property | functools.cached_property):
+        getter = attribute.fget if isinstance(attribute, property) else attribute.func
         return _known(kind, owner, resolved_hints(getter).get("return"))
-    if inspect.isroutine(found):
+    if inspect.isroutine(attribute):
         return None
     built_in = ATTRIBUTE_TYPES.get((owner, name))
     return built_in or _known(kind, owner, resolved_hints(owner).get(name)) or _of_enum(kind, name)
@@ -133,10 +133,10 @@ def _known(kind: object, owner: type, hint: object) -> object | None:
     hint = _variable_type(hint)
     if hint is typing.Self:
         return kind
-    found = substituted(hint, variables_of(kind, owner))
+    kind_of_hint = substituted(hint, variables_of(kind, owner))
     # Type variables say nothing here, and neither does Any.
-    parameters: tuple[object, ...] = getattr(found, "__parameters__", ())
-    return None if found is Any or isinstance(found, typing.TypeVar) or parameters else found
+    parameters: tuple[object, ...] = getattr(kind_of_hint, "__parameters__", ())
+    return None if kind_of_hint is Any or isinstance(kind_of_hint, typing.TypeVar) or parameters else kind_of_hint
 
 
 def declared_type(holder: type | ModuleType, name: str) -> object | None:
@@ -255,8 +255,8 @@ def _base_of(kind: object, base: type) -> tuple[object, ...] | None:
     plain = class_of(kind)
     if plain is None or not issubclass(plain, base):
         return None
-    found = [arguments_of(kind, each) for each in plain.__mro__ if each.__module__ in _COLLECTIONS]
-    return next((each for each in found if each), ())
+    arguments = [arguments_of(kind, each) for each in plain.__mro__ if each.__module__ in _COLLECTIONS]
+    return next((each for each in arguments if each), ())
 
 
 def _is_a(kind: object, base: type) -> bool:
@@ -279,15 +279,15 @@ def _method(kind: object, name: str, arguments: Sequence[object | None]) -> obje
         return kind if not is_users_method(plain, name) or "_replace" in vars(plain) else None
     if name in ("get", "copy") and plain is dict and typing.get_args(kind):
         return kind if name == "copy" else _got(typing.get_args(kind)[1], arguments)
-    owner, found = _found(kind, name)
+    owner, method = _found(kind, name)
     if owner is None:
         return None
     built_in = METHOD_TYPES.get((owner, name))
     if built_in is not None:
         return built_in
-    if isinstance(found, staticmethod | classmethod):
-        found = found.__func__
-    return _known(kind, owner, _annotated_result(found))
+    if isinstance(method, staticmethod | classmethod):
+        method = method.__func__
+    return _known(kind, owner, _annotated_result(method))
 
 
 def _got(value: object, arguments: Sequence[object | None]) -> object | None:
@@ -341,8 +341,8 @@ def record_type(target: type, fields: Sequence[tuple[str, object | None]]) -> ob
     if any(is_open(variables.get(each, Any)) for each in parameters):
         return None
     generic: Any = target
-    made: object = generic[tuple([variables[each] for each in parameters])]
-    return made
+    solved_type: object = generic[tuple([variables[each] for each in parameters])]
+    return solved_type
 
 
 def binary_type(symbol: str, left: object | None, right: object | None) -> object | None:
@@ -364,9 +364,9 @@ def _binary(symbol: str, left: object, right: object) -> object | None:
 def _compares(kind: object, symbol: str) -> bool:
     """Whether comparisons of values of a type with others give nothing but True and False."""
     method = _COMPARING[symbol]
-    owner, found = _found(kind, method)
+    owner, comparison = _found(kind, method)
     if owner is None:
         return False
     if owner.__module__ in _PLAIN_MODULES or not is_users_method(owner, method) or has_generated(owner, method):
         return True
-    return _annotated_result(found) is bool
+    return _annotated_result(comparison) is bool

@@ -115,11 +115,11 @@ class Expression:
             object.__setattr__(self, "_compiled", compiled)
         return compiled(element)
 
-    def types(self, given: Types, facts: Iterable[Fact] = ()) -> dict[Expression, object | None]:
+    def types(self, known_types: Types, facts: Iterable[Fact] = ()) -> dict[Expression, object | None]:
         """Returns the types of the values of all nodes; None where annotations do not say.
 
         Args:
-            given: The types of the element, and of other arguments of the function.
+            known_types: The types of the element, and of other arguments of the function.
             facts: What is known to be true where the value is computed, or false.
         """
         narrowings: dict[Expression, list[Narrowing]] = {}
@@ -128,7 +128,7 @@ class Expression:
             narrowings.setdefault(of, []).append(narrowing)
         types: dict[Expression, object | None] = {}
         for part in self.parts():
-            kind = given[part] if part in given else part._type(types)
+            kind = known_types[part] if part in known_types else part._type(types)
             for narrowing in narrowings.get(part, ()):
                 kind = narrowing(kind)
             types[part] = kind

@@ -192,8 +192,8 @@ class Recorder:
         decisions = _decisions(self)
         if decisions.types_only and isinstance(method, Field):
             name = method.name
-            given = [typed_expression(each) for each in (*args, *kwargs.values())]
-            return decisions.result(f".{name}", partial(_method_rule, name), (method.of, *given))
+            arguments = [typed_expression(each) for each in (*args, *kwargs.values())]
+            return decisions.result(f".{name}", partial(_method_rule, name), (method.of, *arguments))
         if kwargs or not isinstance(method, Field):
             raise RefusedError("calls a value, or a method with arguments by name")
         if method.name not in _METHODS:
@@ -302,9 +302,9 @@ class ItemRecorder(Recorder):
         if decisions.types_only:
             if type(key) is slice:
                 return decisions.result("slice of", lambda kinds: sliced_type(kinds[0]), (_own(self),))
-            found = typed_expression(key)
-            constant = found.value if isinstance(found, Constant) else None
-            return decisions.result("item of", partial(_item_rule, constant), (_own(self), found))
+            item = typed_expression(key)
+            constant = item.value if isinstance(item, Constant) else None
+            return decisions.result("item of", partial(_item_rule, constant), (_own(self), item))
         raise RefusedError("asks for an item by something else than a number or a text")
 
 
@@ -425,15 +425,15 @@ def typed_expression(value: object) -> Expression:
     """The expression of what a function gives or uses, where only types are asked for."""
     kind = type(value)
     # Any: what a list, a tuple or a dict holds.
-    given: Any = value
+    collection: Any = value
     if kind is tuple:
-        return Record(tuple, tuple([(str(place), typed_expression(each)) for place, each in enumerate(given)]))
+        return Record(tuple, tuple([(str(place), typed_expression(each)) for place, each in enumerate(collection)]))
     if kind is list:
-        return Result("list", list_type, tuple(map(typed_expression, given)))
+        return Result("list", list_type, tuple(map(typed_expression, collection)))
     if kind is dict:
-        return Result("dict", dict_type, tuple(map(typed_expression, (*given, *given.values()))))
+        return Result("dict", dict_type, tuple(map(typed_expression, (*collection, *collection.values()))))
     if kind is set:
-        return Result("set", set_type, tuple(map(typed_expression, given)))
+        return Result("set", set_type, tuple(map(typed_expression, collection)))
     if kind is bytes:
         return Result("bytes", lambda _: bytes)
     return result_of(value)

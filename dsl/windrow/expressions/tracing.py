@@ -94,8 +94,8 @@ def ways_of(function: Callable[..., Any]) -> Sequence[Way] | Opaque:
     Its first argument is the :class:`Element` if there is no other one, else each is an :class:`Argument`.
     """
     if isinstance(function, (operator.attrgetter, operator.itemgetter)):
-        found = _of_getter(function)
-        return found if isinstance(found, Opaque) else (Way((), found),)
+        expression = _of_getter(function)
+        return expression if isinstance(expression, Opaque) else (Way((), expression),)
     return _TYPES.answer_for(function) if type(function) is FunctionType else Opaque("is not a plain function")
 
 
@@ -157,7 +157,7 @@ def _ways(function: FunctionType, around: Surroundings) -> Sequence[Way] | Opaqu
     code = function.__code__
     decisions = Decisions(around.budget, types_only=True)
     arguments = arguments_of(function)
-    found: list[Way] = []
+    ways: list[Way] = []
     waiting: list[tuple[bool, ...]] = [()]
     try:
         if code.co_flags & _NOT_CALLED or code.co_kwonlyargcount:
@@ -168,10 +168,10 @@ def _ways(function: FunctionType, around: Surroundings) -> Sequence[Way] | Opaqu
             decisions.begin(begun)
             result = typed_expression(call(*[ItemRecorder(each, decisions) for each in arguments]))
             answered = decisions.answered
-            found.append(Way(tuple(answered), result))
+            ways.append(Way(tuple(answered), result))
             if len(result.parts()) > _MOST_PARTS:
                 raise RefusedError(f"computes more than {_MOST_PARTS} values")
-            if len(found) + len(waiting) > _MOST_PATHS:
+            if len(ways) + len(waiting) > _MOST_PATHS:
                 raise RefusedError(f"has more than {_MOST_PATHS} ways through its decisions")
             answers = [answer for _, answer in answered]
             waiting.extend([(*answers[:number], False) for number in range(len(begun), len(answers))])
@@ -179,7 +179,7 @@ def _ways(function: FunctionType, around: Surroundings) -> Sequence[Way] | Opaqu
         return Opaque(str(refused))
     except Exception as error:
         return Opaque(f"raises {type(error).__name__} when it is tried")
-    return found
+    return ways
 
 
 _NOT_CALLED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE

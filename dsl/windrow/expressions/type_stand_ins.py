@@ -84,8 +84,8 @@ class TypeStandIns:
         if declared is None and value is not None and kind in SCALARS:
             return self._decisions.recorder(ItemRecorder, Constant(value, name))
         # A variable that is None now will be something else as a rule.
-        found = kind if declared is None and value is not None else declared
-        return self._decisions.result(name, lambda _: found)
+        variable_type = kind if declared is None and value is not None else declared
+        return self._decisions.result(name, lambda _: variable_type)
 
     def called(self, name: str, value: Any) -> object:
         """Returns what stands for a class, a function or a module; None: as above."""
@@ -107,8 +107,8 @@ class TypeStandIns:
             is_built_in = isinstance(value, BuiltinFunctionType)
             if is_built_in and value in _OF_ITEMS:
                 return partial(self.result, name, _OF_ITEMS[value])
-            found = FUNCTION_TYPES.get(value) if is_built_in else called_type(value)
-            return None if found is None else partial(self.result, name, lambda _: found)
+            result = FUNCTION_TYPES.get(value) if is_built_in else called_type(value)
+            return None if result is None else partial(self.result, name, lambda _: result)
         # An object of a class of the user's has the attributes and methods that its class says.
         kind = type(value)
         is_collection = issubclass(kind, (dict, frozenset, list, set, tuple)) and not is_record_class(kind)
@@ -124,10 +124,10 @@ class TypeStandIns:
         """Returns what stands for the value of a class, or of a module, which its annotation may say."""
         is_declared = declared is not None and not hasattr(type(value), "__get__")
         is_value = is_declared or issubclass(type(value), _VALUES)
-        found = self._variable(name, value, declared) if is_value else self.called(name, value)
-        if found is None:
+        stand_in = self._variable(name, value, declared) if is_value else self.called(name, value)
+        if stand_in is None:
             raise RefusedError(f"uses {name}")
-        return found
+        return stand_in
 
     def result(self, name: str, rule: Rule, *args: object, **kwargs: object) -> Recorder:
         """Returns the proxy for what a call gives."""
@@ -142,9 +142,9 @@ class TypeStandIns:
     def _isinstance(self, value: object, classes: object) -> bool:
         """Decides whether a value is of a class."""
         # Any: a class, or a tuple of classes, by what stands for them.
-        given: Any = classes if type(classes) is tuple else (classes,)
-        kinds = tuple([each.__stands_for__ for each in given if isinstance(each, _Class)])
-        if not is_recorder(value) or len(kinds) < len(given):
+        choices: Any = classes if type(classes) is tuple else (classes,)
+        kinds = tuple([each.__stands_for__ for each in choices if isinstance(each, _Class)])
+        if not is_recorder(value) or len(kinds) < len(choices):
             raise RefusedError("asks isinstance of what it makes, or of no class")
         return self._decisions.decide(IsInstance(typed_expression(value), kinds))
 
@@ -200,10 +200,10 @@ def _rounded(kinds: Sequence[object | None]) -> object | None:
     def of(kind: object) -> object | None:
         return int if kind is bool else kind if kind in (int, float, decimal.Decimal) else None
 
-    found = of_each(kinds[0], of)
+    rounded = of_each(kinds[0], of)
     if len(kinds) == 1 or kinds[1] is type(None):
-        return None if found is None else int
-    return found if kinds_of(kinds[1]) in ([int], [bool]) else None
+        return None if rounded is None else int
+    return rounded if kinds_of(kinds[1]) in ([int], [bool]) else None
 
 
 def _replaces_fields(function: Any) -> bool:
@@ -250,28 +250,28 @@ class _Class:
         kind, stand_ins = self.__stands_for__, self.__made__
         if self.__rule__ is not None:
             return stand_ins.result(kind.__name__, self.__rule__, *args, **kwargs)
-        made = made_by_class(kind)
-        if made is None and is_record_class(kind) and making_hook(kind) is None:
+        record = made_by_class(kind)
+        if record is None and is_record_class(kind) and making_hook(kind) is None:
             bound = inspect.signature(kind).bind(*args, **kwargs).arguments
             names = list(bound)
             rule: Rule = lambda kinds: record_type(kind, list(zip(names, kinds, strict=True)))  # noqa: E731
             return stand_ins.result(kind.__name__, rule, *bound.values())
-        return stand_ins.result(kind.__name__, lambda _: made, *args, **kwargs)
+        return stand_ins.result(kind.__name__, lambda _: record, *args, **kwargs)
 
     def __getattr__(self, name: str) -> object:
         kind = self.__stands_for__
         shown = f"{kind.__name__}.{name}"
-        found = self.__made__.read(lambda: inspect.getattr_static(kind, name, None))
-        if isinstance(found, staticmethod | classmethod):
-            made = method_type(kind, name)
-        elif inspect.isroutine(found):
+        attribute = self.__made__.read(lambda: inspect.getattr_static(kind, name, None))
+        if isinstance(attribute, staticmethod | classmethod):
+            result = method_type(kind, name)
+        elif inspect.isroutine(attribute):
             bound = getattr(kind, name)
-            made = FUNCTION_TYPES.get(bound) if kind.__module__ in sys.stdlib_module_names else None
+            result = FUNCTION_TYPES.get(bound) if kind.__module__ in sys.stdlib_module_names else None
         else:
             if _is_enum(kind):
                 return self.__made__.member(shown, getattr(kind, name, None), None)
-            return self.__made__.member(shown, found, declared_type(kind, name))
-        return partial(self.__made__.result, shown, lambda _: made)
+            return self.__made__.member(shown, attribute, declared_type(kind, name))
+        return partial(self.__made__.result, shown, lambda _: result)
 
 
 def _is_enum(kind: type[Any]) -> bool:

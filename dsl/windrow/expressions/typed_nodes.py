@@ -93,18 +93,18 @@ class IsInstance(Expression):
 
     def _of_them(self, kind: object | None) -> object | None:
         options = _possible(kind)
-        found = [option for option in options if self._has(option)]
-        found += [each for each in self.classes if each not in found and _is_base_of_one(options, each)]
-        if found or not options:
-            return united(found)
+        matching = [option for option in options if self._has(option)]
+        matching += [each for each in self.classes if each not in matching and _is_base_of_one(options, each)]
+        if matching or not options:
+            return united(matching)
         # A value of a class may be one of another class at once, but for Python's own.
         owners = (*map(class_of, options), *self.classes)
         return typing.Never if all(each is not None and each.__module__ == "builtins" for each in owners) else None
 
     def _others(self, kind: object | None) -> object | None:
         options = _possible(kind)
-        found = [option for option in options if not self._has(option)]
-        return united(found) if found or not options else typing.Never
+        remaining = [option for option in options if not self._has(option)]
+        return united(remaining) if remaining or not options else typing.Never
 
     def _has(self, kind: object) -> bool:
         plain = class_of(kind)

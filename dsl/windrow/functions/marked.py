@@ -240,8 +240,8 @@ class CoGroup(Wrapper, ProcessWindowFunction[Tagged[Any, Any], R, Any, "Window"]
     def process(
         self, key: Any, context: ProcessWindowContext[Window], elements: Sequence[Tagged[Any, Any]]
     ) -> Iterable[R] | None:
-        found: Iterable[R] | None = self.function(*split(elements))
-        return found
+        results: Iterable[R] | None = self.function(*split(elements))
+        return results
 
     def describe(self) -> str:
         return f"co_group {function_name(self.function)}"

@@ -20,11 +20,7 @@ R_co = TypeVar("R_co", covariant=True)
 K = TypeVar("K")
 K_co = TypeVar("K_co", covariant=True)
 S = TypeVar("S")
-V = TypeVar("V")
-M = TypeVar("M")
-T = TypeVar("T")
 A = TypeVar("A")
-R = TypeVar("R")
 
 
 class TimeDomain(Enum):

@@ -152,8 +152,8 @@ def joined_by(function: Callable[[Any, Any], Any], node: Node, kind: JoinKind) -
     """
     sides = get_args(node.element_type) or (None, None)
     if not isinstance(function, DeclaredJoin):
-        given = [optional(of) if side in kind.missing else of for side, of in zip(_SIDES, sides, strict=True)]
-        return function, made_type(function, *given)
+        side_types = [optional(of) if side in kind.missing else of for side, of in zip(_SIDES, sides, strict=True)]
+        return function, made_type(function, *side_types)
     assert isinstance(node, KeyByNode), "joins are by key"
     assert isinstance(node.selector, SideKey), "the streams are marked"
     _check_missing(function, kind)
@@ -190,16 +190,16 @@ def _check_types(
     expected = parameter_types(function.target)
     for name, (_, field) in zip(function.parameters(), function.fields, strict=True):
         wanted = expected.get(name)
-        given = key
+        field_type = key
         if field.selector is not None:
-            given = made_type(field.selector, elements[field.side])
-            given = optional(given) if field.or_none else given
-        if given is None or wanted is None:
+            field_type = made_type(field.selector, elements[field.side])
+            field_type = optional(field_type) if field.or_none else field_type
+        if field_type is None or wanted is None:
             continue
-        if not can_fit(given, wanted) or (field.or_none and holds_none(given) and not accepts_none(wanted)):
+        if not can_fit(field_type, wanted) or (field.or_none and holds_none(field_type) and not accepts_none(wanted)):
             raise InvalidArgumentError(
                 f"field {name} of {function_name(function.target)} cannot take what the join gives",
-                given=f"{field.describe()}, which gives {type_name(given)}",
+                given=f"{field.describe()}, which gives {type_name(field_type)}",
                 expected=type_name(wanted),
                 where=caller_location(),
             )

@@ -178,8 +178,8 @@ def _java() -> Finding:
     try:
         return Finding(check_java())
     except UnsupportedOperationError as error:
-        given = f" ({error.given})" if error.given else ""
-        return Finding(f"Java: {error.message}{given}", f"{error.expected}; {error.hint}")
+        details = f" ({error.given})" if error.given else ""
+        return Finding(f"Java: {error.message}{details}", f"{error.expected}; {error.hint}")
 
 
 def host_finding(local_ip: str | None, name: str) -> Finding:

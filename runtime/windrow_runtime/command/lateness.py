@@ -75,13 +75,13 @@ def prepare(options: Namespace) -> Callable[[], int]:
         highest: dict[object, int] = {}
         behind: dict[object, Disorder] = {}
         for rows in readers:
-            for where, value, found in rows():
+            for where, value, row_key in rows():
                 timestamp = timestamps.millis(value, where)
                 if timestamp is None:
                     continue
                 distance = stream.add(timestamp)
                 if options.key is not None:
-                    key = found if isinstance(found, Hashable) else repr(found)  # such as a list
+                    key = row_key if isinstance(row_key, Hashable) else repr(row_key)  # such as a list
                     behind.setdefault(key, Disorder()).count(distance)
                     highest[key] = max(timestamp, highest.get(key, timestamp))
                     within_keys.count(highest[key] - timestamp)

@@ -15,7 +15,7 @@ from types import FrameType
 
 from windrow_runtime.command.failures import ExitCode
 
-__all__ = ["Ending", "ending_told", "prepare_streams"]
+__all__ = ["Termination", "prepare_streams", "terminable"]
 
 
 def prepare_streams() -> None:
@@ -24,7 +24,7 @@ def prepare_streams() -> None:
     Python has None for a stream that was closed, as by ``2>&-``. To print on it is to print on stdout, and a file that
     is opened later would get its number.
     """
-    for name in ("stdin", "stdout", "stderr"):  # in the order of their numbers, each of which is the lowest free one
+    for name in ("stdin", "stdout", "stderr"):  # in the order of their numbers: open takes the lowest free one
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115  to the end
 
@@ -38,24 +38,24 @@ def prepare_streams() -> None:
         sys.stdout.reconfigure(errors="windrow_escapes")  # so that no result of a run is lost for one
 
 
-class Ending:
-    """Whether SIGTERM has told the process to end.
+class Termination:
+    """Remembers whether SIGTERM has asked the process to end.
 
     Attributes:
-        is_told: Whether it was told.
+        is_asked: Whether it has.
     """
 
     def __init__(self) -> None:
-        self.is_told = False
+        self.is_asked = False
 
     @property
     def code(self) -> ExitCode:
         """The exit code of a command that was interrupted."""
-        return ExitCode.TERMINATED if self.is_told else ExitCode.INTERRUPTED
+        return ExitCode.TERMINATED if self.is_asked else ExitCode.INTERRUPTED
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Does what Ctrl-C does at the moment, as a handler of a signal."""
-        self.is_told = True
+        """Handles SIGTERM by doing what Ctrl-C does at the moment."""
+        self.is_asked = True
         handler = signal.getsignal(signal.SIGINT)
         if not callable(handler):  # programs that a shell starts in the background may ignore Ctrl-C
             raise KeyboardInterrupt
@@ -63,15 +63,15 @@ class Ending:
 
 
 @contextmanager
-def ending_told() -> Iterator[Ending]:
-    """Has SIGTERM interrupt the command within the block as Ctrl-C does, unless it is ignored or handled already."""
-    ending = Ending()
+def terminable() -> Iterator[Termination]:
+    """Lets SIGTERM interrupt the command within the block as Ctrl-C does, unless it is ignored or handled already."""
+    termination = Termination()
     is_handled = signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
     if is_handled or threading.current_thread() is not threading.main_thread():
-        yield ending
+        yield termination
         return
-    signal.signal(signal.SIGTERM, ending.interrupt)
+    signal.signal(signal.SIGTERM, termination.interrupt)
     try:
-        yield ending
+        yield termination
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -11,7 +11,7 @@ from typing import Final, Protocol, cast
 
 import windrow
 from windrow_runtime.command.failures import ExitCode, show_failure
-from windrow_runtime.command.process import Ending, ending_told, prepare_streams
+from windrow_runtime.command.process import Termination, prepare_streams, terminable
 
 __all__ = ["COMMANDS", "main"]
 
@@ -57,11 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with some arguments, by default those of the process; returns the exit code."""
     prepare_streams()
     words = sys.argv[1:] if arguments is None else list(arguments)
-    with ending_told() as ending:
-        return _executed(words, ending)
+    with terminable() as termination:
+        return _executed(words, termination)
 
 
-def _executed(words: Sequence[str], ending: Ending) -> int:
+def _executed(words: Sequence[str], termination: Termination) -> int:
     named = next((word for word in words if not word.startswith("-")), None)
     code, is_verbose = ExitCode.NOT_BEGUN, False
     try:
@@ -74,22 +74,22 @@ def _executed(words: Sequence[str], ending: Ending) -> int:
         code = ExitCode.FAILED
         result = work()
         sys.stdout.flush()
-        return ending.code if result == ExitCode.INTERRUPTED else result
+        return termination.code if result == ExitCode.INTERRUPTED else result
     except KeyboardInterrupt:
-        return _interrupted(ending)
+        return _interrupted(termination)
     except BrokenPipeError:  # what reads the output, such as `head`, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python fails once more as it ends
         return code
     except Exception as error:
-        if ending.is_told and not is_verbose:  # what told this process may have told its Java and its workers, too
-            return _interrupted(ending)
+        if termination.is_asked and not is_verbose:  # a service manager sends the signal to Java and to workers, too
+            return _interrupted(termination)
         show_failure(error, with_stack=is_verbose)
         return code
 
 
-def _interrupted(ending: Ending) -> int:
-    print(f"windrow: {'terminated' if ending.is_told else 'interrupted'}", file=sys.stderr)
-    return ending.code
+def _interrupted(termination: Termination) -> int:
+    print(f"windrow: {'terminated' if termination.is_asked else 'interrupted'}", file=sys.stderr)
+    return termination.code
 
 
 def _parser(named: str | None) -> argparse.ArgumentParser:

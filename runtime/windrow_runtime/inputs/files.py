@@ -77,7 +77,7 @@ class ParquetReader:
             malformed = [as_malformed(values, file)] if part == 0 else []
             yield TextRows(no_rows(self.kind), self.kind, [(0, SourceBatch(malformed=malformed))])
             return
-        only = None if self.only is None else self.only - {given.column for given in self.folders.fields}
+        only = None if self.only is None else self.only - {field.column for field in self.folders.fields}
         from windrow_runtime.codecs.arrow.encoding import with_constants
 
         for rows in read_parquet(file, self.folders.rest, part, parts, only):

@@ -98,8 +98,8 @@ class _SortKey:
                 return True
             return not other.key < self.key and self.name < other.name
         except Exception as error:  # the keys are the user's, and may raise anything
-            given = ", ".join(f"{shortened(each.key)} for {each.name[1]}" for each in (other, self))
-            raise _no_order(given, first_line(error), self.where) from error
+            keys = ", ".join(f"{shortened(each.key)} for {each.name[1]}" for each in (other, self))
+            raise _no_order(keys, first_line(error), self.where) from error
 
 
 def _no_order(given: str, reason: str, where: str) -> InvalidArgumentError:

@@ -74,14 +74,14 @@ def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
             such steps.
     """
     partitioned = partitioned_sources(topology)
-    found: dict[str, WatermarkAlignment] = {}
+    aligned: dict[str, WatermarkAlignment] = {}
     for step in topology.timestamps:
         assert isinstance(step.node, TimestampsNode)
         alignment: WatermarkAlignment | None = step.node.strategy.alignment
         if alignment is None:
             continue
         source = partitioned.get(step.id)
-        taken = {partitioned[each].step for each in found}
+        taken = {partitioned[each].step for each in aligned}
         if not topology.keyed:
             raise UnsupportedOperationError(
                 "watermarks are aligned so that less state waits for the slowest partition, and no keyed step has any",
@@ -97,8 +97,8 @@ def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
                 "keyed step and no union between",
                 where=step.where,
             )
-        found[step.id] = alignment
-    return found
+        aligned[step.id] = alignment
+    return aligned
 
 
 def partitioned_sources(topology: Topology) -> dict[str, PartitionedSource]:
@@ -106,15 +106,15 @@ def partitioned_sources(topology: Topology) -> dict[str, PartitionedSource]:
 
     Such a step takes its elements from one such source alone, by steps without state.
     """
-    found = {}
+    sources = {}
     for step in topology.timestamps:
         before = topology.boundaries_before[step.id]
         if len(before) == 1 and isinstance(topology.step(before[0]).node, SourceNode):
             source = source_of(topology.step(before[0]))
             if has_partitions(source) and not _takes_malformed(topology, step):
                 size = source.files_per_batch if isinstance(source, FileSource) else None
-                found[step.id] = PartitionedSource(before[0], size)
-    return found
+                sources[step.id] = PartitionedSource(before[0], size)
+    return sources
 
 
 def held_partitions(

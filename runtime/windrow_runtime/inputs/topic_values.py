@@ -76,10 +76,10 @@ class TopicValues:
             return None, ()  # a text is not UTF-8
         return batch_of([texts], schema, len(texts)), others
 
-    def _registered_reader(self, given: RegistryFormat) -> Callable[[Any], tuple[Any, Sequence[int]]]:
+    def _registered_reader(self, value_format: RegistryFormat) -> Callable[[Any], tuple[Any, Sequence[int]]]:
         from windrow_runtime.codecs.arrow.topic_rows import values_of
 
-        reader = RegisteredReader(given, self.value)
+        reader = RegisteredReader(value_format, self.value)
 
         def read(batch: Any) -> tuple[Any, Sequence[int]]:
             columns, malformed = reader.rows(values_of(batch))
@@ -140,9 +140,9 @@ def topic_values(source: TopicSource[Any], needed: frozenset[str] | None = None)
     return TopicValues(kind, value, source.value_format, kafka_decoder(source), source.whole_records, needed)
 
 
-def _unlike_columns(given: RegistryFormat, value_type: object) -> str | None:
+def _unlike_columns(value_format: RegistryFormat, value_type: object) -> str | None:
     """Returns the reason why values by a schema are no columns: only the elements know whether they are well-formed."""
-    kind = registered_type(given, value_type)
+    kind = registered_type(value_format, value_type)
     if kind is None:
         return "its elements are messages of Protobuf"
     if kind.single:
@@ -166,11 +166,11 @@ def kafka_decoder(source: TopicSource[Any]) -> Callable[[Any], SourceBatch]:
 
 def _value_reader(source: TopicSource[Any]) -> Callable[[Sequence[bytes | None]], list[Any]]:
     """Returns the function that makes an element, or a ``MalformedRecord``, of each value."""
-    given = source.value_format
-    if isinstance(given, RegistryFormat):
-        return RegisteredReader(given, registered_type(given, source.value_type)).values
-    kind = record_type(source.value_type).in_timezone(source.timezone) if given == "json" else None
-    return partial(_read_values, kind, given)
+    value_format = source.value_format
+    if isinstance(value_format, RegistryFormat):
+        return RegisteredReader(value_format, registered_type(value_format, source.value_type)).values
+    kind = record_type(source.value_type).in_timezone(source.timezone) if value_format == "json" else None
+    return partial(_read_values, kind, value_format)
 
 
 def _read_values(kind: RecordType | None, value_format: KafkaFormat, values: Sequence[bytes | None]) -> list[Any]:

@@ -73,8 +73,8 @@ def _spark_required() -> Iterator[None]:
     import pyspark
 
     version = getattr(pyspark, "__version__", "")
-    found = re.match(r"(\d+)\.(\d+)", version)
-    if found is not None and tuple(map(int, found.groups())) < _OLDEST:
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers is not None and tuple(map(int, numbers.groups())) < _OLDEST:
         raise _refusal("this PySpark is too old", f"PySpark {version}")
     try:
         yield

@@ -40,9 +40,9 @@ class MarkedError(Exception):
     """Wraps one of windrow's errors in a worker; its text is readable, and ends in an encoded copy for the driver."""
 
     def __init__(self, error: WindrowError) -> None:
-        given = error.given
+        shown = error.given
         fields = {
-            "given": given if given is None or isinstance(given, str) else repr(given),
+            "given": shown if shown is None or isinstance(shown, str) else repr(shown),
             "expected": error.expected,
             "where": None if error.where is None else str(error.where),
             "hint": error.hint,

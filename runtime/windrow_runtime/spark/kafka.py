@@ -54,11 +54,11 @@ def check_registries(steps: Iterable[Step]) -> None:
     for step in steps:
         end = step.node.source if isinstance(step.node, SourceNode) else getattr(step.node, "sink", None)
         for part in end.sources if isinstance(end, HybridSource) else (end,):
-            given = part.value_format if isinstance(part, TopicSource | KafkaSink) else None
-            if isinstance(given, RegistryFormat) and given.registry.startswith("mock://"):
+            value_format = part.value_format if isinstance(part, TopicSource | KafkaSink) else None
+            if isinstance(value_format, RegistryFormat) and value_format.registry.startswith("mock://"):
                 raise UnsupportedOperationError(
                     "a schema registry within the process is not that of Spark's workers",
-                    given=f"{given!r}",
+                    given=f"{value_format!r}",
                     expected='the address of a server, such as "http://localhost:8081"',
                     where=step.where,
                     hint="LocalRunner takes mock:// in tests",
@@ -156,7 +156,7 @@ def kafka_failure(failure: WindrowError, sources: Iterable[Step]) -> WindrowErro
     named = [each for each in topics if isinstance(each[1].topics, tuple) and partitions & {*each[1].topics}] or topics
     where = named[0][0].where if len(named) == 1 else failure.where
     if gone is not None:
-        found: WindrowError = SourceError(
+        refusal: WindrowError = SourceError(
             "a topic no longer has records that were not read yet",
             given=gone[1].rstrip(". "),
             expected="topics that keep their records until they are read, and are not deleted and made again",
@@ -165,7 +165,7 @@ def kafka_failure(failure: WindrowError, sources: Iterable[Step]) -> WindrowErro
             "options={'failOnDataLoss': 'false'} of the source",
         )
     elif _NO_TOPIC in failure.details:
-        found = SourceError(
+        refusal = SourceError(
             "a topic of a source is not there",
             given="; ".join(source.describe() for _, source in named),
             expected="topics that were made before the run",
@@ -174,5 +174,5 @@ def kafka_failure(failure: WindrowError, sources: Iterable[Step]) -> WindrowErro
         )
     else:
         return failure
-    found.__cause__, found.details = failure.__cause__, failure.details
-    return found
+    refusal.__cause__, refusal.details = failure.__cause__, failure.details
+    return refusal

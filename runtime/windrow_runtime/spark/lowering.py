@@ -190,8 +190,8 @@ class Lowered:
         register_classes(self.classes)
         writers = {writer_of(sink) for sink in topology.sinks}
         # If Spark's own query writes, the driver sees no batch, and workers note which ones there are.
-        has_notes = SinkWriter.QUERY in writers and checkpoint is not None
-        self._task_note = checkpoint.task_note(spark) if has_notes and checkpoint is not None else None
+        is_unseen = SinkWriter.QUERY in writers
+        self._task_note = checkpoint.task_note(spark) if is_unseen and checkpoint is not None else None
         # Whether Spark handles no record by itself: workers open what the sources name, and no sink is Spark's.
         self.has_few_rows = writers <= {SinkWriter.RESULTS, SinkWriter.OUTPUT, SinkWriter.WORKERS}
         self.frame = self._job(now) if self._checkpoint is None else self._query(self._checkpoint)

@@ -274,13 +274,13 @@ def own_partitions(spark: SparkSession) -> int:
 def division_settings(spark: SparkSession, large_file_bytes: int) -> str:
     """Returns the settings of a session by which Spark and windrow divide the files of a batch, as a text."""
     context = getattr(spark, "sparkContext", None)  # a session of a Spark Connect server has none
-    found = {
+    settings = {
         "cores": None if context is None else context.defaultParallelism,
         # Without the lock, which the thread that waits for this one may hold.
         SHUFFLE_PARTITIONS: spark.conf.get(SHUFFLE_PARTITIONS, None) or _DEFAULT_PARTITIONS,
     }
-    found |= {name: value for name in _DIVIDING if (value := spark.conf.get(name, None)) is not None}
-    return ", ".join(f"{name}={value}" for name, value in {**found, "large files": large_file_bytes}.items())
+    settings |= {name: value for name in _DIVIDING if (value := spark.conf.get(name, None)) is not None}
+    return ", ".join(f"{name}={value}" for name, value in {**settings, "large files": large_file_bytes}.items())
 
 
 def warn_of_partitions(spark: SparkSession, partitions: int) -> None:
