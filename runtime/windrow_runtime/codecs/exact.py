@@ -53,6 +53,14 @@ def exactly(datum: Any, value: ValueType, path: str, per_second: int = MICROS) -
     return datum if hold is None else hold(datum, value, path, per_second)
 
 
+def as_plain(datum: Any, value: ValueType, path: str) -> Any:
+    """Returns a value of a type's own class for one of another class that the type admits, such as a number of numpy.
+
+    Decimals keep their digits, as formats differ in how many they have; other kinds than scalars stay as they are.
+    """
+    return datum if value.kind is Kind.DECIMAL else exactly(datum, value, path)
+
+
 def stored(number: Any, form: Form, path: str) -> Any:
     """Returns a number that a narrower form holds; an ``UnfitError`` if it is beyond the form, or no number of it.
 
