@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -68,11 +69,28 @@ def _is_clean(column: pa.Array, value: ValueType) -> bool:
         return all(map(_is_clean, (column.keys, column.items), value.arguments))
     if value.kind in COLLECTIONS:
         return _is_clean(column.flatten(), value.arguments[0])
+    if value.scalar_kind is Kind.STR:
+        return is_utf_8(column)
     if value.kind in (Kind.DATETIME, Kind.DATE):
         days = pa.types.is_date(column.type)
         low, high = pc.min_max(column.view(pa.int32() if days else pa.int64())).values()
         first, last = _DAYS if days else _MICROSECONDS
         return not low.is_valid or first <= low.as_py() <= high.as_py() <= last
+    return True
+
+
+def is_utf_8(texts: pa.Array) -> bool:
+    """Returns whether all texts of a column are UTF-8, which Arrow does not look at when it reads Parquet files."""
+    _, ends, data = texts.buffers()
+    if data is None or not len(texts):
+        return True
+    first, last = np.frombuffer(ends, np.int32)[[texts.offset, texts.offset + len(texts)]]
+    if last == first or np.frombuffer(data, np.uint8)[first:last].max() < 128:
+        return True
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
     return True
 
 
