@@ -1,4 +1,4 @@
-"""Columns of one name or in another case, columns of nulls alone, and texts that are not UTF-8, in Arrow and Parquet."""
+"""Columns of one name or in another case, columns of nulls alone, and texts that are not UTF-8."""
 
 from __future__ import annotations
 
