@@ -16,11 +16,11 @@ from windrow import DataStream, Pipeline, from_arrow, from_pandas, from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
+from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema
-from windrow_runtime.columnar.rows.columns import clean_columns
 from windrow_runtime.local import LocalRunner
 
 
