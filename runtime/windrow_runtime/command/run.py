@@ -170,9 +170,7 @@ def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_o
     def add(report: PipelineProgress) -> None:
         history.add(report)
 
-    print(
-        "windrow: waiting for Spark to start, and for its first batch, which takes some seconds more", file=sys.stderr
-    )
+    print("windrow: waiting for Spark to start, which takes some seconds, and for its first batch", file=sys.stderr)
     has_history = not goes_on and (options.view or options.dashboard is not None)
     runner = SparkRunner(
         checkpoint=options.checkpoint,
@@ -187,10 +185,7 @@ def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_o
             return runner.run(pipeline, drain=drain), False
     running = runner.start(pipeline, interval_seconds=options.interval or 0.0)
     ending = "--available-now --drain" if drain else "--available-now"
-    print(
-        f"windrow: {pipeline.name} waits for data, and runs until Ctrl-C; with {ending} it ends by itself",
-        file=sys.stderr,
-    )
+    print(f"windrow: {pipeline.name} runs until Ctrl-C; with {ending} it ends by itself", file=sys.stderr)
     is_interrupted = False
     with _viewed(running, options):
         try:
