@@ -18,12 +18,12 @@ from windrow import DecimalType, Pipeline, from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError, WindrowWarning
 from windrow.sinks import CollectSink
 from windrow.sources import CsvFileSource, FileSource, ParquetFileSource
+from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.spark_schema import spark_ddl
-from windrow_runtime.columnar.rows.columns import clean_columns
 from windrow_runtime.local import LocalRunner
 
 UTC = datetime.UTC

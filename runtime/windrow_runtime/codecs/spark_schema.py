@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from windrow_runtime.codecs.malformed import columns_error
-from windrow_runtime.codecs.unmatched import Names
+from windrow_runtime.codecs.unmatched import Names, missing_column
 from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
 
 if TYPE_CHECKING:
@@ -119,10 +119,8 @@ def _struct_faults(schema: StructType, fields: tuple[Field, ...], prefix: str) -
             faults.append(f"{path}: {len(same)} columns of this name")
         elif same:
             faults += _type_faults(same[0].dataType, field.column_type, path)
-        elif field.required:
-            likely = [column for column in schema.names if column.lower() == field.column.lower()]
-            hint = f" (there is {likely[0]!r}: names differ in case)" if likely else ""
-            faults.append(f"{path}: no such column; expected {field.type}{hint}")
+        else:
+            faults += missing_column(field, schema.names, path)
     return faults
 
 

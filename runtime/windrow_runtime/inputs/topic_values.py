@@ -77,13 +77,16 @@ class TopicValues:
         return batch_of([texts], schema, len(texts)), others
 
     def _registered_reader(self, value_format: RegistryFormat) -> Callable[[Any], tuple[Any, Sequence[int]]]:
+        from windrow_runtime.codecs.arrow.clean import fitting_rows
         from windrow_runtime.codecs.arrow.topic_rows import values_of
 
         reader = RegisteredReader(value_format, self.value)
 
         def read(batch: Any) -> tuple[Any, Sequence[int]]:
             columns, malformed = reader.rows(values_of(batch))
-            return columns, sorted(malformed)
+            columns, misfits = fitting_rows(columns, self.value)
+            decoded = [row for row in range(batch.num_rows) if row not in malformed] if misfits else ()
+            return columns, sorted([*malformed, *(decoded[row] for row in misfits)])
 
         return read
 

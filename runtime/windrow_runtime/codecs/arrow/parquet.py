@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from windrow.errors import SourceError
@@ -22,11 +23,12 @@ from windrow_runtime.codecs.arrow.spark_metadata import spark_metadata
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
 from windrow_runtime.codecs.unmatched import unmatched_columns
-from windrow_runtime.codecs.value_type import Field, Kind
+from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Field, Kind, ValueType
 
 # Any in this module: pyarrow has no types.
 
 _ROWS_AT_ONCE: Final = 1 << 16
+_TEXTS: Final = (Kind.STR, *ANY_JSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ def _columns_read(opened: pq.ParquetFile, kind: RecordType) -> list[tuple[pa.Fie
         wanted = arrow_type(field.type)
         name = _name_in_file([one.name for one in stored], field.column, f"{kind.name}.{field.name}")
         if name is not None:
+            # Two columns of one name are refused when the schema is checked.
             same = [one for one in stored if one.name == name]
             columns += [(one.with_name(field.column).with_type(_type_read(one.type, field)), name) for one in same]
         elif field.type.nullable and field.default is None:
@@ -220,7 +223,7 @@ def _name_in_file(names: list[str], column: str, path: str) -> str | None:
     """The column of a file for one of the type; as in Spark, it does not matter how letters are cased."""
     if column in names:
         return column
-    alike = [name for name in names if name.lower() == column.lower()]
+    alike = list(dict.fromkeys(name for name in names if name.lower() == column.lower()))
     if len(alike) > 1:
         raise SourceError(
             "columns of a file differ by the case of letters alone",
@@ -236,13 +239,38 @@ def _type_read(column_type: pa.DataType, field: Field) -> pa.DataType:
     wanted = arrow_type(field.type)
     number = column_type.value_type if pa.types.is_dictionary(column_type) else column_type
     is_decimal = pa.types.is_decimal(number) and field.type.kind is Kind.DECIMAL
-    return wanted if is_decimal and field.type.holds_decimals(number.precision, number.scale) else column_type
+    exact = is_decimal and field.type.holds_decimals(number.precision, number.scale)
+    return wanted if exact else _with_texts(column_type, field.type)
+
+
+def _with_texts(column_type: pa.DataType, value: ValueType) -> pa.DataType:
+    """The type of a column with texts in the place of bytes where the record type asks for texts.
+
+    Some writers leave out the note that bytes are a text. Spark and Flink read such bytes as the user's schema says.
+    """
+    if pa.types.is_struct(column_type):
+        types = {field.column: field.type for field in value.columns}
+        return pa.struct(
+            [
+                field.with_type(_with_texts(field.type, types[field.name])) if field.name in types else field
+                for field in column_type
+            ]
+        )
+    if pa.types.is_map(column_type) and value.kind is Kind.DICT:
+        return pa.map_(*map(_with_texts, (column_type.key_type, column_type.item_type), value.arguments))
+    if is_list(column_type) and value.kind in COLLECTIONS:
+        item = _with_texts(column_type.value_type, value.arguments[0])
+        return column_type if item == column_type.value_type else pa.list_(column_type.value_field.with_type(item))
+    return pa.string() if pa.types.is_binary(column_type) and value.scalar_kind in _TEXTS else column_type
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted):
         wanted = pa.timestamp(values.type.unit, wanted.tz)  # a decoder says which of finer ones do not fit
-    return values if values.type == wanted else values.cast(wanted)
+    if values.type == wanted:
+        return values
+    # A decoder says which texts are not UTF-8.
+    return values.cast(options=pc.CastOptions(target_type=wanted, allow_invalid_utf8=True))
 
 
 def _int96_columns(opened: pq.ParquetFile, names: Sequence[str]) -> list[str]:
