@@ -10,6 +10,7 @@ from functools import partial
 from io import BytesIO
 from typing import Any, Final
 
+from windrow_runtime.codecs.exact import MICROS, NANOS, exactly
 from windrow_runtime.codecs.malformed import UnfitError, short_repr
 from windrow_runtime.codecs.registry.avro_limits import avro_limits
 from windrow_runtime.codecs.registry.avro_schema import AvroType, branch_field, parse_avro, wire_schema
@@ -18,12 +19,8 @@ from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, Val
 
 # Any in this module: data are of every type.
 
-_LOCAL_EPOCH: Final = datetime.datetime(1970, 1, 1)
-_MICRO: Final = datetime.timedelta(microseconds=1)
-_FIRST_MICRO: Final = (datetime.datetime.min - _LOCAL_EPOCH) // _MICRO
-_LAST_MICRO: Final = (datetime.datetime.max - _LOCAL_EPOCH) // _MICRO
-_EPOCH_DAY: Final = _LOCAL_EPOCH.toordinal()
 _EXACT: Final = decimal.Context(prec=1_000)
+_PER_SECOND: Final = {"millis": 1_000, "micros": MICROS, "nanos": NANOS}
 
 _PLAIN: Final[Mapping[Kind, tuple[str, ...]]] = {
     Kind.NONE: ("null",),
@@ -150,20 +147,18 @@ def _fit_branch(avro_type: AvroType, value: ValueType, path: str) -> Convert | N
         return lambda entries: [(key, each if item is None else item(each)) for key, each in entries.items()]
     if kind is Kind.ENUM and name in (("enum", "string") if value.scalar_kind is Kind.STR else ("int", "long")):
         return _symbol(avro_type, value, path) if name == "enum" else partial(_member, _values(value), value, path)
-    if kind is Kind.DATETIME and logical is not None and logical.startswith("local-timestamp"):
-        return _local_moment(avro_type, value, path)
-    if kind is Kind.DATETIME and logical is not None and logical.startswith("timestamp"):
-        return partial(_micros, logical, path)
+    if kind is Kind.DATETIME and logical is not None and "timestamp" in logical:
+        return _moment(avro_type, logical, value, path)
     if kind is Kind.DATE and logical == "date":
-        return partial(_day, path)
+        return partial(exactly, value=value, path=path)
     if kind is Kind.DECIMAL and logical == "decimal":
-        return partial(_decimal, avro_type, path)
+        return partial(_decimal, avro_type, value, path)
     if kind is Kind.UUID and name == "string":
         return lambda text: str(uuid.UUID(text))
     if kind is Kind.UUID and logical == "uuid":
         return lambda raw: str(uuid.UUID(bytes=raw))
     if kind is Kind.FLOAT and name in ("int", "long") and logical is None:
-        return partial(_float, path)
+        return partial(exactly, value=value, path=path)
     if name in _PLAIN.get(kind, ()) and (logical is None or kind is Kind.STR):
         return None
     raise misfit(avro_type, value, path)
@@ -210,45 +205,23 @@ def _symbol(avro_type: AvroType, value: ValueType, path: str) -> Convert:
     return convert
 
 
-def _micros(logical: str, path: str, number: int) -> int:
-    """Returns a time as microseconds, which are what columns have."""
-    if logical.endswith("nanos"):
-        micros, rest = divmod(number, 1_000)
-        if rest:
-            raise UnfitError(path, f"{number} nanoseconds are no whole microseconds, which a datetime has")
-    else:
-        micros = number * 1_000 if logical.endswith("millis") else number
-    if not _FIRST_MICRO <= micros <= _LAST_MICRO:
-        raise UnfitError(path, f"{number} of {logical} is beyond the years 1 to 9999, which a datetime has")
-    return micros
-
-
-def _day(path: str, days: int) -> datetime.date:
-    if not 0 < _EPOCH_DAY + days <= datetime.date.max.toordinal():
-        raise UnfitError(path, f"{days} days are beyond the years 1 to 9999, which a date has")
-    return datetime.date.fromordinal(_EPOCH_DAY + days)
-
-
-def _local_moment(avro_type: AvroType, value: ValueType, path: str) -> Convert:
-    zone, logical = value.timezone, avro_type.logical or ""
+def _moment(avro_type: AvroType, logical: str, value: ValueType, path: str) -> Convert:
+    """Returns what makes a moment of a count of a unit of time; a local one is of the source's zone."""
+    per_second, zone = _PER_SECOND[logical.rpartition("-")[2]], value.timezone
+    if not logical.startswith("local-"):
+        return partial(exactly, value=value, path=path, per_second=per_second)
     if zone is None:
         raise UnfitError(path, f"the schema has {avro_type}, which names no moment; the source may say timezone=")
 
-    def convert(number: int) -> datetime.datetime:
-        local = _LOCAL_EPOCH + _micros(logical, path, number) * _MICRO
-        return local.replace(tzinfo=zone).astimezone(datetime.UTC)
+    def convert(count: int) -> Any:
+        moment = exactly(count, value, path, per_second)
+        return moment.replace(tzinfo=zone).astimezone(datetime.UTC)
 
     return convert
 
 
-def _decimal(avro_type: AvroType, path: str, raw: bytes) -> decimal.Decimal:
+def _decimal(avro_type: AvroType, value: ValueType, path: str, raw: bytes) -> Any:
     digits = decimal.Decimal(int.from_bytes(raw, "big", signed=True))
     if len(digits.as_tuple().digits) > avro_type.precision:
         raise UnfitError(path, f"a decimal has more than the {avro_type.precision} digits that its schema says")
-    return digits.scaleb(-avro_type.scale, _EXACT)
-
-
-def _float(path: str, number: int) -> float:
-    if int(float(number)) != number:
-        raise UnfitError(path, f"no float is {number}")
-    return float(number)
+    return exactly(digits.scaleb(-avro_type.scale, _EXACT), value, path)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import struct
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from io import BytesIO
 from typing import Any, Final
 
+from windrow_runtime.codecs.exact import Form, stored
 from windrow_runtime.codecs.malformed import UnfitError, short_repr
 from windrow_runtime.codecs.registry.avro_reader import branches_that_fit, misfit
 from windrow_runtime.codecs.registry.avro_schema import AvroType, branch_field, branch_record, parse_avro, wire_schema
@@ -144,10 +144,12 @@ def _moment(logical: str, path: str, moment: datetime.datetime) -> int:
     micros = (moment - _EPOCH) // _MICRO
     if logical.endswith("micros"):
         return micros
-    number, rest = (micros * 1_000, 0) if logical.endswith("nanos") else divmod(micros, 1_000)
-    if rest or not -(2**63) <= number < 2**63:
-        raise UnfitError(path, f"{moment} is no {logical}")
-    return number
+    if logical.endswith("nanos"):
+        return int(stored(micros * 1_000, Form.INT64, path))
+    millis, finer = divmod(micros, 1_000)
+    if finer:
+        raise UnfitError(path, f"{moment} is finer than a {logical}")
+    return millis
 
 
 def _decimal(avro_type: AvroType, path: str, value: decimal.Decimal) -> bytes:
@@ -161,21 +163,6 @@ def _decimal(avro_type: AvroType, path: str, value: decimal.Decimal) -> bytes:
     unscaled = -unscaled if sign else unscaled
     size: int = avro_type.size if avro_type.kind == "fixed" else (unscaled + (unscaled < 0)).bit_length() // 8 + 1
     return unscaled.to_bytes(size, "big", signed=True)
-
-
-def _int(avro_type: AvroType, path: str, number: int) -> int:
-    if not -(2**31) <= number < 2**31:
-        raise UnfitError(path, f"{number} does not fit the 32 bits of {avro_type}")
-    return number
-
-
-def single_float(path: str, number: float) -> float:
-    """Returns a number that a field of 32 bits takes, which rounds it; one beyond its range is refused."""
-    try:
-        struct.pack("<f", number)
-    except OverflowError:
-        raise UnfitError(path, f"{number} is beyond a float of 32 bits") from None
-    return number
 
 
 def _fixed(avro_type: AvroType, path: str, value: bytes) -> bytes:
@@ -193,8 +180,8 @@ def _uuid_text(avro_type: AvroType, path: str, text: str) -> str:
 
 
 _CHECKS: Final[Mapping[str, Callable[[AvroType, str, Any], Any]]] = {
-    "int": _int,
-    "float": lambda _, path, number: single_float(path, number),
+    "int": lambda _, path, number: stored(number, Form.INT32, path),
+    "float": lambda _, path, number: stored(number, Form.FLOAT32, path),
     "fixed": _fixed,
     "uuid": _uuid_text,
 }
