@@ -150,6 +150,10 @@ def test_a_registry_that_has_the_source_of_a_file() -> None:
         "it is a acme.Alert, not a acme.Reading", "it is a acme.Reading.Inner, not a acme.Reading",
         "it has no message at [2]",
     ]  # fmt: skip
+    sink = ProtobufFormat(form.registry, form.message, subject="there", auto_register=False)
+    assert write(sink, Reading, Reading("roof", 1)) == [first + b"\0" + value]
+    with pytest.raises(InvalidArgumentError, match=r"it is a Reading, not a acme\.Reading"):
+        write(sink, form.message, Reading("roof", 1))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import partial
 from typing import Any, Final
@@ -181,9 +181,10 @@ def _read_values(kind: RecordType | None, value_format: KafkaFormat, values: Seq
     decode: Callable[[bytes], object] = _decode_text if value_format == "text" else bytes
     empty: object = MalformedRecord("null", "the record has no value", None)
     if kind is not None:
-        decode = JsonDecoder(kind).decode
+        decode_json = JsonDecoder(kind).decode
+        decode = partial(_decode_json, decode_json)
         # A record without a value reads as null, which fits a type that is Optional.
-        empty = decode(b"null")
+        empty = decode_json(b"null")
     return [empty if value is None else decode(value) for value in values]
 
 
@@ -195,6 +196,18 @@ def _decode_rows(read: Callable[[Sequence[bytes | None]], list[Any]], whole_reco
     return source_batch(
         zip(rows, values, strict=True), lambda row: _origin(row["topic"], row["partition"], row["offset"])
     )
+
+
+def _decode_json(decode: Callable[[bytes], object], raw: bytes) -> object:
+    element = decode(raw)
+    if isinstance(element, MalformedRecord) and raw[:1] == b"\0" and len(raw) >= 5:
+        number = int.from_bytes(raw[1:5])
+        reason = (
+            f"not JSON: it begins with a zero byte and the id of a schema, {number}, as serializers of a schema "
+            "registry write: AvroFormat and ProtobufFormat read Avro and Protobuf; JSON behind an id is read as bytes"
+        )
+        return replace(element, reason=reason)
+    return element
 
 
 def _decode_text(raw: bytes) -> str | MalformedRecord:

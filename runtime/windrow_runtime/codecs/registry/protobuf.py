@@ -343,14 +343,13 @@ def message_decoder(message: type[Any], fitted: Fitted | None, schema_text: str)
     """
     name, path = message.DESCRIPTOR.full_name, message.__name__
     written = parse_protobuf(schema_text)
-    own = file_of(message)
-    check_fields(written, own, name, is_sink=False)
+    check_fields(written.descriptor, file_of(message), name, is_sink=False)
     right_places: set[tuple[int, ...]] = set()
 
     def decode(value: bytes) -> Any:
         place, start = read_place(value, path)
         if place not in right_places:
-            written_name = message_at(written, place)
+            written_name = message_at(written.descriptor, place)
             if written_name != name:
                 raise UnfitError(path, f"it is a {written_name}, not a {name}")
             right_places.add(place)
@@ -367,8 +366,9 @@ def first_bytes(message: type[Any], number: int, schema_text: str) -> bytes:
     """
     registered = parse_protobuf(schema_text)
     name = message.DESCRIPTOR.full_name
-    place = place_of(registered, name)
-    check_fields(file_of(message), registered, name, is_sink=True)
+    place = place_of(registered.descriptor, name)
+    if registered.has_fields:
+        check_fields(file_of(message), registered.descriptor, name, is_sink=True)
     return b"\0" + number.to_bytes(4) + written_place(place)
 
 

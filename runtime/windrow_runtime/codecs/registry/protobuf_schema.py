@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from windrow_runtime.codecs.malformed import UnfitError
 
@@ -26,8 +26,15 @@ _READ_AS: Final = {
 """The types of fields, beside its own, by which Protobuf reads each value of a type as what it is."""
 
 
-def parse_protobuf(text: str) -> Any:
-    """Returns the descriptor of a file: its bytes in base64, which a registry gives if it is asked for them.
+class SchemaFile(NamedTuple):
+    """A file of messages, as a descriptor; one that was made of source has no fields."""
+
+    descriptor: Any
+    has_fields: bool = True
+
+
+def parse_protobuf(text: str) -> SchemaFile:
+    """Returns the file of a schema: its descriptor in base64, which a registry gives if it is asked for it.
 
     A registry that does not know that gives the source; of it there are only the names of messages.
     """
@@ -35,7 +42,7 @@ def parse_protobuf(text: str) -> Any:
     from google.protobuf.message import DecodeError
 
     try:
-        return FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+        return SchemaFile(FileDescriptorProto.FromString(base64.b64decode(text, validate=True)))
     except (binascii.Error, DecodeError, ValueError):
         file = FileDescriptorProto()
     blocks: list[Any] = []  # those in which a token is; the ones that are no messages are None
@@ -52,7 +59,7 @@ def parse_protobuf(text: str) -> Any:
             blocks.append(message)
         elif token == "}" and blocks:
             blocks.pop()
-    return file
+    return SchemaFile(file, has_fields=False)
 
 
 def message_at(file: Any, place: Sequence[int]) -> str:

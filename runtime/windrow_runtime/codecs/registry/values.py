@@ -274,4 +274,14 @@ class RegisteredWriter:
         else:
             latest = client_of(self.format).get_latest_version(subject, fmt="serialized")
             first = first_bytes(message, latest.schema_id, latest.schema.schema_str)
-        return lambda value: first + (value if write is None else write(value)).SerializeToString()
+        if write is not None:
+            return lambda value: first + write(value).SerializeToString()
+
+        def encode_message(value: Any) -> bytes:
+            if not isinstance(value, message):
+                raise UnfitError(
+                    message.__name__, f"it is a {type(value).__name__}, not a {message.DESCRIPTOR.full_name}"
+                )
+            return first + value.SerializeToString()
+
+        return encode_message
