@@ -32,7 +32,7 @@ from windrow_runtime.operators.changes import Changed, kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key, check_newest
 from windrow_runtime.outputs.postgres_copy import Row, StagedRows, copy_rows, may_stage, takes_copy
-from windrow_runtime.outputs.postgres_texts import check_digits, postgres_text
+from windrow_runtime.outputs.postgres_texts import check_digits, postgres_json, postgres_text
 from windrow_runtime.outputs.tables import batches_table, create_statement, faults_of, table_for
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -89,8 +89,12 @@ class RowEncoder:
 def _cell_writer(value: ValueType, path: str, backend: str) -> Writer:
     if value.kind in JSON_CELLS:
         write_json, dump = json_writer(value, path), dump_of(value)
-        write: Writer = lambda cell: None if (written := write_json(cell)) is None else dump(written)  # noqa: E731
-        return postgres_text(write, path, is_json=True) if backend == "postgresql" else write
+
+        def write_text(cell: object) -> str | None:
+            return None if (written := write_json(cell)) is None else dump(written)
+
+        is_raw = value.contains(Kind.RAW_JSON)
+        return postgres_json(write_text, path, is_raw=is_raw) if backend == "postgresql" else write_text
     own = _OWN.get((value.kind, backend))
     if own is None:
         write = json_writer(value, path)

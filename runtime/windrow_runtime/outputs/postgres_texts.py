@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
@@ -15,31 +16,38 @@ _MOST_DIGITS: Final = 131_072
 _MOST_DIGITS_AFTER_POINT: Final = 16_383
 
 
-def postgres_text(write: Writer, path: str, *, is_json: bool = False) -> Writer:
-    """Makes a writer refuse texts with NUL, which PostgreSQL has in no text, and in no text within JSON."""
+def postgres_text(write: Writer, path: str) -> Writer:
+    """Makes a writer refuse texts with NUL, which no text of PostgreSQL has."""
 
     def checked(cell: object) -> object:
-        written = write(cell)
-        if isinstance(written, str):
-            fault = _fault_of_json(written) if is_json else "\0" in written and "NUL"
-            if fault:
-                raise UnfitError(path, f"{short_repr(cell)} has {fault}", "characters that PostgreSQL has")
-        return written
+        text = write(cell)
+        if isinstance(text, str) and "\0" in text:
+            raise UnfitError(path, f"{short_repr(cell)} has NUL, which no text of PostgreSQL has")
+        return text
 
     return checked
 
 
-def _fault_of_json(text: str) -> str | None:
-    if "\\u" not in text:
-        return None
-    if _NUL_IN_JSON.search(text):
-        return "NUL"
-    try:
-        # Raw JSON has what its author wrote.
-        json.dumps(json.loads(text), ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return "half a surrogate pair"
-    return None
+def postgres_json(write: Callable[[object], str | None], path: str, *, is_raw: bool) -> Writer:
+    """Makes a writer refuse JSON that JSONB does not hold; raw JSON has what its author wrote."""
+
+    def checked(cell: object) -> object:
+        text = write(cell)
+        if text is not None and "\\u" in text and _NUL_IN_JSON.search(text):
+            raise UnfitError(path, f"{short_repr(cell)} has NUL, which no text of PostgreSQL has")
+        if text is not None and is_raw:
+            try:
+                json.dumps(json.loads(text, parse_float=_number), ensure_ascii=False).encode()
+            except ValueError as error:
+                raise UnfitError(path, f"{short_repr(cell)} is no JSON of PostgreSQL: {error}") from None
+        return text
+
+    return checked
+
+
+def _number(text: str) -> str:
+    check_digits(Decimal(text))
+    return text
 
 
 def check_digits(number: Decimal) -> None:
