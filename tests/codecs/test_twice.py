@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import enum
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +21,8 @@ from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
+from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.spark_schema import check_spark_schema
@@ -42,6 +47,10 @@ class Named(NamedTuple):
 
 class Deep(NamedTuple):
     part: tuple[Row, int] | None = None
+
+
+class Counts(NamedTuple):
+    counts: dict[str, int]
 
 
 class Text(NamedTuple):
@@ -212,3 +221,54 @@ def test_columns_of_texts_that_are_not_utf_8_are_decoded() -> None:
 def test_bytes_of_arrow_are_no_text() -> None:
     with pytest.raises(SourceError, match=r"Text\.text: expected str, not binary"):
         _collected(from_arrow(pa.table({"text": [b"a"]}), Text))
+
+
+def test_key_of_a_map_twice(tmp_path: Path) -> None:
+    maps = pa.array([[("a", 1)], [("a", 1), ("b", 2), ("a", 3)], [], [("b", 1)]], pa.map_(pa.string(), pa.int64()))
+    kind = record_type(Counts)
+    rows = pa.record_batch({"counts": maps})
+    assert clean_columns(rows, kind) is None
+    assert clean_columns(rows.slice(2), kind) is not None
+    malformed: list[MalformedRecord] = []
+    assert decode_batch(rows, kind, malformed.append) == [Counts({"a": 1}), Counts({}), Counts({"b": 1})]
+    assert [(bad.row, bad.field, bad.reason) for bad in malformed] == [
+        (1, "Counts.counts{key}", "a map has a key twice")
+    ]
+
+
+@dataclass(frozen=True)
+class Unhashed:
+    a: int
+
+    def __hash__(self) -> int:
+        if self.a < 0:
+            raise RuntimeError("no hash")
+        return self.a
+
+
+class Odd(enum.Enum):
+    RED = "red"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Odd:
+        raise LookupError(f"{value} is no colour")
+
+
+class UserMade(NamedTuple):
+    colour: Odd = Odd.RED
+    parts: set[Unhashed] = frozenset()  # type: ignore[assignment]  # a default that nobody changes
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [('{"colour": "blue"}', "colour"), ('{"parts": [{"a": 1}, {"a": -1}]}', "no hash")]
+)
+def test_code_of_the_users_that_refuses_a_value(text: str, reason: str) -> None:
+    kind = record_type(UserMade)
+    decoded = JsonDecoder(kind).decode(text)
+    assert isinstance(decoded, MalformedRecord)
+    assert reason in f"{decoded.field} {decoded.reason}"
+    data = json.loads(text)
+    rows = pa.RecordBatch.from_pylist([data], schema=pa.schema([arrow_schema(kind).field(name) for name in data]))
+    malformed: list[MalformedRecord] = []
+    assert decode_batch(rows, kind, malformed.append) == []
+    assert reason in f"{malformed[0].field} {malformed[0].reason}"
