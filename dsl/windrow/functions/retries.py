@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, require_callable
 from windrow.time import duration_millis, duration_text
 
 __all__ = ["AsyncRetryStrategy", "ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy"]
@@ -84,12 +84,10 @@ def _check(strategy: _Attempts, retry_on: object, retry_result: object, delays: 
             given=retry_on,
             expected="a class of exceptions, a tuple of them, or a function of an exception",
         )
-    if retry_result is not None and not callable(retry_result):
-        raise InvalidArgumentError(
-            "a retry strategy knows the results after which it tries again",
-            given=retry_result,
-            expected="a function of a result, or None",
-        )
+    if not errors:
+        require_callable(retry_on, "retry_on of a retry strategy", "a function of an exception")
+    if retry_result is not None:
+        require_callable(retry_result, "retry_result of a retry strategy", "a function of a result, or None")
 
 
 def _matches(error: Exception, retry_on: RetryOn) -> bool:
