@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, require_callable
+from windrow.results import truth
 from windrow.time import duration_millis, duration_text
 
 __all__ = ["AsyncRetryStrategy", "ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy"]
@@ -93,7 +94,7 @@ def _check(strategy: _Attempts, retry_on: object, retry_result: object, delays: 
 def _matches(error: Exception, retry_on: RetryOn) -> bool:
     if isinstance(retry_on, (type, tuple)):
         return isinstance(error, retry_on)
-    return bool(retry_on(error))
+    return truth(retry_on(error))
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class FixedDelayRetryStrategy(_Attempts):
         return _matches(error, self.retry_on)
 
     def retries_result(self, result: Any) -> bool:
-        return self.retry_result is not None and bool(self.retry_result(result))
+        return self.retry_result is not None and truth(self.retry_result(result))
 
     def describe(self) -> str:
         return f"{self.max_attempts} attempts, {duration_text(duration_millis(self.delay, 'the delay'))} apart"
@@ -168,7 +169,7 @@ class ExponentialBackoffDelayRetryStrategy(_Attempts):
         return _matches(error, self.retry_on)
 
     def retries_result(self, result: Any) -> bool:
-        return self.retry_result is not None and bool(self.retry_result(result))
+        return self.retry_result is not None and truth(self.retry_result(result))
 
     def describe(self) -> str:
         first = duration_millis(self.initial_delay, "the initial delay")
