@@ -404,7 +404,7 @@ class Made:
     tags: dict[str, int]
     elsewhere: Place | None
     big: int
-    lacking: str = "default"
+    extra: int = 0
 
 
 made_values = st.builds(
@@ -420,7 +420,7 @@ made_values = st.builds(
     tags=st.dictionaries(st.text(max_size=2), st.integers(-9, 9), max_size=2),
     elsewhere=st.one_of(st.none(), places),
     big=st.integers(0, 2**63 - 1),
-    lacking=st.just("default"),
+    extra=st.integers(-(2**31), 2**31 - 1),
 )
 CLASSES = messages()
 PROTOBUF = ProtobufFormat("mock://codecs", CLASSES["acme.Made"])

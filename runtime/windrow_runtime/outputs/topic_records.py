@@ -35,7 +35,8 @@ class TopicRecords:
         kind = record_type(step.node.element_type) if sink.value_format == "json" else None
         registered = None
         if isinstance(sink.value_format, RegistryFormat):
-            registered = RegisteredWriter(sink.value_format, registered_type(sink.value_format, step.node.element_type))
+            value_type = registered_type(sink.value_format, step.node.element_type, is_sink=True)
+            registered = RegisteredWriter(sink.value_format, value_type)
         return cls(kind, sink.value_format, sink.topic, sink.key, registered)
 
     def encoder(self) -> Callable[[Sequence[Any], Sequence[str]], list[bytes]]:
