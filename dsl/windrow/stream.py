@@ -159,7 +159,7 @@ class DataStream(Stage, Generic[T_co]):
             >>> LocalRunner().run(Pipeline("flat_map", words.sink_to(sink))).collected(sink)
             ['to', 'be', 'or', 'not']
         """
-        check_function(function, "flat_map")
+        check_function(function, "flat_map", may_yield=True)
         return DataStream(
             FlatMapNode(
                 input=self._node,

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, cast, final, overload
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RuntimeContext
 from windrow.functions.target import check_target
@@ -386,13 +386,7 @@ def into(
         >>> LocalRunner().run(Pipeline("climate", climate.sink_to(sink))).collected(sink)
         [Climate(low=18.0, n=2)]
     """
-    if not callable(record):
-        raise InvalidArgumentError(
-            "into needs something to make",
-            given=record,
-            expected="a record class, or a function of the results",
-            where=caller_location(),
-        )
+    require_callable(record, "what into makes", "a record class, or a function of the results", where=caller_location())
     if positional and named:
         raise InvalidArgumentError(
             "into got aggregates by position and by name",

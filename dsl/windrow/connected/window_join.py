@@ -391,7 +391,7 @@ class CoGroupWithWindow(WithWindow[L, U, W], Generic[L, U, H, W]):
                 :class:`~windrow.functions.CoGroupFunction`. Records carry the last timestamp of the window.
             name: Names the step.
         """
-        check_function(function, "apply")
+        check_function(function, "apply", may_yield=True)
         sides = get_args(self._both.input.element_type) or (None, None)
         record_type = iterable_item(made_type(function, *map(sequence_type, sides)))
         return self._joined(CoGroup(function), record_type, name)

@@ -13,7 +13,7 @@ from typing_extensions import deprecated
 
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import filled
-from windrow.arguments import check_awaits_nothing
+from windrow.arguments import check_result
 from windrow.errors import InvalidArgumentError, function_hint, no_attribute
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
@@ -249,7 +249,7 @@ class WindowStage(Stage, Generic[T, W]):
                 where=caller_location(),
                 hint=function_hint(function),
             )
-        check_awaits_nothing(function, "reduce")
+        check_result(function, "reduce")
         return self._stream(ReduceSpec(reduce=function, process=following), element_type, name)
 
     def _aggregated(self, function: AggregateFunction[Any, Any, Any, Any, Any]) -> object | None:
@@ -603,7 +603,7 @@ def check_apply(function: F) -> F:
             where=caller_location(),
             hint=function_hint(function),
         )
-    check_awaits_nothing(function, "apply")
+    check_result(function, "apply", may_yield=True)
     return function
 
 

@@ -171,7 +171,8 @@ def _value_reader(source: TopicSource[Any]) -> Callable[[Sequence[bytes | None]]
     """Returns the function that makes an element, or a ``MalformedRecord``, of each value."""
     value_format = source.value_format
     if isinstance(value_format, RegistryFormat):
-        return RegisteredReader(value_format, registered_type(value_format, source.value_type)).values
+        registered = registered_type(value_format, source.value_type)
+        return RegisteredReader(value_format, registered and registered.in_timezone(source.timezone)).values
     kind = record_type(source.value_type).in_timezone(source.timezone) if value_format == "json" else None
     return partial(_read_values, kind, value_format)
 

@@ -31,7 +31,7 @@ def registered_type(value_format: RegistryFormat, annotation: object) -> RecordT
         kind = record_type(annotation)
         fit_message(value_format.message, kind)
         return kind
-    from windrow_runtime.codecs.registry.avro import AvroSchema
+    from windrow_runtime.codecs.registry.avro_of_type import AvroSchema
 
     kind = record_type(annotation)
     AvroSchema(kind)
@@ -134,12 +134,12 @@ class RegisteredReader:
                 return f"schema {number} is one of {schema.schema_type}, not of {wanted}"
             if isinstance(self.format, ProtobufFormat):
                 return self._of_messages()
-            named = referenced(client_of(self.format), schema)
-        from windrow_runtime.codecs.registry.avro import avro_decoder
+            others = referenced(client_of(self.format), schema)
+        from windrow_runtime.codecs.registry.avro_reader import avro_decoder
 
         assert self.kind is not None, "messages alone are elements"
         try:
-            return avro_decoder(schema.schema_str, named, self.kind)
+            return avro_decoder(schema.schema_str, others, self.kind)
         except UnfitError as error:
             return f"schema {number} does not fit {self.kind.name}: {error.path}: {error.reason}"
 
@@ -152,31 +152,25 @@ class RegisteredReader:
         return message_decoder(message, fitted, message.__name__)
 
 
-def referenced(client: Any, schema: Any) -> dict[str, Any]:
-    """Returns the named types of the schemas to which one refers."""
-    import json
-
-    import fastavro
-
-    named: dict[str, Any] = {}
+def referenced(client: Any, schema: Any) -> list[str]:
+    """Returns the schemas to which one refers, each behind those to which it refers itself."""
+    texts: list[str] = []
     for each in schema.references or ():
         other = client.get_version(each.subject, each.version).schema
-        named |= referenced(client, other)
-        fastavro.parse_schema(json.loads(other.schema_str), named_schemas=named)
-    return named
+        texts += [*referenced(client, other), other.schema_str]
+    return texts
 
 
-def _encoded(encode: Callable[[Sequence[Any]], list[bytes]], value: Any, subject: str) -> bytes:
-    """Encodes a value alone, to name it if it does not fit."""
-    try:
-        return encode([value])[0]
-    except Exception as error:
-        raise InvalidArgumentError(
-            f"a value does not fit the schema of {subject}: {type(error).__name__}: {error}",
-            given=short_repr(value),
-            expected="what the schema has",
-            hint="the schema in the registry differs from the type of the elements",
-        ) from error
+def _misfit(error: Exception, subject: str, value: Any) -> InvalidArgumentError:
+    """The error for a value that does not fit a schema."""
+    reason = error.reason if isinstance(error, UnfitError) else f"{type(error).__name__}: {error}"
+    return InvalidArgumentError(
+        f"a value does not fit the schema of {subject}: {reason}",
+        given=short_repr(value),
+        expected="what the schema has",
+        where=error.path if isinstance(error, UnfitError) else None,
+        hint="the schema in the registry is narrower than the type of the elements",
+    )
 
 
 @dataclass(frozen=True)
@@ -185,6 +179,11 @@ class RegisteredWriter:
 
     format: RegistryFormat
     kind: RecordType | None  # None: elements are messages of Protobuf
+
+    def check(self, topic: str) -> None:
+        """Refuses a type that does not fit the schema that a topic has; a schema of its own is registered later."""
+        if not self.format.auto_register:
+            self._encoder(topic)
 
     def encode(self, values: Sequence[Any], topics: Sequence[str]) -> list[bytes]:
         """Returns the value of each element, for the topic to which it goes."""
@@ -217,36 +216,48 @@ class RegisteredWriter:
             subject = self.format.subject or f"{topic}-value"
             make = self._avro if isinstance(self.format, AvroFormat) else self._protobuf
             with registry_errors(self.format, SinkError, f"the schema of {subject}"):
-                encode_all = make(subject, topic)
+                try:
+                    encode_value = make(subject, topic)
+                except UnfitError as error:
+                    raise InvalidArgumentError(
+                        f"the type of the elements does not fit the schema of {subject}: {error.reason}",
+                        given=self.kind or "messages",
+                        expected="the fields and types of the schema",
+                        where=error.path,
+                        hint="map the elements to a record with the fields of the schema, or give another subject",
+                    ) from None
 
             def encode(values: Sequence[Any]) -> list[bytes]:
-                try:
-                    return encode_all(values)
-                except Exception:  # fastavro and Protobuf raise anything for a value that does not fit
-                    return [_encoded(encode_all, value, subject) for value in values]
+                encoded: list[bytes] = []
+                for value in values:
+                    try:
+                        encoded.append(encode_value(value))
+                    except Exception as error:  # fastavro and Protobuf raise anything for a value that does not fit
+                        raise _misfit(error, subject, value) from error
+                return encoded
 
             self._encoders[topic] = encode
         return self._encoders[topic]
 
-    def _avro(self, subject: str, topic: str) -> Callable[[Sequence[Any]], list[bytes]]:
+    def _avro(self, subject: str, topic: str) -> Callable[[Any], bytes]:
         import confluent_kafka.schema_registry as registry
 
-        from windrow_runtime.codecs.registry.avro import AvroSchema, avro_encoder
+        from windrow_runtime.codecs.registry.avro_of_type import AvroSchema
+        from windrow_runtime.codecs.registry.avro_writer import avro_encoder
 
         assert self.kind is not None, "messages are of Protobuf"
         client = client_of(self.format)
         if self.format.auto_register:
             text = AvroSchema(self.kind).text
-            named: dict[str, Any] = {}
+            others: list[str] = []
             schema_of: Any = registry.Schema  # made by attrs, whose types are not there without it
             number = client.register_schema(subject, schema_of(text, "AVRO"))
         else:
             latest = client.get_latest_version(subject)
-            number, text, named = latest.schema_id, latest.schema.schema_str, referenced(client, latest.schema)
-        encode, first = avro_encoder(text, named, self.kind), b"\0" + number.to_bytes(4)
-        return lambda values: encode(first, values)
+            number, text, others = latest.schema_id, latest.schema.schema_str, referenced(client, latest.schema)
+        return avro_encoder(text, others, self.kind, b"\0" + number.to_bytes(4))
 
-    def _protobuf(self, subject: str, topic: str) -> Callable[[Sequence[Any]], list[bytes]]:
+    def _protobuf(self, subject: str, topic: str) -> Callable[[Any], bytes]:
         from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
         from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -263,6 +274,4 @@ class RegisteredWriter:
         # Of an empty message there are the first bytes alone: the id, and the place of the message in its file.
         first: bytes = serialize(message(), SerializationContext(topic, MessageField.VALUE))
         write = None if self.kind is None else fit_message(message, self.kind).write
-        return lambda values: [
-            first + (value if write is None else write(value)).SerializeToString() for value in values
-        ]
+        return lambda value: first + (value if write is None else write(value)).SerializeToString()

@@ -36,16 +36,18 @@ class Mark:
     """The stored description of a function, or of another part of a plan, to be compared with that of a later run.
 
     Attributes:
-        text: The text to show, if it has no values of variables; else ``#`` and a digest.
+        text: The text to compare; ``#`` and a digest, if it depends on values.
         names: A digest of the names and texts in the code of a function; None: the part is no function.
         recognised: Whether the text is that of an expression.
         code: The version of Python and a digest of the bytecode, for functions that are not recognised.
+        shown: The text to show, with the names of variables, if ``text`` is a digest.
     """
 
     text: str
     names: str | None = None
     recognised: bool = False
     code: str | None = None
+    shown: str | None = None
 
     def is_that_of(self, other: Mark) -> bool:
         """Returns whether two marks belong to the same part."""
@@ -55,8 +57,13 @@ class Mark:
             return self.code == other.code
         return self.names == other.names  # another Python may recognise what this one does not
 
+    def change_to(self, now: Mark) -> str:
+        """Returns the words for the change of a part."""
+        other = "the same with other values" if self.recognised and now.recognised else "another one"
+        return f"was {self} and is {now if str(now) != str(self) else other}"
+
     def __str__(self) -> str:
-        return "another function" if self.text.startswith("#") else self.text
+        return self.shown or ("another function" if self.text.startswith("#") else self.text)
 
 
 def mark_of(function: Callable[..., Any]) -> Mark:
@@ -70,7 +77,9 @@ def mark_of(function: Callable[..., Any]) -> Mark:
         return Mark(text, names, code=code)
     text = str(expression)
     is_whole = _has_no_values(expression) and "..." not in text  # long texts are shortened
-    return Mark(text if is_whole else f"#{expression.stored_digest()}", names, recognised=True)
+    if is_whole:
+        return Mark(text, names, recognised=True)
+    return Mark(f"#{expression.stored_digest()}", names, recognised=True, shown=text)
 
 
 def digest(*texts: str) -> str:

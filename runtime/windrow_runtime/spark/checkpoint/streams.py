@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
@@ -38,6 +38,8 @@ from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import Mark, digest, mark_of
 
 # Any in this module: functions of elements of every type.
+
+_KEYS: Final = ("the key", "the key of the left", "the key of the right")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,13 @@ def stream_changes(
             if old is None or new is None:
                 yield f"{step.where}: {part} was {old or 'nothing'} and is {new or 'nothing'}"
             elif not old.is_that_of(new):
-                shown = str(new) if str(new) != str(old) else "another one"
-                yield f"{step.where}: {part} was {old} and is {shown}"
+                yield f"{step.where}: {part} {old.change_to(new)}"
+
+
+def key_changes(before: StreamMarks, now: StreamMarks) -> list[str]:
+    """Returns the changes of the functions that take the keys of a step."""
+    pairs = [(part, before.parts[part], mark) for part, mark in now.parts.items() if part in before.parts]
+    return [f"{part} {old.change_to(new)}" for part, old, new in pairs if part in _KEYS and not old.is_that_of(new)]
 
 
 def check_accepted(steps: Iterable[Step], accepted: Collection[str]) -> None:
@@ -234,9 +241,9 @@ def _parts(step: Step, keys: KeyByNode | None) -> dict[str, Mark]:
     parts: dict[str, Mark] = {}
     match keys:
         case KeyByNode(selector=SideKey() as selector):
-            parts["the key of the left"], parts["the key of the right"] = map(mark_of, selector.selectors)
+            parts |= zip(_KEYS[1:], map(mark_of, selector.selectors), strict=True)
         case KeyByNode(selector=selector):
-            parts["the key"] = mark_of(selector)
+            parts[_KEYS[0]] = mark_of(selector)
     match step.node:
         case IntervalJoinNode() as join:
             parts["the bounds"] = Mark(f"{join.lower} to {join.upper} ms")
