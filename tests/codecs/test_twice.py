@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, MapType, NullType, StringType, StructField, StructType
 
 from windrow import DataStream, Pipeline, from_arrow, from_pandas, from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
@@ -25,7 +25,7 @@ from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.spark_schema import check_spark_schema
+from windrow_runtime.codecs.spark_schema import check_spark_schema, without_void
 from windrow_runtime.local import LocalRunner
 
 
@@ -51,6 +51,13 @@ class Deep(NamedTuple):
 
 class Counts(NamedTuple):
     counts: dict[str, int]
+
+
+class Void(NamedTuple):
+    l: list[int]  # noqa: E741 - the type says what it is
+    m: dict[str, int]
+    s: Part
+    r: int
 
 
 class Text(NamedTuple):
@@ -143,6 +150,13 @@ def test_fields_of_a_dataframe_twice_and_in_another_case() -> None:
                 check_spark_schema(nested, record_type(kind))
 
 
+def test_fields_of_a_dataframe_twice_that_nobody_asks_for() -> None:
+    part = StructType([StructField(name, LongType()) for name in ("a", "x", "x")])
+    with pytest.raises(SourceError, match=r"Row\.part\.x: several fields of this name"):
+        check_spark_schema(StructType([StructField("part", part)]), record_type(Row))
+    check_spark_schema(part, record_type(Part))
+
+
 NULLS: dict[str, tuple[object, pa.Array, list[object], int]] = {
     "empty lists": (list[int], pa.array([[], []]), [[], []], 0),
     "lists of nulls": (list[int], pa.array([[], [None]]), [[]], 1),
@@ -172,6 +186,34 @@ def test_types_of_columns_without_values_say_nothing(case: str) -> None:
     batch = pa.record_batch({"value": lists})
     assert decode_batch(batch, kind, malformed.append) == [[value] for value in expected]
     assert len(malformed) == bad
+
+
+def test_void_of_a_dataframe_is_read_by_its_values() -> None:
+    void = StructType(
+        [
+            StructField("l", ArrayType(NullType())),
+            StructField("m", MapType(StringType(), NullType())),
+            StructField("s", StructType([StructField("a", NullType()), StructField("b", NullType())])),
+            StructField("r", NullType()),
+        ]
+    )
+    kind = record_type(Void)
+    check_spark_schema(void, kind)
+
+    def filled(*parts: str) -> StructType:
+        of_part = {"a": LongType(), "b": StringType()}
+        return StructType(
+            [
+                StructField("l", ArrayType(LongType())),
+                StructField("m", MapType(StringType(), LongType())),
+                StructField("s", StructType([StructField(name, of_part[name]) for name in parts])),
+                StructField("r", LongType()),
+            ]
+        )
+
+    # What nobody asks for is a text, which any file holds.
+    assert without_void(void, filled("a")) == filled("a", "b")
+    assert without_void(filled("a"), filled("a")) == filled("a")
 
 
 def test_required_column_of_nulls_alone_is_malformed() -> None:
