@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ def times(factor: int) -> DataStream[Event]:
 def opaque(factor: int) -> DataStream[Event]:
     def scaled(event: Event) -> Event:
         for _ in range(1):
-            event = event._replace(value=event.value * factor)
+            event = replace(event, value=event.value * factor)
         return event
 
     return IN.map(scaled)
