@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
+from windrow.connectors import CustomSink
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, SideKey
 from windrow.functions.wrapper import unwrapped
+from windrow.kafka import KafkaSink
 from windrow.plan import (
     AggregateSpec,
     AsOfJoinNode,
@@ -33,9 +35,18 @@ from windrow.plan import (
 from windrow.plan.nodes import type_name
 from windrow.rolling import Extreme, RollingReduce, RollingValue
 from windrow.sources import CollectionSource, FileSource
-from windrow_runtime.operators.topology import is_keyed, source_of
+from windrow_runtime.operators.topology import is_keyed, sink_of, source_of
+from windrow_runtime.outputs.registry import target_of
 from windrow_runtime.physical.plan import PhysicalPlan
-from windrow_runtime.spark.checkpoint.code_mark import Mark, digest, mark_of
+from windrow_runtime.spark.checkpoint.code_mark import Mark, digest, mark_of, object_digest
+from windrow_runtime.spark.checkpoint.stored_sinks import (
+    FoundSinks,
+    SinkMarks,
+    StoredSink,
+    found_sinks,
+    new_sinks,
+    unstored_sinks,
+)
 
 # Any in this module: functions of elements of every type.
 
@@ -59,10 +70,14 @@ class StreamMarks:
 
 @dataclass(frozen=True, slots=True)
 class StoredStreams:
-    """The marks of a plan: those of sources in their order, and those of other steps by the names of their state."""
+    """The marks of a plan: those of sources in their order, and those of other steps by the names of their state.
+
+    The sinks are None where an earlier version wrote the checkpoint.
+    """
 
     sources: Sequence[StreamMarks]
     steps: Mapping[str, StreamMarks]
+    sinks: Sequence[StoredSink] | None = None
 
 
 def streams_of(plan: PhysicalPlan) -> StoredStreams:
@@ -81,6 +96,29 @@ def streams_of(plan: PhysicalPlan) -> StoredStreams:
         moving = {"the timestamps": digest(taken, step.node.strategy.description)}
         steps[names[step.id]] = StreamMarks(feeds.inputs_of(step), moving, step.name)
     return StoredStreams(list(map(_source_marks, topology.sources)), steps)
+
+
+def sinks_of(
+    stored: StoredStreams | None, plan: PhysicalPlan, accepted: Collection[str] = (), *, begins: bool = False
+) -> FoundSinks:
+    """Finds the sinks of a plan among those that its checkpoint has stored, unless the query ``begins``."""
+    feeds, exact = _Feeds(plan), _Feeds(plan, _exact)
+    marks = {
+        step: SinkMarks(
+            target,
+            None if step.scope else step.name,  # several uses of one function are numbered by their order
+            digest(sink.describe(), object_digest(sink) if isinstance(sink, CustomSink) else ""),
+            digest(*feeds.written_by(step)),
+            digest(*exact.written_by(step)),
+        )
+        for step in plan.topology.sinks
+        if (target := target_of(sink := sink_of(step))) is not None
+    }
+    if begins:
+        return new_sinks(marks)
+    if stored is None or stored.sinks is None:
+        return unstored_sinks(marks)
+    return found_sinks(stored.sinks, marks, lambda step: _is_in(step, accepted))
 
 
 def stream_changes(
@@ -171,10 +209,11 @@ def _shown(elements: Sequence[Any]) -> str | None:
 
 
 class _Feeds:
-    """Finds, for each step, which sources and keyed steps feed it, and through which functions."""
+    """Finds, for each step, which sources and keyed steps feed it, and through which functions, by their texts."""
 
-    def __init__(self, plan: PhysicalPlan) -> None:
+    def __init__(self, plan: PhysicalPlan, text_of: Callable[[Callable[..., Any]], str] | None = None) -> None:
         topology, names = plan.topology, plan.state_ids
+        self._text_of = text_of = text_of or _stable
         numbers = {step.id: number for number, step in enumerate(topology.sources, start=1)}
         self._before: dict[str, dict[str, frozenset[str]]] = {}
         self._routes: dict[str, str] = {}
@@ -194,7 +233,9 @@ class _Feeds:
                 routes[step.id] = ""
                 continue
             outputs[step.id] = _led_on(step, taken)
-            routes[step.id] = digest(node.kind, _function_mark(node), self._routes[step.id])
+            function: Any = getattr(node, "function", None)
+            own = "" if function is None else text_of(function)
+            routes[step.id] = digest(node.kind, own, self._routes[step.id])
 
     def inputs_of(self, step: Step) -> dict[str, Mark]:
         """Returns marks of the sources and keyed steps that feed each input of a step."""
@@ -205,6 +246,16 @@ class _Feeds:
     def route_to(self, step: Step) -> str:
         """Returns a digest of the functions directly upstream of a step."""
         return self._routes[step.id]
+
+    def written_by(self, step: Step) -> Iterator[str]:
+        """Yields texts for what a sink writes: by which functions, of which sources and keyed steps, and how."""
+        yield self.route_to(step)
+        yield from (f"{what} {mark}" for what, mark in self.inputs_of(step).items())
+        sink = sink_of(step)
+        yield (step.node.name or "") if step.scope else ""
+        yield type_name(step.node.element_type)
+        functions = (sink.topic, sink.key) if isinstance(sink, KafkaSink) else ()
+        yield from (self._text_of(function) for function in functions if callable(function))
 
 
 def _led_on(step: Step, taken: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
@@ -226,14 +277,14 @@ def _led_on(step: Step, taken: Mapping[str, frozenset[str]]) -> dict[str, frozen
     return {"input": whole}
 
 
-def _function_mark(node: Any) -> str:
-    function = getattr(node, "function", None)
-    return "" if function is None else _stable(function)
-
-
 def _stable(function: Callable[..., Any]) -> str:
     mark = mark_of(function)
     return mark.text if mark.recognised else mark.names or ""
+
+
+def _exact(function: Callable[..., Any]) -> str:
+    mark = mark_of(function)
+    return mark.code or mark.text
 
 
 def _parts(step: Step, keys: KeyByNode | None) -> dict[str, Mark]:
