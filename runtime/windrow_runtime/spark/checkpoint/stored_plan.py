@@ -17,6 +17,7 @@ from windrow.sources import Source
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan
+from windrow_runtime.spark.checkpoint.alike import warn_of_alike
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
 from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, step_changes, step_shape
 from windrow_runtime.spark.checkpoint.streams import check_accepted, key_changes, sinks_of, stream_changes, streams_of
@@ -79,6 +80,7 @@ def resume(
     accepted: Collection[str] = (),
     *,
     begins: bool = False,
+    is_kept: bool = True,
 ) -> StoredPlan:
     """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 
@@ -87,7 +89,8 @@ def resume(
     Spark, which showed it to the first level of keyed steps alone, windrow keeps it from now on.
 
     ``accepted`` has the ids and names of steps that may take other streams, and compute other values from them.
-    A query ``begins`` if no batch was ever planned: a plan that is stored then is that of a run that was refused.
+    A query ``begins`` if no batch was ever planned: a plan that is stored then is that of a run that was refused. If
+    the checkpoint ``is_kept`` for later runs, a warning says what these could exchange unseen.
     """
     topology, names = plan.topology, plan.state_ids
     check_accepted(topology.steps, accepted)
@@ -104,6 +107,8 @@ def resume(
                 shapes[names[step_id]]["form"] = step.on_columns.state_text
         stored = _new_description(identifier, plan, time, wanted.groups(), shapes)
         checkpoint.plan.write(stored)
+        if is_kept:
+            warn_of_alike(plan)
     else:
         _check_parallelism(stored, wanted, checkpoint)
         refused = refused_changes(checkpoint, stored, plan, time, accepted)
