@@ -23,6 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any, Final, NamedTuple
+from unittest.mock import Mock
 
 import pytest
 from sybil import Document
@@ -332,6 +333,7 @@ def watched() -> Iterator[Watcher]:
         patch.setattr(LocalRunner, "run", run_watched)
         patch.setattr(SparkRunner, "run", run_of_spark)
         patch.setattr(SparkRunner, "run_batch", run_of_spark)
+        patch.setattr(SparkRunner, "start", Mock())
         patch.setattr(StreamHarness, "__init__", begin_watched)
         patch.setattr(StreamHarness, "process_element", process_watched)
         patch.setattr(StreamHarness, "take_side_output", take_watched)
@@ -350,7 +352,7 @@ def as_main(module: ModuleType) -> Iterator[None]:
 
 
 def main_of_all(modules: Iterable[ModuleType]) -> ModuleType:
-    """One main module with the classes of several pages, which get names of their own, as pickle looks for them there."""
+    """One main module with the classes of several pages; they get names of their own, as pickle looks for them there."""
     main = ModuleType("__main__")
     for number, module in enumerate(modules):
         for value in list(vars(module).values()):

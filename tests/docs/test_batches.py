@@ -85,11 +85,6 @@ def runs(page: Path) -> tuple[ModuleType, list[PageRun]]:
     return runs_of_program(page) if page.suffix == ".py" else runs_of(page)
 
 
-def _with_session(page: Path) -> Any:
-    """A page that asks for a session of Spark gets that of all tests."""
-    return pytest.param(page, marks=pytest.mark.spark) if "getOrCreate" in page.read_text("utf-8") else page
-
-
 def says(page: Path, text: str) -> bool:
     return text in " ".join(page.read_text(encoding="utf-8").split())
 
@@ -103,7 +98,7 @@ def follows_batches(page: Path, run: PageRun) -> bool:
     return any(name == relative(page) and text in near(page, run) for name, text in FOLLOWS_BATCHES)
 
 
-@pytest.mark.parametrize("page", [_with_session(page) for page in [*PAGES, *PROGRAMS]], ids=relative)
+@pytest.mark.parametrize("page", [*PAGES, *PROGRAMS], ids=relative)
 def test_results_are_the_same_in_all_batches(page: Path) -> None:
     module, of_page = runs(page)
     has_late = False
