@@ -106,8 +106,7 @@ class DataStream(Stage, Generic[T_co]):
 
         Example:
             >>> from windrow import from_collection
-            >>> doubled = from_collection([1, 2, 3]).map(lambda number: number * 2)
-            >>> doubled.collect()
+            >>> from_collection([1, 2, 3]).map(lambda number: number * 2).collect()
             [2, 4, 6]
         """
         check_function(function, "map")
@@ -149,8 +148,7 @@ class DataStream(Stage, Generic[T_co]):
 
         Example:
             >>> from windrow import from_collection
-            >>> words = from_collection(["to be", "or not"]).flat_map(lambda line: line.split())
-            >>> words.collect()
+            >>> from_collection(["to be", "or not"]).flat_map(lambda line: line.split()).collect()
             ['to', 'be', 'or', 'not']
         """
         check_function(function, "flat_map")
@@ -177,8 +175,7 @@ class DataStream(Stage, Generic[T_co]):
 
         Example:
             >>> from windrow import from_collection
-            >>> even = from_collection([1, 2, 3, 4]).filter(lambda number: number % 2 == 0)
-            >>> even.collect()
+            >>> from_collection([1, 2, 3, 4]).filter(lambda number: number % 2 == 0).collect()
             [2, 4]
         """
         check_function(function, "filter")
@@ -224,8 +221,7 @@ class DataStream(Stage, Generic[T_co]):
 
         Example:
             >>> from windrow import from_collection
-            >>> both = from_collection([1, 2]).union(from_collection([3]))
-            >>> sorted(both.collect())
+            >>> sorted(from_collection([1, 2]).union(from_collection([3])).collect())
             [1, 2, 3]
         """
         nodes = [self._node]
@@ -361,8 +357,7 @@ class DataStream(Stage, Generic[T_co]):
         Example:
             >>> from windrow import from_collection
             >>> orders = from_collection([("ann", 10), ("bob", 5), ("ann", 2)])
-            >>> totals = orders.key_by(lambda order: order[0]).sum(lambda order: order[1])
-            >>> sorted(totals.collect())
+            >>> sorted(orders.key_by(lambda order: order[0]).sum(lambda order: order[1]).collect())
             [('ann', 10), ('ann', 12), ('bob', 5)]
         """
         check_function(selector, "key_by")
@@ -403,8 +398,7 @@ class DataStream(Stage, Generic[T_co]):
             >>> times = from_collection([1_000, 2_000, 61_000]).assign_timestamps_and_watermarks(
             ...     WatermarkStrategy.for_monotonous_timestamps(), lambda time: time
             ... )
-            >>> counts = times.window_all(TumblingEventTimeWindows.of(timedelta(minutes=1))).count()
-            >>> counts.collect()
+            >>> times.window_all(TumblingEventTimeWindows.of(timedelta(minutes=1))).count().collect()
             [2, 1]
         """
         settings = WindowSettings(self._node, DataStream, check_assigner(assigner))
@@ -524,8 +518,7 @@ class DataStream(Stage, Generic[T_co]):
         Example:
             >>> from windrow import from_collection
             >>> numbers, texts = from_collection([1, 2]), from_collection(["three"])
-            >>> lengths = numbers.connect(texts).map(lambda number: number, lambda text: len(text))
-            >>> sorted(lengths.collect())
+            >>> sorted(numbers.connect(texts).map(lambda number: number, lambda text: len(text)).collect())
             [1, 2, 5]
         """
         return ConnectedStreams(self, _stream(other, "connect"))

@@ -82,8 +82,7 @@ class _Keyed(ReadyMade[T], KeyedStage[T, K, W]):
             >>> from windrow import aggregates as agg, from_collection
             >>> orders = from_collection([("ann", 10), ("bob", 5), ("ann", 2)])
             >>> last_two = orders.key_by(lambda order: order[0]).count_window(2)
-            >>> means = last_two.aggregate(agg.mean(lambda order: order[1]))
-            >>> means.collect()
+            >>> last_two.aggregate(agg.mean(lambda order: order[1])).collect()
             [6.0]
         """
         return self._aggregate_keyed(function, window_function, name)
@@ -115,8 +114,7 @@ class WindowedStream(_Keyed[T, K, W]):
             >>> from windrow.triggers import CountTrigger
             >>> from windrow.windows import GlobalWindows
             >>> words = from_collection(["a", "b", "a", "a"]).key_by(lambda word: word)
-            >>> counts = words.window(GlobalWindows.create()).trigger(CountTrigger.of(2)).count()
-            >>> counts.collect()
+            >>> words.window(GlobalWindows.create()).trigger(CountTrigger.of(2)).count().collect()
             [2]
         """
         return self._with_trigger(trigger, may_lose_data)

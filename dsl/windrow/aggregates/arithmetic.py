@@ -271,8 +271,7 @@ def count(selector: Callable[[T], Any] | None = None) -> Count[T]:
         >>> from windrow.windows import GlobalWindows
         >>> windows = GlobalWindows.create_with_end_of_stream_trigger()
         >>> everything = from_collection([3, None, 5]).window_all(windows)
-        >>> counts = everything.aggregate(agg.combine(agg.count(), agg.count(lambda value: value)))
-        >>> counts.collect()
+        >>> everything.aggregate(agg.combine(agg.count(), agg.count(lambda value: value))).collect()
         [(3, 2)]
     """
     if selector is not None:

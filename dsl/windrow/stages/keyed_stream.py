@@ -88,8 +88,7 @@ class KeyedStream(Stage, Generic[T, K]):
             ...     .key_by(lambda reading: reading[0])
             ... )
             >>> minutes = by_sensor.window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
-            >>> highest = minutes.max(lambda reading: reading[2])
-            >>> sorted(highest.collect())
+            >>> sorted(minutes.max(lambda reading: reading[2]).collect())
             [7, 22]
         """
         settings = WindowSettings(self._node, self._make_stream, check_assigner(assigner))
@@ -120,8 +119,7 @@ class KeyedStream(Stage, Generic[T, K]):
         Example:
             >>> from windrow import from_collection
             >>> orders = from_collection([("ann", 1), ("ann", 2), ("bob", 9), ("ann", 5)])
-            >>> pairs = orders.key_by(lambda order: order[0]).count_window(2).sum(lambda order: order[1])
-            >>> pairs.collect()
+            >>> orders.key_by(lambda order: order[0]).count_window(2).sum(lambda order: order[1]).collect()
             [3]
         """
         settings = count_window(self._node, self._make_stream, size, slide, fire_at_end=fire_at_end)
@@ -321,8 +319,7 @@ class KeyedStream(Stage, Generic[T, K]):
             ...         seen.update(number)
             ...         return [f"{value}{number}"]
             >>> words = from_collection(["a", "b", "a"])
-            >>> numbered = words.key_by(lambda word: word).process(Numbered())
-            >>> sorted(numbered.collect())
+            >>> sorted(words.key_by(lambda word: word).process(Numbered()).collect())
             ['a1', 'a2', 'b1']
         """
         if not isinstance(function, KeyedProcessFunction):

@@ -82,8 +82,7 @@ class WindowStage(Stage, Generic[T, W]):
             ...     WatermarkStrategy.for_monotonous_timestamps(), lambda time: time
             ... )
             >>> minutes = times.window_all(TumblingEventTimeWindows.of(timedelta(minutes=1)))
-            >>> counts = minutes.allowed_lateness(timedelta(seconds=30)).count()
-            >>> counts.collect()
+            >>> minutes.allowed_lateness(timedelta(seconds=30)).count().collect()
             [1, 2, 1]
         """
         try:
@@ -376,8 +375,7 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
             >>> from windrow import from_collection
             >>> words = from_collection(["to", "be", "or", "not"])
             >>> threes = words.key_by(lambda word: "all").count_window(3)
-            >>> joined = threes.reduce(lambda left, right: f"{left} {right}")
-            >>> joined.collect()
+            >>> threes.reduce(lambda left, right: f"{left} {right}").collect()
             ['to be or']
         """
         following, kind = self._following(window_function, self._settings.input.element_type)
@@ -450,8 +448,7 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         Example:
             >>> from windrow import from_collection
             >>> pairs = from_collection([4, 1]).key_by(lambda number: "all").count_window(2)
-            >>> spans = pairs.apply(lambda key, window, elements: [(key, max(elements) - min(elements))])
-            >>> spans.collect()
+            >>> pairs.apply(lambda key, window, elements: [(key, max(elements) - min(elements))]).collect()
             [('all', 3)]
         """
         kind = made_type(function, self._key_type(), *self._window_and_elements())
