@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import enum
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, MapType, NullType, StringType, StructField, StructType
 
 from windrow import DataStream, Pipeline, from_arrow, from_pandas, from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
@@ -18,9 +21,11 @@ from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
+from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.spark_schema import check_spark_schema
+from windrow_runtime.codecs.spark_schema import check_spark_schema, without_void
 from windrow_runtime.local import LocalRunner
 
 
@@ -42,6 +47,17 @@ class Named(NamedTuple):
 
 class Deep(NamedTuple):
     part: tuple[Row, int] | None = None
+
+
+class Counts(NamedTuple):
+    counts: dict[str, int]
+
+
+class Void(NamedTuple):
+    l: list[int]  # noqa: E741 - the type says what it is
+    m: dict[str, int]
+    s: Part
+    r: int
 
 
 class Text(NamedTuple):
@@ -134,6 +150,13 @@ def test_fields_of_a_dataframe_twice_and_in_another_case() -> None:
                 check_spark_schema(nested, record_type(kind))
 
 
+def test_fields_of_a_dataframe_twice_that_nobody_asks_for() -> None:
+    part = StructType([StructField(name, LongType()) for name in ("a", "x", "x")])
+    with pytest.raises(SourceError, match=r"Row\.part\.x: several fields of this name"):
+        check_spark_schema(StructType([StructField("part", part)]), record_type(Row))
+    check_spark_schema(part, record_type(Part))
+
+
 NULLS: dict[str, tuple[object, pa.Array, list[object], int]] = {
     "empty lists": (list[int], pa.array([[], []]), [[], []], 0),
     "lists of nulls": (list[int], pa.array([[], [None]]), [[]], 1),
@@ -163,6 +186,34 @@ def test_types_of_columns_without_values_say_nothing(case: str) -> None:
     batch = pa.record_batch({"value": lists})
     assert decode_batch(batch, kind, malformed.append) == [[value] for value in expected]
     assert len(malformed) == bad
+
+
+def test_void_of_a_dataframe_is_read_by_its_values() -> None:
+    void = StructType(
+        [
+            StructField("l", ArrayType(NullType())),
+            StructField("m", MapType(StringType(), NullType())),
+            StructField("s", StructType([StructField("a", NullType()), StructField("b", NullType())])),
+            StructField("r", NullType()),
+        ]
+    )
+    kind = record_type(Void)
+    check_spark_schema(void, kind)
+
+    def filled(*parts: str) -> StructType:
+        of_part = {"a": LongType(), "b": StringType()}
+        return StructType(
+            [
+                StructField("l", ArrayType(LongType())),
+                StructField("m", MapType(StringType(), LongType())),
+                StructField("s", StructType([StructField(name, of_part[name]) for name in parts])),
+                StructField("r", LongType()),
+            ]
+        )
+
+    # What nobody asks for is a text, which any file holds.
+    assert without_void(void, filled("a")) == filled("a", "b")
+    assert without_void(filled("a"), filled("a")) == filled("a")
 
 
 def test_required_column_of_nulls_alone_is_malformed() -> None:
@@ -212,3 +263,54 @@ def test_columns_of_texts_that_are_not_utf_8_are_decoded() -> None:
 def test_bytes_of_arrow_are_no_text() -> None:
     with pytest.raises(SourceError, match=r"Text\.text: expected str, not binary"):
         _collected(from_arrow(pa.table({"text": [b"a"]}), Text))
+
+
+def test_key_of_a_map_twice(tmp_path: Path) -> None:
+    maps = pa.array([[("a", 1)], [("a", 1), ("b", 2), ("a", 3)], [], [("b", 1)]], pa.map_(pa.string(), pa.int64()))
+    kind = record_type(Counts)
+    rows = pa.record_batch({"counts": maps})
+    assert clean_columns(rows, kind) is None
+    assert clean_columns(rows.slice(2), kind) is not None
+    malformed: list[MalformedRecord] = []
+    assert decode_batch(rows, kind, malformed.append) == [Counts({"a": 1}), Counts({}), Counts({"b": 1})]
+    assert [(bad.row, bad.field, bad.reason) for bad in malformed] == [
+        (1, "Counts.counts{key}", "a map has a key twice")
+    ]
+
+
+@dataclass(frozen=True)
+class Unhashed:
+    a: int
+
+    def __hash__(self) -> int:
+        if self.a < 0:
+            raise RuntimeError("no hash")
+        return self.a
+
+
+class Odd(enum.Enum):
+    RED = "red"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Odd:
+        raise LookupError(f"{value} is no colour")
+
+
+class UserMade(NamedTuple):
+    colour: Odd = Odd.RED
+    parts: set[Unhashed] = frozenset()  # type: ignore[assignment]  # a default that nobody changes
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [('{"colour": "blue"}', "colour"), ('{"parts": [{"a": 1}, {"a": -1}]}', "no hash")]
+)
+def test_code_of_the_users_that_refuses_a_value(text: str, reason: str) -> None:
+    kind = record_type(UserMade)
+    decoded = JsonDecoder(kind).decode(text)
+    assert isinstance(decoded, MalformedRecord)
+    assert reason in f"{decoded.field} {decoded.reason}"
+    data = json.loads(text)
+    rows = pa.RecordBatch.from_pylist([data], schema=pa.schema([arrow_schema(kind).field(name) for name in data]))
+    malformed: list[MalformedRecord] = []
+    assert decode_batch(rows, kind, malformed.append) == []
+    assert reason in f"{malformed[0].field} {malformed[0].reason}"

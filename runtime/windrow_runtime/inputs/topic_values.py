@@ -8,6 +8,7 @@ from datetime import UTC
 from functools import partial
 from typing import Any, Final
 
+from windrow.connectors.producer_record import without_none
 from windrow.connectors.registry_formats import RegistryFormat
 from windrow.kafka import KafkaFormat, KafkaRecord, TopicSource, ValueFormat
 from windrow.plan.records import hook_of
@@ -80,7 +81,7 @@ class TopicValues:
         from windrow_runtime.codecs.arrow.clean import fitting_rows
         from windrow_runtime.codecs.arrow.topic_rows import values_of
 
-        reader = RegisteredReader(value_format, self.value)
+        reader = RegisteredReader(value_format, self.value, self.value.root.nullable)
 
         def read(batch: Any) -> tuple[Any, Sequence[int]]:
             columns, malformed = reader.rows(values_of(batch))
@@ -172,14 +173,18 @@ def _value_reader(source: TopicSource[Any]) -> Callable[[Sequence[bytes | None]]
     value_format = source.value_format
     if isinstance(value_format, RegistryFormat):
         registered = registered_type(value_format, source.value_type)
-        return RegisteredReader(value_format, registered and registered.in_timezone(source.timezone)).values
+        takes_none = without_none(source.value_type)[1] if registered is None else registered.root.nullable
+        registered = registered and registered.in_timezone(source.timezone)
+        return RegisteredReader(value_format, registered, takes_none).values
     kind = record_type(source.value_type).in_timezone(source.timezone) if value_format == "json" else None
-    return partial(_read_values, kind, value_format)
+    return partial(_read_values, kind, value_format, without_none(source.value_type)[1])
 
 
-def _read_values(kind: RecordType | None, value_format: KafkaFormat, values: Sequence[bytes | None]) -> list[Any]:
+def _read_values(
+    kind: RecordType | None, value_format: KafkaFormat, takes_none: bool, values: Sequence[bytes | None]
+) -> list[Any]:
     decode: Callable[[bytes], object] = _decode_text if value_format == "text" else bytes
-    empty: object = MalformedRecord("null", "the record has no value", None)
+    empty: object = None if takes_none else MalformedRecord("null", "the record has no value", None)
     if kind is not None:
         decode_json = JsonDecoder(kind).decode
         decode = partial(_decode_json, decode_json)

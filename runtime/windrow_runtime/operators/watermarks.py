@@ -7,8 +7,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
-from windrow.errors import warn
+from windrow.errors import PlanError, warn
 from windrow.plan import ProcessNode, SinkNode, Step, TimestampsNode, UnionNode
+from windrow.plan.own_parts import lazy_faults
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow_runtime.operators.class_facts import attributes_of, set_attributes
@@ -77,6 +78,8 @@ class WatermarkTracker:
         self.now = MIN_TIMESTAMP
         self._idleness = node.strategy.idleness
         self._generator = node.strategy.create_generator()
+        if faults := list(lazy_faults(type(self._generator), step.where)):
+            raise PlanError(faults)  # a lambda does not say before which class it makes
         self._last_active: int | None = None
         self._active = False
 

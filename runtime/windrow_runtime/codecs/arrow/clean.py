@@ -63,7 +63,7 @@ def _is_clean(column: pa.Array, value: ValueType) -> bool:
     if value.kind in (Kind.RECORD, Kind.TUPLE):
         return all(_is_clean(part, each.type) for part, each in zip(column.flatten(), value.columns, strict=True))
     if value.kind is Kind.DICT:
-        return all(map(_is_clean, (column.keys, column.items), value.arguments))
+        return not _has_keys_twice(column) and all(map(_is_clean, (column.keys, column.items), value.arguments))
     if value.kind in COLLECTIONS:
         return _is_clean(column.flatten(), value.arguments[0])
     if value.kind is Kind.ENUM:
@@ -81,6 +81,13 @@ def _is_clean(column: pa.Array, value: ValueType) -> bool:
         first, last = _DAYS if days else _MICROSECONDS
         return not low.is_valid or first <= low.as_py() <= high.as_py() <= last
     return True
+
+
+def _has_keys_twice(maps: pa.MapArray) -> bool:
+    offsets = maps.offsets.to_numpy()
+    keys = maps.keys.slice(offsets[0], offsets[-1] - offsets[0])
+    entries = pa.table({"map": np.repeat(np.arange(len(maps)), np.diff(offsets)), "key": keys})
+    return bool(entries.group_by(["map", "key"]).aggregate([]).num_rows < entries.num_rows)
 
 
 def is_utf_8(texts: pa.Array) -> bool:

@@ -18,7 +18,7 @@ from windrow_runtime.codecs.exact import exactly
 from windrow_runtime.codecs.json.any_json import checked_text, value_of_text
 from windrow_runtime.codecs.json.encoder import JsonLines
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error
-from windrow_runtime.codecs.records import build_records
+from windrow_runtime.codecs.records import build_records, made_of
 from windrow_runtime.codecs.unmatched import Names, missing_column
 from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Field, Kind, RecordType, ValueType
 
@@ -289,8 +289,9 @@ def _decode_valid(array: pa.Array, value: ValueType, path: str) -> list[object]:
         return _decode_map(array, value, path)
     if kind in COLLECTIONS:
         items = _decode(array.flatten(), value.arguments[0], f"{path}[]")
-        runs: list[object] = [items[start:end] for start, end in _runs(array)]
-        return runs if kind is Kind.LIST else list(map(value.python_type, runs))
+        if kind is Kind.LIST:
+            return [items[start:end] for start, end in _runs(array)]
+        return [made_of(value.python_type, items[start:end], path) for start, end in _runs(array)]
     if kind is Kind.ENUM:
         members = _decode_valid(array, value.arguments[0], path)
         return _converted(map(value.python_type, members), path, value)
@@ -311,7 +312,11 @@ def _decode_map(array: pa.Array, value: ValueType, path: str) -> list[object]:
     # Unlike a list's flatten(), the keys and items of a slice are those of the whole array.
     keys = _decode(array.keys.slice(first, length), key, f"{path}{{key}}")
     items = _decode(array.items.slice(first, length), item, f"{path}{{}}")
-    return [dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in _runs(array)]
+    runs = _runs(array)
+    dicts: list[object] = [dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in runs]
+    if sum(map(len, dicts)) < length:  # type: ignore[arg-type]  # they are dicts
+        raise UnfitError(f"{path}{{key}}", "a map has a key twice")
+    return dicts
 
 
 def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object]:
@@ -384,8 +389,8 @@ def _microseconds(array: pa.Array, wanted: pa.DataType, value: ValueType, path: 
 
 
 def _converted(values: Iterable[object], path: str, value: ValueType) -> list[object]:
-    """The values of an iterator that may fail: a year beyond 9999, an unknown member of an Enum."""
+    """The values of an iterator that may fail: a year beyond 9999, an unknown member of an Enum, by the user's code."""
     try:
         return list(values)
-    except (ValueError, OverflowError, TypeError) as error:
+    except Exception as error:
         raise UnfitError(path, f"not a {value.python_type.__name__}: {error}") from error

@@ -22,7 +22,7 @@ from windrow_runtime.codecs.exact import exactly, float_of_digits
 from windrow_runtime.codecs.formatted_times import format_parser
 from windrow_runtime.codecs.json.any_json import JsonText, any_value, json_reader
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, raw_text, short_repr
-from windrow_runtime.codecs.records import forget_msgspec, refused_record
+from windrow_runtime.codecs.records import forget_msgspec, made_of, refused_record
 from windrow_runtime.codecs.text_forms import TEXT_FORMS, parse_datetime
 from windrow_runtime.codecs.value_type import (
     ANY_JSON,
@@ -150,7 +150,7 @@ def _enum_parser(value: ValueType, path: str) -> Parser:
         member_value = parse_value(json_value)
         try:
             return enum_type(member_value)
-        except ValueError:
+        except Exception:  # _missing_ is the user's and may raise anything
             raise UnfitError(path, f"{short_repr(json_value)} is no value of {enum_type.__name__}") from None
 
     return parse
@@ -163,7 +163,8 @@ def _list_parser(value: ValueType, path: str) -> Parser:
     def parse(json_value: object) -> object:
         if not isinstance(json_value, list):
             raise _wrong(json_value, value, path)
-        return make(map(parse_element, json_value))
+        elements = list(map(parse_element, json_value))
+        return elements if make is list else made_of(make, elements, path)
 
     return parse
 

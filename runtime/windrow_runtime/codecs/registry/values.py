@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from windrow.connectors.producer_record import without_none
 from windrow.connectors.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
 from windrow.errors import InvalidArgumentError, SinkError, SourceError
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, raw_text, short_repr
@@ -23,7 +24,7 @@ _NOT_FOUND = 404
 def registered_type(value_format: RegistryFormat, annotation: object, *, is_sink: bool = False) -> RecordType | None:
     """Returns the type of values; None: they are messages of Protobuf as they are. It is refused if it does not fit."""
     if isinstance(value_format, ProtobufFormat):
-        if annotation is value_format.message:
+        if without_none(annotation)[0] is value_format.message:
             return None
         check_libraries(value_format)
         from windrow_runtime.codecs.registry.protobuf import fit_message
@@ -44,6 +45,7 @@ class RegisteredReader:
 
     format: RegistryFormat
     kind: RecordType | None  # None: values are messages of Protobuf
+    takes_none: bool = False  # whether a record without value is None
 
     def values(self, payloads: Sequence[bytes | None]) -> list[Any]:
         """Returns the element of each value, or a ``MalformedRecord``."""
@@ -85,8 +87,7 @@ class RegisteredReader:
     def _decoded(self, value: bytes | None) -> Any:
         """Returns a plain value, or a ``MalformedRecord``."""
         if value is None:
-            is_optional = self.kind is not None and self.kind.root.nullable
-            return None if is_optional else MalformedRecord("null", "the record has no value", None)
+            return None if self.takes_none else MalformedRecord("null", "the record has no value", None)
         if len(value) < 5 or value[0]:
             reason = (
                 "cut off in front of the id of its schema"
@@ -117,7 +118,7 @@ class RegisteredReader:
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"format": self.format, "kind": self.kind}
+        return {"format": self.format, "kind": self.kind, "takes_none": self.takes_none}
 
     def _decoder(self, number: int) -> Callable[[bytes], Any] | str:
         """Returns what decodes values of a schema, or why that cannot be."""
