@@ -41,16 +41,11 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
-# The calls of classes of many that a page of their own explains, by the class and that page.
-autosummary_context = {
-    "elsewhere": {
-        "windrow.DataStream": (
-            "streams",
-            ("union", "connect", "broadcast", "join", "left_join", "right_join", "full_join", "co_group")
-            + ("map_batches", "map_async", "apply_transform", "pipe"),
-        )
-    }
-}
+# The calls of large classes that a page of their own explains, by the class: the page, and the names.
+_MORE_CALLS = (
+    "union connect broadcast join left_join right_join full_join co_group map_batches map_async apply_transform pipe"
+)
+autosummary_context = {"elsewhere": {"windrow.DataStream": ("streams", _MORE_CALLS.split())}}
 # Nobody reads a list of all names: the reference has tables, and a search.
 html_use_index = False
 html_domain_indices = False

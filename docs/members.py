@@ -1,5 +1,7 @@
 """What the reference adds to the entries of autodoc: each class begins with a table of its members.
 
+It stands before a paragraph of the class ``elsewhere``, which names the members on another page.
+
 Of a function with many overloads, an entry shows the first two signatures and the last one.
 """
 
@@ -29,7 +31,8 @@ def add_tables(app: Sphinx, doctree: nodes.document) -> None:
         members = [child for child in _content(entry).children if isinstance(child, addnodes.desc)]
         if entry.get("objtype") == "class" and len(members) >= FEWEST:
             content = _content(entry)
-            content.insert(content.index(members[0]), table([row(member) for member in members]))
+            others = [child for child in content.children if "elsewhere" in child.get("classes", ())]
+            content.insert(content.index([*others, *members][0]), table([row(member) for member in members]))
 
 
 def row(member: addnodes.desc) -> tuple[nodes.Node, list[nodes.Node]]:

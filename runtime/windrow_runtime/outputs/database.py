@@ -157,7 +157,11 @@ def _moment_text(value: object) -> str:
 
 
 def _microseconds(value: object) -> object:
-    return value // _MICROSECOND if isinstance(value, timedelta) else value
+    assert isinstance(value, timedelta), "the class was checked"
+    micros = value // _MICROSECOND
+    if not INT_MIN <= micros <= INT_MAX:
+        raise OverflowError("SQLite has no number of so many microseconds")
+    return micros
 
 
 def _as_is(value: object) -> object:

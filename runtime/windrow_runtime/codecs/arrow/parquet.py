@@ -265,19 +265,33 @@ def _with_texts(column_type: pa.DataType, value: ValueType) -> pa.DataType:
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted):
-        wanted = pa.timestamp(values.type.unit, wanted.tz)  # a decoder says which of finer ones do not fit
+    wanted = _with_units(wanted, values.type)
     if values.type == wanted:
         return values
     # A decoder says which texts are not UTF-8.
     return values.cast(options=pc.CastOptions(target_type=wanted, allow_invalid_utf8=True))
 
 
+def _with_units(wanted: pa.DataType, there: pa.DataType) -> pa.DataType:
+    """A type with the units that timestamps have: a decoder says which of finer ones do not fit."""
+    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(there):
+        return pa.timestamp(there.unit, wanted.tz)
+    if pa.types.is_struct(wanted) and pa.types.is_struct(there) and wanted.num_fields == there.num_fields:
+        pairs = zip(wanted, there, strict=True)
+        return pa.struct([field.with_type(_with_units(field.type, stored.type)) for field, stored in pairs])
+    if pa.types.is_map(wanted) and pa.types.is_map(there):
+        return pa.map_(wanted.key_type, _with_units(wanted.item_type, there.item_type))
+    if is_list(wanted) and is_list(there):
+        item = _with_units(wanted.value_type, there.value_type)
+        return wanted if item == wanted.value_type else pa.list_(wanted.value_field.with_type(item))
+    return wanted
+
+
 def _int96_columns(opened: pq.ParquetFile, names: Sequence[str]) -> list[str]:
-    """Finds the columns that are timestamps of the oldest form, which have nanoseconds; not those within others."""
+    """Finds the columns with timestamps of the oldest form, which have nanoseconds, also within lists and structs."""
     leaves = [opened.schema.column(index) for index in range(len(opened.schema))]
-    oldest = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
-    return [name for name in names if name in oldest]
+    oldest = [f"{leaf.path}." for leaf in leaves if leaf.physical_type == "INT96"]
+    return [name for name in names if any(path.startswith(f"{name}.") for path in oldest)]
 
 
 def _with_nanoseconds(
@@ -293,9 +307,7 @@ def _with_nanoseconds(
         for batch, nanoseconds in zip(batches, finer, strict=True):
             is_finer = np.zeros(batch.num_rows, np.bool_)
             for name in names:
-                # The remainder is right even where the number of nanoseconds has more than 64 bits.
-                whole, exact = (_numbers(rows.column(name)) for rows in (batch, nanoseconds))
-                is_finer |= (exact - whole * np.int64(1000)) != 0
+                is_finer |= _are_finer(batch.column(name), nanoseconds.column(name))
             begin = 0
             for end in [*(np.flatnonzero(np.diff(is_finer)) + 1).tolist(), batch.num_rows]:
                 rows = batch.slice(begin, end - begin)
@@ -308,5 +320,19 @@ def _with_nanoseconds(
                 begin = end
 
 
-def _numbers(column: pa.Array) -> Any:
-    return column.view(pa.int64()).fill_null(0).to_numpy()
+def _are_finer(coarse: pa.Array, fine: pa.Array) -> Any:
+    """Returns which rows have a timestamp that is finer than microseconds, by the same values in nanoseconds."""
+    kind = coarse.type
+    if pa.types.is_timestamp(kind):
+        # The remainder is right even where the number of nanoseconds has more than 64 bits.
+        whole, exact = (each.view(pa.int64()).fill_null(0).to_numpy() for each in (coarse, fine))
+        return (exact - whole * np.int64(1000)) != 0
+    is_finer = np.zeros(len(coarse), np.bool_)
+    if pa.types.is_struct(kind):
+        for parts in zip(coarse.flatten(), fine.flatten(), strict=True):
+            is_finer |= _are_finer(*parts)
+    elif pa.types.is_map(kind) or is_list(kind):
+        items = (coarse.items, fine.items) if pa.types.is_map(kind) else (coarse.values, fine.values)
+        counts = np.concatenate([[0], np.cumsum(_are_finer(*items))])[coarse.offsets.to_numpy()]
+        is_finer = counts[1:] > counts[:-1]
+    return is_finer
