@@ -639,20 +639,21 @@ def window_join() -> Picture:
 class Unpaid(KeyedCoProcessFunction[int, str, int, str]):
     """Waits ten seconds for a payment, as on the page: an order is the number and what was bought."""
 
-    ORDER = ValueStateDescriptor("order", str)
+    DUE = ValueStateDescriptor("due", int)
+    PAID = ValueStateDescriptor("paid", int)
 
-    def process_element1(self, value: str, context: KeyedProcessContext[int]) -> Iterable[str]:
-        context.get_state(self.ORDER).update(value)
+    def process_element1(self, value: str, context: KeyedProcessContext[int]) -> None:
         assert context.timestamp is not None, "the harness gives timestamps"
+        context.get_state(self.DUE).update(context.timestamp + 10_000)
         context.timer_service.register_event_time_timer(context.timestamp + 10_000)
-        return ()
 
-    def process_element2(self, value: int, context: KeyedProcessContext[int]) -> Iterable[str]:
-        context.get_state(self.ORDER).clear()
-        return ()
+    def process_element2(self, value: int, context: KeyedProcessContext[int]) -> None:
+        assert context.timestamp is not None, "the harness gives timestamps"
+        context.get_state(self.PAID).update(context.timestamp)
 
     def on_timer(self, timestamp: int, context: OnTimerContext[int]) -> Iterable[str]:
-        if context.get_state(self.ORDER).value() is not None:
+        paid = context.get_state(self.PAID).value()
+        if context.get_state(self.DUE).value() == timestamp and (paid is None or paid > timestamp):
             yield f"order {context.key} is not paid"
 
 

@@ -77,7 +77,6 @@ async def generating(number: int) -> Any:
 
 LATER: dict[str, tuple[Callable[[], DataStream[Any]], str]] = {
     "map": (lambda: numbers.map(lambda n: (each for each in [n])), "element 1"),
-    "part of a map": (lambda: numbers.map(lambda n: (n, [zip([n])])), "element 1"),
     "coroutine": (lambda: numbers.map(lambda n: later(n)), "element 1"),  # noqa: PLW0108  a function would be seen
     "filter": (lambda: numbers.filter(lambda n: (each for each in [n])), "element 1"),  # type: ignore[arg-type, return-value]
     "flat_map": (lambda: numbers.flat_map(lambda n: [map(abs, [n])]), "element 1"),
@@ -90,7 +89,7 @@ LATER: dict[str, tuple[Callable[[], DataStream[Any]], str]] = {
         "element 2",
     ),
     "aggregate": (
-        lambda: numbers.key_by(lambda n: 0).count_window(1).aggregate(agg.collect_list(lambda n: map(abs, [n]))),
+        lambda: numbers.key_by(lambda n: 0).count_window(1).aggregate(agg.first(lambda n: map(abs, [n]))),
         "element 1",
     ),
 }

@@ -49,6 +49,8 @@ def prepare(options: Namespace) -> Callable[[], int]:
             print(f"refused: {line}")
         for line in upgrade.moved:
             print(f"refused unless accepted: {line}")
+        for line in upgrade.alike:
+            print(f"not compared: {line}")
         if not upgrade.unreadable and not upgrade.moved:
             print(f"{pipeline.name} may go on from this checkpoint")
             return ExitCode.OK

@@ -39,10 +39,10 @@ _Memo = dict[int, Any]
 def own(value: Any) -> Any:
     """Returns a copy of a value that shares nothing mutable with it, or the value itself if it is a constant.
 
-    A part that cannot be copied, such as an open file, stays the same object in the copy.
+    A part that cannot be copied, such as an open file or a generator, stays the same object in the copy.
 
     Raises:
-        UnusableResultError: If it is a generator, or has one within, which no other step could read.
+        UnusableResultError: If the value itself is a generator, or is computed later in another way.
     """
     kind = type(value)
     if kind in CONSTANT_TYPES:
@@ -216,7 +216,9 @@ _COPIERS: Final[dict[type, _Copier]] = {
 
 
 def _refuse(value: Any, memo: _Memo | None) -> Any:
-    raise not_computed(value)
+    if memo is None:
+        raise not_computed(value)
+    return value
 
 
 _COPIERS.update(dict.fromkeys(LAZY_TYPES, _refuse))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
@@ -101,12 +102,9 @@ class WatermarkTracker:
         except USER_ERRORS as error:
             raise_call_error(self.step, error, f"element {shortened(value)}")
 
-    def emit_watermark(self, watermark: int) -> None:
+    def emit_watermark(self, watermark: int | datetime) -> None:
         """Take a watermark from the generator; it never falls."""
-        if type(watermark) is not int:
-            watermark = timestamp_millis(watermark)
-        if watermark > self.current:
-            self.current = min(watermark, MAX_TIMESTAMP)
+        self.current = max(timestamp_millis(watermark, "a watermark"), self.current)
 
     def partitions(self) -> dict[str, int]:
         """Returns the watermarks of the partitions of the source that may have more elements."""

@@ -20,6 +20,9 @@ from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, Val
 # Any in this module: data are of every type.
 
 _EXACT: Final = decimal.Context(prec=1_000)
+_SOON: Final = 2**57
+"""Microseconds since 1970 until the year 6500, which a datetime has."""
+
 _PER_SECOND: Final = {"millis": 1_000, "micros": MICROS, "nanos": NANOS}
 
 _PLAIN: Final[Mapping[Kind, tuple[str, ...]]] = {
@@ -208,8 +211,13 @@ def _symbol(avro_type: AvroType, value: ValueType, path: str) -> Convert:
 def _moment(avro_type: AvroType, logical: str, value: ValueType, path: str) -> Convert:
     """Returns what makes a moment of a count of a unit of time; a local one is of the source's zone."""
     per_second, zone = _PER_SECOND[logical.rpartition("-")[2]], value.timezone
+    micros_each = MICROS // per_second
+    largest = _SOON // max(1, micros_each)
     if not logical.startswith("local-"):
-        return partial(exactly, value=value, path=path, per_second=per_second)
+        # Columns take microseconds, too; most moments are of the years that need no check.
+        return lambda count: (
+            count * micros_each if 0 <= count <= largest and micros_each else exactly(count, value, path, per_second)
+        )
     if zone is None:
         raise UnfitError(path, f"the schema has {avro_type}, which names no moment; the source may say timezone=")
 
