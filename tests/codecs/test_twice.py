@@ -60,6 +60,11 @@ class Void(NamedTuple):
     r: int
 
 
+class TwoCases(TypedDict):
+    a: int | None
+    A: int
+
+
 class Text(NamedTuple):
     text: str
 
@@ -158,9 +163,8 @@ def test_fields_of_a_dataframe_twice_that_nobody_asks_for() -> None:
 
 
 def test_field_whose_name_differs_by_case_from_that_of_another() -> None:
-    kind = TypedDict("kind", {"a": int | None, "A": int})
-    assert _collected(from_arrow(pa.table({"A": [1]}), kind)) == [{"a": None, "A": 1}]
-    check_spark_schema(StructType([StructField("A", LongType())]), record_type(kind))
+    assert _collected(from_arrow(pa.table({"A": [1]}), TwoCases)) == [{"a": None, "A": 1}]
+    check_spark_schema(StructType([StructField("A", LongType())]), record_type(TwoCases))
 
 
 NULLS: dict[str, tuple[object, pa.Array, list[object], int]] = {
