@@ -14,6 +14,7 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError, User
 from windrow.functions import AsyncFunction, RuntimeContext
 from windrow.plan import MapAsyncNode, MapBatchesNode, ProcessNode, Step
 from windrow.plan.emitting import records_of
+from windrow.results import truth
 from windrow.tags import OutputTag
 from windrow.time import duration_text
 from windrow_runtime.operators.copies import own, own_all
@@ -237,7 +238,7 @@ class AsyncStep(FusedStep):
             # A task that a user's coroutine has started raised it, which has ended the loop.
             raise_call_error(self.step, error, f"one of {len(values)} elements")
         done_indices = [index for index in order if not isinstance(results[index], _SideOutput)]
-        self._forward([own(results[index]) for index in done_indices], [timestamps[index] for index in done_indices])
+        self._forward([results[index] for index in done_indices], [timestamps[index] for index in done_indices])
         side_outputs: dict[str, list[int]] = {}
         for index, result in enumerate(results):
             if isinstance(result, _SideOutput):
@@ -306,7 +307,7 @@ class AsyncStep(FusedStep):
         else:
             # The strategy sees a RuntimeError if a coroutine was cancelled, or called sys.exit().
             again = strategy.retries_error(error if isinstance(error, Exception) else RuntimeError(first_line(error)))
-        if not again or not strategy.can_retry(attempts):
+        if not truth(again) or not truth(strategy.can_retry(attempts)):
             return None
         return max(strategy.backoff(attempts).total_seconds(), 0.0)
 
@@ -314,7 +315,7 @@ class AsyncStep(FusedStep):
         """Returns the result for a final outcome, or a ``_SideOutput``, or raises its error."""
         node, error = self._node, outcome.error
         if error is None:
-            return outcome.result
+            return self._for_each([value], own, [outcome.result])[0]
         if outcome.is_late and node.timed_out is not None:
             return _SideOutput(node.timed_out.name)
         if node.failed is not None:

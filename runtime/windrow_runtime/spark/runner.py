@@ -412,7 +412,7 @@ class SparkRunner:
             if is_connect(self.spark):
                 # The server opens users' own sinks.
                 sinks = [step for step in sinks if not isinstance(sink_of(step), CustomSink)]
-            outputs = open_outputs(sinks, lowered.query_id)
+            outputs = open_outputs(sinks, lowered.query_id, lowered.identities)
             opened.enter_context(closing_outputs(outputs))
             # Folders are claimed after all checks that may refuse the run, and before the keeper begins a batch.
             claims.enter_context(
@@ -503,6 +503,7 @@ class SparkRunner:
             self._wanted(),
             self._accepted,
             begins=not checkpoint.has_run(),
+            is_kept=by_user or self._checkpoint is not None,
         )
         checkpoint.check_whole(topology.sources, stateful=bool(topology.keyed))
         if topology.keyed and self._partitions is None and checkpoint.last_planned() < 0:
