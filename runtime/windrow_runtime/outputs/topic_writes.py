@@ -302,12 +302,16 @@ _kept: Final[OrderedDict[_Key, _Producer]] = OrderedDict()
 
 
 def _listed(client: Any, errors: deque[Any], wanted: Collection[str] = ()) -> set[str]:
-    """Returns the names of the topics that a client sees; raises the error of one that is ``wanted``."""
+    """Returns the names of the topics that a client sees; raises the error of one that is ``wanted``.
+
+    Brokers that make topics by themselves make one that is wanted and not there, as soon as it is asked for by name.
+    """
 
     def ask(seconds: float) -> set[str]:
         with reasons_told(client, errors):
-            # Without a name, which might make a topic that is not there.
             by_name = client.list_topics(timeout=seconds).topics
+            for name in sorted({*wanted} - by_name.keys()):
+                by_name |= client.list_topics(name, timeout=seconds).topics
         names = {name for name, topic in by_name.items() if topic.error is None}
         for name in sorted({*wanted} - names):
             raise client_library().KafkaException(by_name[name].error) if name in by_name else absent_topic(name)

@@ -76,7 +76,7 @@ def _unwritten(said: str, rows: DataFrame, sink: KafkaSink[Any]) -> SinkError | 
         "the topic of a sink is not there" if answered else "no broker of Kafka answers to a sink",
         given=f"{absent[1]} of {sink.describe()}, after {int(absent[2]) / 1000:g} s",
         expected="a topic that was made before" if answered else "a server that workers reach",
-        hint="make it, or correct its name"
+        hint="make it, or correct its name; brokers with auto.create.topics.enable=true make it when it is written"
         if answered
         else "look whether the brokers run, at the port, and at "
         "options={'kafka.security.protocol': ...}; 'kafka.max.block.ms' says how long to wait",
