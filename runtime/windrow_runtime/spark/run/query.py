@@ -26,6 +26,7 @@ from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import LeaseLock, RunLock
+from windrow_runtime.spark.checkpoint.storage import unset_elsewhere
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import engine_errors, engine_failure, shows_secret
 from windrow_runtime.spark.kafka import kafka_failure
@@ -210,8 +211,7 @@ class Query:
         self._gate = BatchGate()
         settings = {**QUERY, SHUFFLE_PARTITIONS: str(self.lowered.groups.partitions)}
         defaults = {**(FEW_ROWS_SETTINGS if self.lowered.has_few_rows else {}), **QUERY_SETTINGS}
-        if self._checkpoint.is_mounted:
-            defaults |= MOUNTED_SETTINGS
+        defaults |= MOUNTED_SETTINGS if self._checkpoint.is_mounted else unset_elsewhere(self.lowered.spark)
         with settings_during(self.lowered.spark, settings, defaults):
             writer = self._writer().queryName(self._free_name())
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
