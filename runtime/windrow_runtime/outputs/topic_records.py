@@ -65,7 +65,8 @@ class TopicRecords:
         kind = record_type(values.value) if sink.value_format == "json" else None
         registered = None
         if isinstance(sink.value_format, RegistryFormat):
-            registered = RegisteredWriter(sink.value_format, registered_type(sink.value_format, values.value))
+            value_type = registered_type(sink.value_format, values.value, is_sink=True)
+            registered = RegisteredWriter(sink.value_format, value_type)
         root = None if kind is None else kind.root
         takes_none = values.takes_none or (root is not None and (root.nullable or root.kind in ANY_JSON))
         return cls(kind, sink.value_format, sink.topic, sink.key, values.of_records, takes_none, registered)

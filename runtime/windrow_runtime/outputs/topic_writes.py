@@ -326,7 +326,10 @@ def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
         check_client_library(sink)
         if isinstance(sink.value_format, RegistryFormat):
             check_libraries(sink.value_format)
-        TopicRecords.of(step, sink)  # refuses a type that the values cannot have
+        records = TopicRecords.of(step, sink)  # refuses a type that the values cannot have
+    if records.registered is not None and isinstance(sink.topic, str):
+        with field_errors(step.where):
+            records.registered.check(sink.topic)
     with kafka_errors(sink, step.where, "the list of topics"):
         _listed(*admin_client(sink.options), {sink.topic} if isinstance(sink.topic, str) else ())
 

@@ -505,6 +505,7 @@ class SparkRunner:
             self._wanted(),
             self._accepted,
             begins=not checkpoint.has_run(),
+            is_kept=by_user or self._checkpoint is not None,
         )
         checkpoint.check_whole(topology.sources, stateful=bool(topology.keyed))
         if topology.keyed and self._partitions is None and checkpoint.last_planned() < 0:
