@@ -97,7 +97,7 @@ def streams(size: int | None) -> dict[str, DataStream[Any]]:
     keyed, other_keys = (each.key_by(lambda event: event.key, str) for each in (events, others))
     late = OutputTag("late", Event)
     tumbling = keyed.window(TumblingEventTimeWindows.of(SECOND)).side_output_late_data(late)
-    counted = agg.combine(agg.key(), agg.count(), agg.sum(lambda event: event.number))
+    counted: Any = agg.combine(agg.key(), agg.count(), agg.sum(lambda event: event.number))
     windows = tumbling.aggregate(counted)
     both: Any = events.join(others).where(lambda e: e.key).equal_to(lambda e: e.key)
     return {
