@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from windrow.addresses.database_url import DatabaseUrl
 from windrow.addresses.paths import checked_path, local_path
 from windrow.addresses.redaction import longest_first, redact_address, secrets_in, secrets_in_address
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, require_callable
 from windrow.text_options import checked_delimiter, checked_flag
 
 __all__ = [
@@ -428,12 +428,8 @@ class WriterSink(Sink[T_contra]):
 
     # Any: the DataFrame and the DataStreamWriter are Spark's; the language does not import Spark.
     def __init__(self, configure: Callable[[Any], Any]) -> None:
-        if not callable(configure):
-            raise InvalidArgumentError(
-                "a writer sink needs a function",
-                given=configure,
-                expected="a callable that takes a DataFrame and gives a DataStreamWriter",
-            )
+        expected = "a callable that takes a DataFrame and gives a DataStreamWriter"
+        require_callable(configure, "what configures the writer of a sink", expected)
         self.configure = configure
 
     @property

@@ -17,7 +17,7 @@ from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_a
 from windrow.arrow import ArrowArray, ArrowStream
 from windrow.counts import check_positive
 from windrow.distribution import install_hint
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, require_callable
 from windrow.tags import OutputTag
 from windrow.text_options import (
     checked_delimiter,
@@ -259,12 +259,11 @@ FilesInOrder = Literal["time", "name"] | Callable[[str], SortKey]
 
 
 def _check_files_in_order(files_in_order: FilesInOrder) -> None:
-    if not (callable(files_in_order) or files_in_order in ("time", "name")):
-        raise InvalidArgumentError(
-            "files_in_order has an unknown value",
-            given=files_in_order,
-            expected='"time", "name" or a function that gives a sort key for the path of a file',
-        )
+    expected = '"time", "name" or a function that gives a sort key for the path of a file'
+    if callable(files_in_order):
+        require_callable(files_in_order, "the order of files", expected)
+    elif files_in_order not in ("time", "name"):
+        raise InvalidArgumentError("files_in_order has an unknown value", given=files_in_order, expected=expected)
 
 
 class FileSource(Source[T]):

@@ -9,7 +9,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
 from windrow.errors import InvalidArgumentError, require_callable
@@ -32,11 +32,11 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class WatermarkOutput(Protocol):
     """Takes the watermarks that a generator emits."""
 
-    def emit_watermark(self, watermark: int) -> None:
+    def emit_watermark(self, watermark: int | datetime) -> None:
         """Say that event time has come to ``watermark``, in milliseconds. One below an earlier one has no effect.
 
         Args:
-            watermark: The event time in milliseconds.
+            watermark: The event time in milliseconds, or as an aware datetime.
         """
         ...
 
@@ -183,7 +183,7 @@ class WatermarkStrategy(Generic[T_contra]):
             InvalidArgumentError: If the duration is negative.
 
         Example:
-            >>> from datetime import timedelta
+            >>> from datetime import datetime, timedelta
             >>> from windrow import WatermarkStrategy
             >>> WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)).description
             'bounded out-of-orderness, 5000 ms'

@@ -198,8 +198,11 @@ def test_a_machine_that_has_all_there_is(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    # Java's own line is the only one.
-    assert [line for line in done.stderr.splitlines() if not line.startswith("WARNING: Using incubator")] == []
+    # Java's own line is the only one beside those that say what the command waits for.
+    assert [line for line in done.stderr.splitlines() if not line.startswith("WARNING: Using incubator")] == [
+        "windrow: waiting for the Python of workers to import windrow and Arrow",
+        "windrow: waiting for Spark to start and to run a small job, which takes some 20 seconds",
+    ]
     lines = done.stdout.splitlines()
     assert [line for line in lines if not line.startswith("ok     ")] == []
     assert lines[-1].startswith("ok     job on Spark: 1,000 elements in windows")

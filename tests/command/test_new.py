@@ -35,7 +35,7 @@ def commands(project: Path) -> list[str]:
 def project(windrow: Command, write: Write, tmp_path: Path) -> Path:
     write("beside.txt", "")
     done = windrow("new", "shop/My Sensors!")
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, "windrow: next: cd 'shop/My Sensors!' && windrow run sensors.py\n")
     assert {"sensors.py", "tests/test_sensors.py", "pyproject.toml", "README.md"} <= {
         line.removeprefix("shop/My Sensors!/") for line in done.out.splitlines()
     }
@@ -90,6 +90,22 @@ def test_a_folder_with_files_stays_as_it_is(windrow: Command, write: Write, tmp_
     assert [*(tmp_path / "full").iterdir()] == [tmp_path / "full" / "file.txt"]
     (tmp_path / "empty").mkdir()
     assert windrow("new", "empty").code == 0
+
+
+def test_a_path_that_can_be_no_folder_is_refused(windrow: Command, write: Write, tmp_path: Path) -> None:
+    write("file", "")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for name, expected in {
+        "dangling": "dangling, which is a link to what does not exist",
+        "file/project": "file/project: Not a directory",
+        "a\0b": "null byte",
+        "x" * 300: "File name too long",
+    }.items():
+        done = windrow("new", name)
+        assert (done.code in {1, 2}, done.out) == (True, "")
+        assert expected in done.err
+        assert "Errno" not in done.err
+        assert "no error of windrow's" not in done.err
 
 
 def test_a_project_does_not_need_itself(windrow: Command, write: Write, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 
 class IntervalJoin(Stage, Generic[L, U, K]):
-    """Two keyed streams to be joined; :meth:`between` says which timestamps belong together."""
+    """Two keyed streams to be joined; ``between`` says which timestamps belong together."""
 
     __slots__ = ("_make_stream", "_node")
 

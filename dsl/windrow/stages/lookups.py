@@ -45,7 +45,7 @@ def map_batches_node(
     node: Node, function: Callable[[Sequence[Any]], Iterable[Any]], size: int, name: str | None
 ) -> MapBatchesNode:
     """The step of a function of several elements at a time."""
-    check_function(function, "map_batches")
+    check_function(function, "map_batches", may_yield=True)
     check_positive(size, "the size of a batch", where=caller_location())
     return MapBatchesNode(
         input=node,

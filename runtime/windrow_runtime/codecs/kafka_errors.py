@@ -79,8 +79,8 @@ _TABLE: Final = (
         ABSENT,
         _SECONDS_TO_APPEAR,
         "the topic of a sink is not there",
-        "a topic that was made before, which this user may see",
-        "make it, or correct its name",
+        "a topic that was made before, which this user may see, or brokers that make topics by themselves",
+        "make it, or correct its name; brokers with auto.create.topics.enable=true make it when it is written",
         of="sink",
     ),
     _Refusal(

@@ -97,6 +97,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
             if any(finding.mend for finding in findings):
                 last = Finding("job on Spark: not tried", "mend what is above first")
             else:
+                _say("waiting for Spark to start and to run a small job, which takes some 20 seconds")
                 last = _job(verbose=options.verbose)
             _show(last)
             findings.append(last)
@@ -110,6 +111,10 @@ def _show(finding: Finding) -> None:
     if finding.mend is not None:
         print(f"       mend: {finding.mend}")
     sys.stdout.flush()
+
+
+def _say(text: str) -> None:
+    print(f"windrow: {text}", file=sys.stderr, flush=True)
 
 
 def _machine() -> Iterator[Finding]:
@@ -128,6 +133,7 @@ def _machine() -> Iterator[Finding]:
     for requirement in needed:
         yield package_finding(requirement, _installed(requirement.name))
     yield host_finding(os.environ.get("SPARK_LOCAL_IP"), socket.gethostname())
+    _say("waiting for the Python of workers to import windrow and Arrow")
     yield worker_finding(os.environ.get("PYSPARK_PYTHON") or sys.executable)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from windrow.errors import WindrowError
 from windrow.plan import ProcessNode, Step, TimestampsNode
+from windrow.results import LAZY_TYPES, not_computed
 from windrow.sinks import CollectSink
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
@@ -74,6 +75,8 @@ class _ConstantBuffer(_Buffer):
     __slots__ = ()
 
     def collect(self, value: Any, timestamp: int | None) -> None:
+        if type(value) in LAZY_TYPES:
+            raise not_computed(value)
         self.main.values.append(value)
         self.main.timestamps.append(timestamp)
 

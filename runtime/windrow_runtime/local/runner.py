@@ -35,7 +35,7 @@ from windrow_runtime.operators.watermarks import TimestampScale, clock_millis
 from windrow_runtime.outputs.file_sinks import check_folders, check_owner, claim_folders
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.part_files import FileOutput
-from windrow_runtime.outputs.registry import closing_outputs, has_output, open_outputs
+from windrow_runtime.outputs.registry import closing_outputs, has_output, identities, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.physical.plan import PhysicalPlan
 
@@ -142,7 +142,7 @@ class LocalRunner:
         # There is no checkpoint, so each run is a separate query.
         query = uuid.uuid4().hex
         check_folders(topology.sinks, query, begins=True)
-        outputs = open_outputs(topology.sinks, query)
+        outputs = open_outputs(topology.sinks, query, identities(topology.sinks, query))
         with ExitStack() as claims, closing_outputs(outputs):
             claims.enter_context(claim_folders(topology.sinks, query, begins=True))
             recorders = recorders_of(topology.keyed) if self._record else None

@@ -135,7 +135,7 @@ def set_attributes(instance: T, attributes: Mapping[Any, Any]) -> T:
 
 
 def slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
-    """Returns the slots of a class and of its bases, by name."""
+    """Returns the slots of a class and of its bases, by name. Members of types of C, often read-only, are no slots."""
     return _slots_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
 
 
@@ -144,6 +144,7 @@ def _slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
     return {
         name: member
         for base in reversed(kind.__mro__)
+        if "__slots__" in vars(base)
         for name, member in vars(base).items()
         if isinstance(member, MemberDescriptorType)
     }

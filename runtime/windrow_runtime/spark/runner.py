@@ -412,7 +412,7 @@ class SparkRunner:
             if is_connect(self.spark):
                 # The server opens users' own sinks.
                 sinks = [step for step in sinks if not isinstance(sink_of(step), CustomSink)]
-            outputs = open_outputs(sinks, lowered.query_id)
+            outputs = open_outputs(sinks, lowered.query_id, lowered.identities)
             opened.enter_context(closing_outputs(outputs))
             # Folders are claimed after all checks that may refuse the run, and before the keeper begins a batch.
             claims.enter_context(

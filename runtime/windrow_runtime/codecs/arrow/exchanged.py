@@ -162,7 +162,7 @@ def _without_view(kind: pa.DataType) -> pa.DataType:
 def _taking(data: Any) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, TypeError) as error:
+    except (pa.ArrowException, TypeError, ValueError) as error:  # pandas refuses two columns of one name
         raise SourceError(
             "Arrow data cannot be taken",
             given=f"{type(data).__name__}: {' '.join(str(error).split())}",

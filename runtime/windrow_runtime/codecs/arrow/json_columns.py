@@ -28,7 +28,8 @@ from windrow_runtime.codecs.value_type import INT_MAX, INT_MIN, Field, Kind, Rec
 _ANNOTATIONS: Final[dict[Kind, Any]] = {
     Kind.BOOL: bool,
     Kind.INT: Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)],
-    Kind.FLOAT: float,
+    # A larger one may be a whole number that is no float.
+    Kind.FLOAT: Annotated[float, msgspec.Meta(gt=-(2**53), lt=2**53)],
     Kind.STR: str,
     Kind.DATETIME: str,  # for Arrow to read
     Kind.DATE: str,

@@ -83,6 +83,11 @@ def mark_of(function: Callable[..., Any]) -> Mark:
     return Mark(f"#{expression.stored_digest()}", names, recognised=True, shown=text)
 
 
+def object_digest(value: object) -> str:
+    """Returns a digest of an object's class, and of the texts and numbers in its attributes."""
+    return digest(*_Walk(_names_in).of_object(value))
+
+
 def code_of(function: Any) -> str:
     """Returns a digest of all that a function, or another object, computes and holds, in this version of Python."""
     plain = unwrapped(function)
@@ -142,9 +147,9 @@ class _Walk:
             yield from self.of_values((*function.args, *function.keywords.values()))
         elif isinstance(function, MethodType):
             yield from self.of_function(function.__func__)
-            yield from self._of_object(function.__self__)
+            yield from self.of_object(function.__self__)
         elif not isinstance(function, FunctionType):
-            yield from self._of_object(function)
+            yield from self.of_object(function)
         elif id(function) not in self._seen:
             self._seen.add(id(function))
             yield from self._texts_in(function.__code__, function.__doc__)
@@ -155,7 +160,7 @@ class _Walk:
             around = (*closure_of(function).values(), *(function.__defaults__ or ()))
             yield from self.of_values((*around, *(function.__kwdefaults__ or {}).values()))
 
-    def _of_object(self, value: Any) -> Iterator[str]:
+    def of_object(self, value: Any) -> Iterator[str]:
         """Yields the name of an object's class, and the texts of its attributes and of its class's methods."""
         kind = value if isinstance(value, type) else type(value)
         yield getattr(value, "__qualname__", kind.__qualname__).rpartition("<locals>.")[2]
@@ -182,7 +187,7 @@ class _Walk:
             elif isinstance(value, _COLLECTIONS):
                 yield from self._of_collection(value)
             else:
-                yield from self._of_object(value)
+                yield from self.of_object(value)
 
     def _of_collection(self, value: Any) -> Iterator[str]:
         if id(value) in self._within:

@@ -20,7 +20,7 @@ from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan
 from windrow_runtime.spark.checkpoint.alike import warn_of_alike
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
 from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, step_changes, step_shape
-from windrow_runtime.spark.checkpoint.streams import check_accepted, key_changes, stream_changes, streams_of
+from windrow_runtime.spark.checkpoint.streams import check_accepted, key_changes, sinks_of, stream_changes, streams_of
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.progress import reported_times
@@ -34,7 +34,7 @@ KEPT_TIME: Final = "a watermark or clock that windrow keeps"
 _DEFAULT_GROUPS: Final = 2
 _HINT: Final = "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
 _MOVED_HINT: Final = (
-    "put each stream where it was; if the change is meant, and what is stored goes with it, say so once: "
+    "put each stream and sink where it was; if the change is meant, and what is stored goes with it, say so once: "
     "SparkRunner(accept_changes=[...]) with the ids or names of these steps"
 )
 
@@ -69,6 +69,7 @@ class StoredPlan:
     folders: Mapping[str, str]  # the folder of each source, by the id of its step
     time: str = EVENT_TIME  # who keeps the time
     columnar: frozenset[str] = frozenset()  # the ids of the steps whose state lies in columns
+    sinks: Mapping[str, str] | None = None  # the labels of sinks in their targets, by step id; None: by their order
 
 
 def resume(
@@ -94,8 +95,9 @@ def resume(
     topology, names = plan.topology, plan.state_ids
     check_accepted(topology.steps, accepted)
     shapes = shapes_of(plan)
-    streams = streams_of(plan)
-    stored = checkpoint.description()
+    stored, stored_streams = checkpoint.description(), checkpoint.streams.read()
+    sinks = sinks_of(stored_streams, plan, accepted, begins=begins or stored is None)
+    streams = replace(streams_of(plan), sinks=sinks.all)
     if stored is None or begins:
         identifier = uuid.uuid4().hex if stored is None else stored.id
         if stored is not None:
@@ -131,7 +133,7 @@ def resume(
             # The next run has to read the state that this one stores.
             stored = replace(stored, steps=steps, time=time)
             checkpoint.plan.write(stored)
-    if checkpoint.streams.read() != streams:
+    if stored_streams != streams:
         checkpoint.streams.write(streams)
     return StoredPlan(
         KeyGroups.balanced(stored.partitions, stored.groups),
@@ -139,6 +141,7 @@ def resume(
         {step.id: source.folder for step, source in zip(topology.sources, stored.sources, strict=True)},
         time,
         frozenset(step.id for step in topology.keyed if stored.steps[names[step.id]]["form"] is not None),
+        sinks.labels,
     )
 
 
@@ -147,7 +150,7 @@ class RefusedChanges:
     """The changes of a plan for which it may not go on from a checkpoint, a line each, and what to do."""
 
     unreadable: Sequence[str]  # some of them keep it from reading what is stored, so nothing can be accepted
-    moved: Sequence[str]  # streams were exchanged or replaced, which a user may accept
+    moved: Sequence[str]  # streams or sinks were exchanged or replaced, which a user may accept
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -174,6 +177,7 @@ def refused_changes(
         keys = {name: key_changes(before.steps[name], now.steps[name]) for name in both}
     unreadable = list(_changes(stored, plan, time, shapes, keys))
     moved = [] if before is None else list(stream_changes(before, now, plan, accepted))
+    moved += sinks_of(before, plan, accepted).refused
     # No run begins with what is unreadable, whatever is accepted.
     return RefusedChanges([*unreadable, *moved], []) if unreadable else RefusedChanges([], moved)
 

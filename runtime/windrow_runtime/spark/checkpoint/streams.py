@@ -7,15 +7,17 @@ as before: two sources of one class, or the sides of a join, may have changed pl
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
+from windrow.connectors import CustomSink
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import CoGroup, JoinPairs, SideKey
 from windrow.functions.wrapper import unwrapped
+from windrow.kafka import KafkaSink
 from windrow.plan import (
     AggregateSpec,
     AsOfJoinNode,
@@ -29,10 +31,19 @@ from windrow.plan import (
 from windrow.plan.nodes import type_name
 from windrow.rolling import Extreme, RollingReduce, RollingValue
 from windrow.sources import CollectionSource, FileSource
-from windrow_runtime.operators.topology import source_of
+from windrow_runtime.operators.topology import sink_of, source_of
+from windrow_runtime.outputs.registry import target_of
 from windrow_runtime.physical.plan import PhysicalPlan
-from windrow_runtime.spark.checkpoint.code_mark import Mark, digest, mark_of
+from windrow_runtime.spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, object_digest
 from windrow_runtime.spark.checkpoint.feeds import Feeds, Input, stable_mark
+from windrow_runtime.spark.checkpoint.stored_sinks import (
+    FoundSinks,
+    SinkMarks,
+    StoredSink,
+    found_sinks,
+    new_sinks,
+    unstored_sinks,
+)
 
 # Any in this module: functions of elements of every type.
 
@@ -71,10 +82,14 @@ class StreamMarks:
 
 @dataclass(frozen=True, slots=True)
 class StoredStreams:
-    """The marks of a plan: those of sources in their order, and those of other steps by the names of their state."""
+    """The marks of a plan: those of sources in their order, and those of other steps by the names of their state.
+
+    The sinks are None where an earlier version wrote the checkpoint.
+    """
 
     sources: Sequence[StreamMarks]
     steps: Mapping[str, StreamMarks]
+    sinks: Sequence[StoredSink] | None = None
 
 
 def streams_of(plan: PhysicalPlan) -> StoredStreams:
@@ -94,6 +109,29 @@ def streams_of(plan: PhysicalPlan) -> StoredStreams:
         moving = {"the timestamps": digest(stable_mark(step.node.timestamp), step.node.strategy.description)}
         steps[names[step.id]] = StreamMarks(feeds.inputs_of(step), moving, step.name)
     return StoredStreams(list(map(_source_marks, topology.sources)), steps)
+
+
+def sinks_of(
+    stored: StoredStreams | None, plan: PhysicalPlan, accepted: Collection[str] = (), *, begins: bool = False
+) -> FoundSinks:
+    """Finds the sinks of a plan among those that its checkpoint has stored, unless the query ``begins``."""
+    feeds = Feeds(plan)
+    marks = {
+        step: SinkMarks(
+            target,
+            None if step.scope else step.name,  # several uses of one function are numbered by their order
+            digest(sink.describe(), object_digest(sink) if isinstance(sink, CustomSink) else ""),
+            _written_by(feeds, step, stable_mark, feeds.route_to(step).functions),
+            _written_by(feeds, step, code_of, feeds.route_to(step).code),
+        )
+        for step in plan.topology.sinks
+        if (target := target_of(sink := sink_of(step))) is not None
+    }
+    if begins:
+        return new_sinks(marks)
+    if stored is None or stored.sinks is None:
+        return unstored_sinks(marks)
+    return found_sinks(stored.sinks, marks, lambda step: _is_in(step, accepted))
 
 
 def stream_changes(
@@ -211,6 +249,19 @@ def _shown(elements: Sequence[Any]) -> str | None:
     except Exception:  # a class of the user's may raise anything
         return None
     return None if " at 0x" in text else text
+
+
+def _written_by(feeds: Feeds, step: Step, function_mark: Callable[[Any], str], route: str) -> str:
+    """Returns a mark of what a sink writes: by which functions, of which sources and keyed steps, and how."""
+    sink = sink_of(step)
+    functions = (sink.topic, sink.key) if isinstance(sink, KafkaSink) else ()
+    return digest(
+        route,
+        *(f"{what} {mark}" for what, mark in feeds.inputs_of(step).items()),
+        (step.node.name or "") if step.scope else "",
+        type_name(step.node.element_type),
+        *(function_mark(function) for function in functions if callable(function)),
+    )
 
 
 def _parts(step: Step, keys: KeyByNode | None) -> dict[str, Mark]:

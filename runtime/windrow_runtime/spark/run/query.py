@@ -120,6 +120,7 @@ class Query:
             lowered.classes,
             self._results,
             lowered.query_id,
+            lowered.identities,
             ProgressKeeper(lowered.watched(), checkpoint.progress_file, lowered.clock),
             lowered.parts,
             keeper,
@@ -469,14 +470,22 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None, *, shows_progress:
     calls = JobCalls(lowered.spark, f"windrow {query}")
     with OwnStack() as opening:
         claims = opening.enter_context(ExitStack())  # released after the outputs are closed
-        outputs = open_outputs(driver_sinks(sinks), query)
+        outputs = open_outputs(driver_sinks(sinks), query, lowered.identities)
         opening.enter_context(closing_outputs(outputs))
         claims.enter_context(claim_folders(sinks, query, begins=True))
         opened = opening.pop_all()
     try:
         progress = ProgressKeeper(lowered.watched(), None)
         write = BatchWriter(
-            lowered.sinks, lowered.classes, results, query, progress, lowered.parts, outputs=outputs, calls=calls
+            lowered.sinks,
+            lowered.classes,
+            results,
+            query,
+            lowered.identities,
+            progress,
+            lowered.parts,
+            outputs=outputs,
+            calls=calls,
         )
         measure = RunMeasure(lowered.topology, results, lowered.spark, begins=True, is_job=True)
         with (
