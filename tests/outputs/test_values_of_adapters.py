@@ -28,11 +28,14 @@ from tests.outputs.outputs import output_of
 from tests.outputs.postgres import PASSWORD
 from windrow import Pipeline, from_arrow, from_source
 from windrow.errors import WindrowError
+from windrow.kafka import AvroFormat
 from windrow.sinks import CollectSink, CsvFileSink, DatabaseSink, DeltaSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, ParquetFileSource
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.registry.values import RegisteredReader, RegisteredWriter, registered_type
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: values of every type, and libraries without types.
@@ -165,6 +168,21 @@ def _of_cell(cell: Any, kind: Any, forms: dict[Any, Callable[[Any], Any]]) -> An
     return cell if cell is None else forms.get(hint, lambda plain: plain)(cell)
 
 
+_TOPICS: Final = map("topic{}".format, count())
+
+
+def _of_avro(_: Path, kind: Any, values: Sequence[Any]) -> list[Any]:
+    value_format = AvroFormat("mock://adapters")
+    of_kind = registered_type(value_format, kind)
+    # Each type has a subject of its own, as the registry refuses another schema.
+    payloads = RegisteredWriter(value_format, of_kind).encode(values, [next(_TOPICS)] * len(values))
+    elements = RegisteredReader(value_format, of_kind).values(payloads)
+    for each in elements:
+        if isinstance(each, MalformedRecord):
+            raise each.error()
+    return elements
+
+
 ADAPTERS: Final[dict[str, Adapter]] = {
     "Arrow": _of_arrow,
     "Parquet": _of_files(ParquetFileSink, ParquetFileSource),
@@ -174,6 +192,7 @@ ADAPTERS: Final[dict[str, Adapter]] = {
     "polars": _of_frames("to_polars"),
     "Delta": _of_delta,
     "SQLite": _of_sqlite,
+    "Avro": _of_avro,
 }
 
 
