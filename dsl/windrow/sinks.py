@@ -15,6 +15,7 @@ from windrow.text_options import checked_delimiter, checked_flag
 
 __all__ = [
     "CollectSink",
+    "Collects",
     "ConsoleSink",
     "CsvFileSink",
     "DatabaseSink",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
@@ -64,7 +66,14 @@ class Sink(ABC, Generic[T_contra]):
         return f"{name}({'' if text == name else text})"
 
 
-class CollectSink(Sink[T]):
+class Collects(Generic[T_co]):
+    """The type of :class:`CollectSink` for whoever reads its elements: a sink of ints gives objects, too.
+
+    With it type checkers take ``result.collected(sink)`` wherever an iterable of a wider type is expected.
+    """
+
+
+class CollectSink(Sink[T], Collects[T]):
     """Keeps the elements in the memory of the driver; the result of the run returns them.
 
     Args:
