@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.command.conftest import Command
-from windrow.distribution import DISTRIBUTION
+from windrow.distribution import DISTRIBUTION, install_hint
 from windrow.errors import UnsupportedOperationError
 from windrow_runtime.command.doctor import (
     Requirement,
@@ -80,7 +80,7 @@ def test_packages_and_python() -> None:
     wrong = package_finding(pandas, "3.0.1")
     assert wrong.text == "pandas 3.0.1: windrow needs <3,>=2.2"
     assert wrong.mend == "pip install 'pandas<3,>=2.2'"
-    assert "pip install 'windrow-streams[spark]'" in str(package_finding(pandas, None).mend)
+    assert install_hint("spark") in str(package_finding(pandas, None).mend)
     assert python_finding(Requirement("Python", ">=3.11"), "3.11.0").mend is None
     assert python_finding(Requirement("Python", ">=3.11"), "3.10.9").mend is not None
 

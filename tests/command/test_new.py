@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.command.conftest import Command, Write
+from windrow.distribution import requirement
 
 ROOT = Path(__file__).parents[2]
 MEAN = re.compile(r"^Mean\(sensor='(\w+)', .*, celsius=([\d.]+)\)$", re.MULTILINE)
@@ -77,6 +78,7 @@ def test_its_commands_run(project: Path) -> None:
 def test_its_settings_name_the_project(project: Path) -> None:
     settings = tomllib.loads((project / "pyproject.toml").read_text())
     assert settings["project"]["name"] == "my-sensors"
+    assert settings["project"]["dependencies"] == [requirement("spark")]
     assert (project / "README.md").read_text().startswith("# my-sensors\n")
     assert [file for file in project.rglob("*") if file.is_file() and "@NAME@" in file.read_text()] == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import decimal
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from windrow import DataStream, DecimalType, OutputTag, Pipeline, from_arrow, from_collection
+from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError, UnsupportedOperationError
 from windrow.sinks import CollectSink
 from windrow.sources import ArrowSource, MalformedRecord
@@ -227,7 +229,7 @@ def test_without_pyarrow_the_error_names_the_extra() -> None:
         "  given:    Arrow data of a Frame, without pyarrow",
         "  expected: pyarrow, or a record type",
         "  where:    <string>:5",
-        "  hint:     pip install 'windrow-streams[spark]'",
+        f"  hint:     {install_hint('spark')}",
     ]
 
 
@@ -359,7 +361,7 @@ def test_frames_go_round() -> None:
 def test_a_missing_library_is_named_with_its_extra(call: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     result, sink = run(from_collection(RESULTS))
     monkeypatch.setitem(sys.modules, "pyarrow" if call == "arrow" else call, None)
-    with pytest.raises(UnsupportedOperationError, match=rf"hint: +pip install 'windrow-streams\[{extra}\]'"):
+    with pytest.raises(UnsupportedOperationError, match=rf"hint: +{re.escape(install_hint(extra))}"):
         getattr(result, f"to_{call}")(sink)
 
 

@@ -16,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.outputs.outputs import output_of, outputs_of
 from windrow import Pipeline, from_source
+from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperationError
 from windrow.panes import ChangeKind
 from windrow.sinks import DeltaSink
@@ -285,4 +286,4 @@ def test_a_library_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(UnsupportedOperationError, match="a library is missing") as caught:
         output_of(Total, DeltaSink[Total](tmp_path))
-    assert caught.value.hint == "pip install 'windrow-streams[delta]'"
+    assert caught.value.hint == install_hint("delta")

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from windrow.distribution import DISTRIBUTION
+from windrow.distribution import DISTRIBUTION, requirement
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.command.failures import ExitCode
 
@@ -55,7 +55,9 @@ def prepare(options: Namespace) -> Callable[[], int]:
             file = folder / path
             with _folder_errors(folder):
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text.replace("@NAME@", name), encoding="utf-8")
+                file.write_text(
+                    text.replace("@NAME@", name).replace("@WINDROW@", requirement("spark")), encoding="utf-8"
+                )
             print(file)
         sys.stdout.flush()
         print(f"windrow: next: cd {shlex.quote(str(folder))} && windrow run sensors.py", file=sys.stderr)
