@@ -594,6 +594,19 @@ def late_element() -> Picture:
 
 
 @drawn
+def tutorial() -> Picture:
+    """The patient windows of the tutorial: tenths of a degree, and a watermark three seconds behind."""
+
+    def coldest(numbers: Numbers) -> DataStream[int]:
+        return numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(5 * SECOND).reduce(min)
+
+    readings = (Came(1, 35, 1), Came(2, 31, 4), Came(3, 29, 7), Passed(3.5, 4), Came(4, 25, 3))
+    later = (Came(5, 40, 12), Passed(6, 9), Came(7, 10, 2), Passed(8, None))
+    recorded = record(coldest, (*readings, *later), 8)
+    return Picture("Coldest of 5 s, allowed_lateness of 5 s", recorded, lambda tenths: f"{tenths / 10}")
+
+
+@drawn
 def lateness() -> Picture:
     def sums(numbers: Numbers) -> DataStream[int]:
         windows = numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(2 * SECOND)

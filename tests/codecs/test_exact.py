@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from windrow_runtime.codecs.csv import CsvDecoder, CsvRow
 from windrow_runtime.codecs.exact import NANOS, Form, exactly, float_of_digits, stored
-from windrow_runtime.codecs.malformed import UnfitError
+from windrow_runtime.codecs.json.decoder import JsonDecoder
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
 from windrow_runtime.codecs.record_type import record_type
 
 
@@ -108,3 +111,28 @@ def test_floats_named_by_digits() -> None:
     for number in (2**53 + 1, 10**17 + 1, 10**400):
         with pytest.raises(UnfitError):
             float_of_digits(number, "x")
+
+
+class Weighed(NamedTuple):
+    weight: float
+    maybe: float | None = None
+
+
+@pytest.mark.parametrize("text", ["9007199254740993", "-9007199254740993", f"1{'0' * 400}"])
+def test_whole_numbers_of_texts_that_are_no_floats(text: str) -> None:
+    kind = record_type(Weighed)
+    for use_msgspec in (True, False):
+        decoder = JsonDecoder(kind, use_msgspec=use_msgspec)
+        for line in (f'{{"weight": {text}}}', f'{{"weight": 1, "maybe": {text}}}'):
+            assert isinstance(decoder.decode(line), MalformedRecord)
+    read = CsvDecoder(kind, ["weight", "maybe"]).decode(CsvRow(1, text, [text, "1"]))
+    assert isinstance(read, MalformedRecord)
+    assert read.field == "Weighed.weight"
+
+
+@pytest.mark.parametrize("text", ["9007199254740992", "590295810358705700000", "1e300", "-9007199254740994", "0.1"])
+def test_numbers_of_texts_that_name_floats(text: str) -> None:
+    kind = record_type(Weighed)
+    for use_msgspec in (True, False):
+        assert JsonDecoder(kind, use_msgspec=use_msgspec).decode(f'{{"weight": {text}}}') == Weighed(float(text))
+    assert CsvDecoder(kind, ["weight"]).decode(CsvRow(1, text, [text])) == Weighed(float(text))

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import pandas as pd
 import pyarrow as pa
@@ -58,6 +58,11 @@ class Void(NamedTuple):
     m: dict[str, int]
     s: Part
     r: int
+
+
+class TwoCases(TypedDict):
+    a: int | None
+    A: int
 
 
 class Text(NamedTuple):
@@ -155,6 +160,11 @@ def test_fields_of_a_dataframe_twice_that_nobody_asks_for() -> None:
     with pytest.raises(SourceError, match=r"Row\.part\.x: several fields of this name"):
         check_spark_schema(StructType([StructField("part", part)]), record_type(Row))
     check_spark_schema(part, record_type(Part))
+
+
+def test_field_whose_name_differs_by_case_from_that_of_another() -> None:
+    assert _collected(from_arrow(pa.table({"A": [1]}), TwoCases)) == [{"a": None, "A": 1}]
+    check_spark_schema(StructType([StructField("A", LongType())]), record_type(TwoCases))
 
 
 NULLS: dict[str, tuple[object, pa.Array, list[object], int]] = {

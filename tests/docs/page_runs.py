@@ -85,7 +85,8 @@ class Elements:
             strategy = WatermarkStrategy.for_bounded_out_of_orderness(_disorder(times))
             pushed = pushed.assign_timestamps_and_watermarks(strategy, timestamp=lambda each: each.at or 0)
         values = pushed.map(lambda each: each.value)
-        return values if node.element_type is None else values.returns(node.element_type)
+        element_type: Any = node.element_type
+        return values if element_type is None else values.returns(element_type)
 
 
 Reads = Callable[[SourceNode, Elements], DataStream[Any]]
@@ -97,7 +98,8 @@ def in_batches(size: int | None) -> Reads:
     def read(node: SourceNode, elements: Elements) -> DataStream[Any]:
         if elements.are_stamped:
             return elements.unpacked(from_source(CollectionSource(elements.pushed(0), Pushed, batch_size=size)), node)
-        return from_source(CollectionSource(elements.values, node.element_type, batch_size=size))
+        element_type: Any = node.element_type
+        return from_source(CollectionSource(elements.values, element_type, batch_size=size))
 
     return read
 
@@ -181,7 +183,7 @@ class PageRun:
             return renewed[id(node)]
 
         def renew_field(value: Any) -> Any:
-            if isinstance(value, tuple):
+            if isinstance(value, tuple) and any(isinstance(each, Node) for each in value):
                 return tuple(map(renew_field, value))
             return renew(value) if isinstance(value, Node) else value
 
@@ -323,7 +325,8 @@ def watched() -> Iterator[Watcher]:
     def process_watched(self: Any, value: Any, timestamp: Any = None, *, source: PushSource[Any] | None = None) -> None:
         port = self._source if source is None else self._port_of(source)
         pushed[id(self)].element(port.step, value, timestamp)
-        process(self, value, timestamp, source=source)
+        others: dict[str, Any] = {} if source is None else {"source": source}
+        process(self, value, timestamp, **others)
 
     def take_watched(self: Any, tag: OutputTag[Any]) -> Any:
         pushed[id(self)].side_output(tag)
@@ -352,7 +355,7 @@ def as_main(module: ModuleType) -> Iterator[None]:
 
 
 def main_of_all(modules: Iterable[ModuleType]) -> ModuleType:
-    """One main module with the classes of several pages; they get names of their own, as pickle looks for them there."""
+    """One main module with the classes of several pages, under names of their own: pickle looks for classes there."""
     main = ModuleType("__main__")
     for number, module in enumerate(modules):
         for value in list(vars(module).values()):

@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import random
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -42,8 +44,11 @@ PAGES: Final = [
     *(DOCS / name for name in ("index.md", "tutorial.md", "why.md", "testing.md", "notebook.ipynb")),
     *(page for folder in ("concepts", "cookbook", "coming-from") for page in sorted((DOCS / folder).glob("*.md"))),
 ]
-PROGRAMS: Final = [path for path in sorted((ROOT / "examples").glob("*.py")) if "Pipeline(" in path.read_text("utf-8")]
-PROGRAMS += [ROOT / "examples" / name for name in ("leaderboard.py", "rules_for_alerts.py")]
+PROGRAMS: Final = [
+    path
+    for path in sorted((ROOT / "examples").glob("*.py"))
+    if "Pipeline(" in (text := path.read_text(encoding="utf-8")) or "StreamHarness(" in text
+]
 SIZES: Final = (1, 2, None)
 IN_JOBS: Final = [page for page in [*PAGES, *PROGRAMS] if page.name != "leaderboard.py"]
 JOBS: Final = [pages for number in range(3) if (pages := IN_JOBS[number::3])]
@@ -194,6 +199,26 @@ def test_functions_of_pages_give_the_same_over_other_elements(key: tuple[str, st
             assert results[1:] == results[:1] * 3, seed
             shown += sum(map(len, results[0]))
     assert shown > 5
+
+
+def test_silences_are_those_of_the_messages_in_order_of_time() -> None:
+    module, (run,) = runs(DOCS / "cookbook" / "silence.md")
+    run = dataclasses.replace(run, outputs=tuple(node.inputs[0] for node in run.outputs))
+    with as_main(module):
+        for seed in range(20):
+            other = run.with_elements([_drawn(module, random.Random(seed), _messages, run)])
+            minutes = {name: set[int]() for name in "ab"}
+            for message in next(iter(other.elements.values())).values:
+                minutes[message.device].add(message.minute)
+            expected = [
+                alert
+                for name, came in minutes.items()
+                for earlier, later in pairwise([*sorted(came), 10_000])
+                if came and later - earlier > 5
+                for alert in (module.Alert(name, earlier + 5, True), module.Alert(name, later, False))
+                if alert.minute < 10_000
+            ]
+            assert other.results(2) == [Counter(map(repr, expected))], seed
 
 
 def _drawn(module: ModuleType, chance: random.Random, make: Callable[..., Any], run: PageRun) -> Elements:

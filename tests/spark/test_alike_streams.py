@@ -179,7 +179,11 @@ ALIKE: dict[str, tuple[list[DataStream[Any]], int]] = {
         [clicks.key_by(by_user).reduce(lambda a, b: a), clicks.key_by(by_user).reduce(lambda a, b: b)],
         1,
     ),
-    "windows of filtered streams": ([windows(clicks.filter(opaque(number))) for number in (1, 2)], 1),
+    "windows of filtered streams": ([windows(clicks.filter(literal(number))) for number in (1, 20)], 1),
+    "windows of streams by filters that are compared": (
+        [windows(clicks.filter(opaque(number))) for number in (1, 2)],
+        0,
+    ),
     "windows of other filters": ([windows(clicks.filter(free)), windows(clicks.filter(opaque(1)))], 0),
     "windows with another aggregate": ([windows(clicks), windows(clicks, function=agg.sum(lambda c: c.cost))], 0),
     "windows that are one": ([windows(clicks), windows(clicks)], 0),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from windrow.errors import InvalidArgumentError, no_attribute, warn
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.step_view import PlanFormat, views_of
+from windrow.plan.kept_by_calls import warn_of_what_calls_keep
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node, SinkNode
 from windrow.plan.steps import Step, number_steps
@@ -190,6 +191,7 @@ class Pipeline:
             sink._use()  # pyright: ignore[reportPrivateUsage]  # of this module
         steps = tuple(number_steps(name, walk([sink.node for sink in sinks])))
         validate(name, steps)
+        warn_of_what_calls_keep(steps)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "sinks", sinks)
         object.__setattr__(self, "allow_pickled_state", allow_pickled_state)

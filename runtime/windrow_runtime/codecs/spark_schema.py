@@ -139,7 +139,7 @@ def _struct_faults(schema: StructType, fields: tuple[Field, ...], prefix: str) -
         elif same:
             faults += _type_faults(same[0].dataType, field.column_type, path)
         else:
-            faults += missing_column(field, schema.names, path)
+            faults += missing_column(field, fields, schema.names, path)
     return faults
 
 

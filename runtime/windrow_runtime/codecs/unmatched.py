@@ -39,12 +39,14 @@ def unmatched_columns(what: str, fields: Iterable[Field], names: Names, *, any_c
     return UnmatchedHeader(f"{what} has {has_text}, which no field takes, and lacks {lacks_text}")
 
 
-def missing_column(field: Field, names: Iterable[str], path: str) -> list[str]:
+def missing_column(field: Field, fields: Iterable[Field], names: Iterable[str], path: str) -> list[str]:
     """Returns the fault of a field without a column: it needs one, or there is one that differs by case alone.
 
-    Such a column is nearly always meant, and some readers take it, so the field is not silently ``None``.
+    Such a column, which is that of no other field, is nearly always meant, and some readers take it, so the field is
+    not silently ``None``.
     """
-    alike = [name for name in names if name.lower() == field.column.lower()]
+    others = {each.column for each in fields}
+    alike = [name for name in names if name.lower() == field.column.lower() and name not in others]
     if not alike and not field.required:
         return []
     hint = f" (there is {alike[0]!r}: names differ in case)" if alike else ""

@@ -79,22 +79,23 @@ class _TimeOnly:
     def current_processing_time(self) -> int:
         return self._times.processing_time()
 
-    def register_event_time_timer(self, time: int) -> NoReturn:
+    def register_event_time_timer(self, time: object) -> NoReturn:
         raise _no_timers("register_event_time_timer", time)
 
-    def register_processing_time_timer(self, time: int) -> NoReturn:
+    def register_processing_time_timer(self, time: object) -> NoReturn:
         raise _no_timers("register_processing_time_timer", time)
 
-    def delete_event_time_timer(self, time: int) -> NoReturn:
+    def delete_event_time_timer(self, time: object) -> NoReturn:
         raise _no_timers("delete_event_time_timer", time)
 
-    def delete_processing_time_timer(self, time: int) -> NoReturn:
+    def delete_processing_time_timer(self, time: object) -> NoReturn:
         raise _no_timers("delete_processing_time_timer", time)
 
 
-def _no_timers(method: str, time: int) -> UnsupportedOperationError:
+def _no_timers(method: str, time: object) -> UnsupportedOperationError:
+    verb = "deleting" if method.startswith("delete") else "setting"
     return UnsupportedOperationError(
-        "a stream without keys has no timers",
+        f"a stream without keys has no timers: {verb} timers is only supported on keyed streams",
         given=f"timer_service.{method}({time!r})",
         expected="a function of a keyed stream, or timer_service for the time alone",
         hint="call key_by first, and make the function a KeyedProcessFunction or KeyedCoProcessFunction",

@@ -39,7 +39,7 @@ from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.outputs.topic_writes import check_topic
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import lock_of
-from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath
+from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, unset_elsewhere, warn_of_uploads
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
@@ -394,6 +394,8 @@ class SparkRunner:
             else:
                 checkpoint = Checkpoint(opened.enter_context(_temporary_folder()))
                 _check_checkpoint_apart(topology.sources, os.fspath(checkpoint.path))
+            if isinstance(checkpoint.path, HadoopPath) and topology.keyed:
+                warn_of_uploads(checkpoint.path)
             lock = lock_of(checkpoint.path, self._limits.lease_seconds)
             opened.callback(lock.release)
             claims = opened.enter_context(ExitStack())  # released after the outputs are closed
@@ -512,7 +514,8 @@ class SparkRunner:
         if by_user:
             # The user's session has to shuffle into as many partitions as the stored state has.
             partitions = {SHUFFLE_PARTITIONS: str(stored.groups.partitions)}
-            spark = session_with(spark, {**STATE, **partitions} if topology.keyed else {})
+            settings = {**STATE, **partitions} if topology.keyed else {}
+            spark = session_with(spark, settings if checkpoint.is_mounted else settings | unset_elsewhere(spark))
         else:
             checkpoint.clear_leftovers()
         prepare_workers(spark)

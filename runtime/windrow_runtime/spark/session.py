@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from windrow.errors import warn
 from windrow_runtime.operators.errors import line_of_caller
+from windrow_runtime.spark.checkpoint.storage import ELSEWHERE_SETTINGS
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 from windrow_runtime.spark.java import check_java
 from windrow_runtime.spark.quiet import quiet_paths, quiet_session, variable_set
@@ -169,6 +170,8 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
         **QUERY,
     }
     conf.setAll([*settings.items()])
+    for name, value in ELSEWHERE_SETTINGS.items():
+        conf.setIfMissing(f"spark.hadoop.{name}", value)
 
     def start() -> SparkSession:
         # A JVM whose launch is interrupted would run for ever, so the launch is not interrupted.

@@ -81,7 +81,7 @@ def _field_faults(schema: pa.Schema | pa.StructType, fields: Sequence[Field], pr
         elif indices:
             faults += _type_faults(schema.field(indices[0]).type, field.column_type, path)
         else:
-            faults += missing_column(field, schema.names, path)
+            faults += missing_column(field, fields, schema.names, path)
     return faults
 
 

@@ -41,7 +41,10 @@ def avro_decoder(text: str, referenced: Iterable[str], kind: RecordType) -> Call
     import fastavro
 
     root = parse_avro(text, referenced)
-    convert = _fit(root, kind.root, kind.name)
+    try:
+        convert = _fit(root, kind.root, kind.name)
+    except UnfitError as error:
+        raise UnfitError(error.path, f"{error.reason} (it is {root})") from None
     check_limits = avro_limits(root, kind.name)
     wire = fastavro.parse_schema(wire_schema(root))
 
@@ -113,10 +116,11 @@ def _fit(avro_type: AvroType, value: ValueType, path: str) -> Convert | None:
     has_null = any(part.kind == "null" for part in avro_type.parts)
     may_be_null = value.nullable or value.kind is Kind.NONE
     fitting, faults = branches_that_fit(avro_type, value, path, _fit_branch)
-    if not fitting and not (has_null and may_be_null and (value.kind is Kind.NONE or not faults)):
+    if not fitting and not (has_null and may_be_null):
         raise next(iter(faults.values()), UnfitError(path, "the schema has null"))
     if avro_type.is_plain_union:
-        convert = next(iter(fitting.values()), None)
+        # Where null alone is read, any other value is refused.
+        convert = next(iter(fitting.values())) if fitting else partial(_refuse, next(iter(faults.values()), None))
     else:
         convert = _branch_reader(fitting, faults)
     if has_null and not may_be_null:
@@ -131,11 +135,16 @@ def _branch_reader(fitting: Mapping[int, Convert | None], faults: Mapping[int, U
     def convert_branch(branch: dict[str, Any]) -> Any:
         ((name, datum),) = branch.items()
         if name in refusals:
-            raise UnfitError(refusals[name].path, f"the value is of another branch: {refusals[name].reason}")
+            _refuse(refusals[name], datum)
         convert = converters[name]
         return datum if convert is None else convert(datum)
 
     return convert_branch
+
+
+def _refuse(fault: UnfitError | None, _: Any) -> None:
+    if fault is not None:
+        raise UnfitError(fault.path, f"the value is of another branch: {fault.reason}")
 
 
 def _fit_branch(avro_type: AvroType, value: ValueType, path: str) -> Convert | None:

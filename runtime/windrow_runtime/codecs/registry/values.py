@@ -280,9 +280,9 @@ class RegisteredWriter:
 
         def encode_message(value: Any) -> bytes:
             if not isinstance(value, message):
-                raise UnfitError(
-                    message.__name__, f"it is a {type(value).__name__}, not a {message.DESCRIPTOR.full_name}"
-                )
-            return first + value.SerializeToString()
+                wanted = message.DESCRIPTOR.full_name
+                raise UnfitError(message.__name__, f"it is a {type(value).__name__}, not a {wanted}")
+            encoded: bytes = first + value.SerializeToString()
+            return encoded
 
         return encode_message

@@ -81,7 +81,7 @@ def _alike_steps(plan: PhysicalPlan, feeds: Feeds) -> Iterator[Alike]:
             continue
         route, its_route = feeds.route_to(one), feeds.route_to(other)
         is_other = route.code != its_route.code or _state_of(one) != _state_of(other)
-        if route.outline == its_route.outline and is_other:
+        if route.functions == its_route.functions and is_other:
             yield Alike(
                 other,
                 f"nothing but its place tells the state of this step from that of {one.where}: if they change places, "
