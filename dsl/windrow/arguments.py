@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from inspect import isasyncgenfunction, iscoroutinefunction
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, function_hint
 from windrow.evictors import CountEvictor
 from windrow.functions.rich import RichFunction
+from windrow.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node
 from windrow.stages.window_settings import WindowSettings
@@ -19,7 +19,7 @@ from windrow.windows import GlobalWindows, Window, WindowAssigner
 if TYPE_CHECKING:
     from windrow.stream import DataStream
 
-__all__ = ["check_assigner", "check_awaits_nothing", "check_callable", "check_function", "count_window"]
+__all__ = ["check_assigner", "check_callable", "check_function", "check_result", "count_window"]
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)
@@ -51,15 +51,19 @@ def check_callable(function: object, call: str) -> None:
         )
 
 
-def check_function(function: object, call: str) -> None:
-    """Refuse what cannot be called, and coroutine functions: the coroutine would be taken for the result."""
+def check_function(function: object, call: str, *, may_yield: bool = False) -> None:
+    """Refuse what cannot be called, and functions whose call gives no result; see :func:`check_result`."""
     check_callable(function, call)
-    check_awaits_nothing(function, call)
+    check_result(function, call, may_yield=may_yield)
 
 
-def check_awaits_nothing(function: object, call: str) -> None:
-    """Refuse a coroutine function, and a function whose class has one for its method."""
-    if _gives_awaitable(function):
+def check_result(function: object, call: str, *, may_yield: bool = False) -> None:
+    """Refuse a function whose call gives a coroutine or a generator, which would be taken for the result.
+
+    So is one whose class has such a method. With ``may_yield`` the call emits what a generator gives.
+    """
+    lazy = lazy_result(function, _methods(type(function)) if isinstance(function, RichFunction) else ())
+    if lazy == COROUTINE:
         raise InvalidArgumentError(
             f"{call} does not await what a coroutine function gives",
             given=function,
@@ -67,15 +71,22 @@ def check_awaits_nothing(function: object, call: str) -> None:
             where=caller_location(),
             hint=_INSTEAD.get(call, "use map_async(function, capacity=...) before it or after it"),
         )
+    if lazy == GENERATOR and not may_yield:
+        raise InvalidArgumentError(
+            f"{call} takes the result of a function, and one with yield gives a generator",
+            given=function,
+            expected="a function without yield, which returns its result",
+            where=caller_location(),
+            hint="use flat_map(function), which emits each value that it yields"
+            if call == "map"
+            else "return the result; flat_map takes functions that yield",
+        )
 
 
-def _gives_awaitable(function: object) -> bool:
-    """Whether a call of a function gives a coroutine, or an iterator that has to be awaited."""
-    # What is no plain function is called by a method of its class.
-    codes = [function, type(function).__call__] if callable(function) else []
-    if isinstance(function, RichFunction):
-        codes += [getattr(type(function), name, None) for name in _METHODS]
-    return any(iscoroutinefunction(code) or isasyncgenfunction(code) for code in codes)
+def _methods(kind: type) -> Iterator[str]:
+    """Yields the methods of a class of functions that windrow calls for what they return."""
+    bases = [vars(base) for base in kind.__mro__ if base.__module__.startswith("windrow.")]
+    return (name for name in _METHODS if any(name in base for base in bases))
 
 
 def check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:

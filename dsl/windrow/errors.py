@@ -20,6 +20,8 @@ from difflib import get_close_matches
 from keyword import iskeyword
 from typing import Final, Self
 
+from windrow.lazy import lazy_result
+
 __all__ = [
     "AggregateOverflowError",
     "CheckpointError",
@@ -212,7 +214,7 @@ def no_attribute(owner: object, name: str, elsewhere: Mapping[str, str]) -> Attr
 
 
 def require_callable(given: object, what: str, expected: str, *, where: object = None) -> None:
-    """Refuse what cannot be called.
+    """Refuse what cannot be called, and what gives no result when it is called.
 
     Args:
         given: The argument.
@@ -221,11 +223,20 @@ def require_callable(given: object, what: str, expected: str, *, where: object =
         where: The line of the user's program.
 
     Raises:
-        InvalidArgumentError: If it cannot be called.
+        InvalidArgumentError: If it cannot be called, or if its call gives a generator or a coroutine.
     """
     if not callable(given):
         raise InvalidArgumentError(
             f"{what} must be a function", given=given, expected=expected, where=where, hint=function_hint(given)
+        )
+    lazy = lazy_result(given)
+    if lazy is not None:
+        raise InvalidArgumentError(
+            f"{what} must return its result, and a call of it gives {lazy}",
+            given=given,
+            expected=expected,
+            where=where,
+            hint="write it without yield and async",
         )
 
 

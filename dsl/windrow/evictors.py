@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.names import function_name
+from windrow.results import truth
 from windrow.time import duration_millis, duration_text
 from windrow.triggers.code import call_text, constructor_text, millis_text
 from windrow.windows.window import Window
@@ -255,7 +256,9 @@ class DeltaEvictor(_OneSided[T_contra]):
             return ()
         last = elements[-1].value
         return [
-            position for position, element in enumerate(elements) if self._delta(element.value, last) >= self.threshold
+            position
+            for position, element in enumerate(elements)
+            if truth(self._delta(element.value, last) >= self.threshold)
         ]
 
     def describe(self) -> str:

@@ -7,6 +7,7 @@ everything is a number of milliseconds.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from numbers import Integral
 from time import time_ns
 from typing import Final
 
@@ -122,34 +123,38 @@ def positive_millis(duration: timedelta, name: str) -> int:
     return millis
 
 
-def timestamp_millis(timestamp: int | datetime) -> int:
-    """A timestamp as epoch milliseconds.
+def timestamp_millis(timestamp: int | datetime, name: str = "a timestamp") -> int:
+    """A timestamp, or another moment, as epoch milliseconds.
 
-    Integers are taken as milliseconds; an aware datetime is converted (rounded down to the millisecond).
+    Integers are taken as milliseconds, those of numpy too; an aware datetime is converted (rounded down to the
+    millisecond).
 
     Args:
         timestamp: Epoch milliseconds, or an aware datetime.
+        name: What it is, for errors.
 
     Raises:
         InvalidArgumentError: For a naive datetime, for a value of another type, or one outside the 64-bit range.
     """
-    if type(timestamp) is int:
+    if type(timestamp) is int and MIN_TIMESTAMP <= timestamp <= MAX_TIMESTAMP:
+        return timestamp
+    if isinstance(timestamp, Integral) and not isinstance(timestamp, bool):
         if MIN_TIMESTAMP <= timestamp <= MAX_TIMESTAMP:
-            return timestamp
+            return int(timestamp)
         raise InvalidArgumentError(
-            "a timestamp is out of range", given=timestamp, expected="milliseconds in the signed 64-bit range"
+            f"{name} is out of range", given=timestamp, expected="milliseconds in the signed 64-bit range"
         )
     if isinstance(timestamp, datetime):
-        if timestamp.tzinfo is None:
+        if timestamp.tzinfo is None or timestamp.utcoffset() is None:
             raise InvalidArgumentError(
-                "a timestamp has no time zone",
+                f"{name} has no time zone",
                 given=timestamp,
                 expected="an aware datetime, or epoch milliseconds",
                 hint="datetime.replace(tzinfo=timezone.utc) if the value is in UTC",
             )
         return (timestamp - _EPOCH) // _MILLISECOND
     raise InvalidArgumentError(
-        "a timestamp has the wrong type",
+        f"{name} has the wrong type",
         given=timestamp,
         expected="epoch milliseconds as int, or an aware datetime",
         hint=_HINTS.get(type(timestamp)),

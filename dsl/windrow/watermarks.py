@@ -9,9 +9,10 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
+from windrow.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.names import function_name
 from windrow.time import MIN_TIMESTAMP, duration_millis, duration_text, positive_millis
@@ -32,11 +33,11 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class WatermarkOutput(Protocol):
     """Takes the watermarks that a generator emits."""
 
-    def emit_watermark(self, watermark: int) -> None:
+    def emit_watermark(self, watermark: int | datetime) -> None:
         """Say that event time has come to ``watermark``, in milliseconds. One below an earlier one has no effect.
 
         Args:
-            watermark: The event time in milliseconds.
+            watermark: The event time in milliseconds, or as an aware datetime.
         """
         ...
 
@@ -183,7 +184,7 @@ class WatermarkStrategy(Generic[T_contra]):
             InvalidArgumentError: If the duration is negative.
 
         Example:
-            >>> from datetime import timedelta
+            >>> from datetime import datetime, timedelta
             >>> from windrow import WatermarkStrategy
             >>> WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)).description
             'bounded out-of-orderness, 5000 ms'
@@ -203,7 +204,7 @@ class WatermarkStrategy(Generic[T_contra]):
             create: Makes a generator, for each partition of the source if it has some; a class will do.
         """
         require_callable(create, "what makes a watermark generator", "a callable without arguments, such as a class")
-        return WatermarkStrategy(create, f"generator {getattr(create, '__qualname__', repr(create))}")
+        return WatermarkStrategy(create, f"generator {attribute_of(create, '__qualname__') or repr(create)}")
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy[object]:

@@ -179,7 +179,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "k": (lambda: anything.top_k(0, celsius), r"k of top_k must be positive\n  given:    0"),
     "nothing": (anything.combine, r"combine needs aggregates"),
     "no aggregate": (lambda: anything.combine(anything.count), r"aggregate functions(.|\n)*hint:     count\(\)"),
-    "no record": (lambda: anything.into(7, agg.count()), r"needs something to make\n  given:    7"),
+    "no record": (lambda: anything.into(7, agg.count()), r"what into makes must be a function\n  given:    7"),
     "mixed": (
         lambda: anything.into(Climate, agg.count(), n=agg.count()),
         r"by position and by name\n  given:    1 by position; n",

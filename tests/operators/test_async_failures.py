@@ -333,7 +333,7 @@ a_number: Any = 3
         ("attempts of a retry strategy must be positive", lambda: FixedDelayRetryStrategy(0)),
         ("delay of a retry strategy", lambda: FixedDelayRetryStrategy(1, -SHORT)),
         ("errors after which it tries", lambda: FixedDelayRetryStrategy(1, retry_on=a_type)),
-        ("results after which it tries", lambda: FixedDelayRetryStrategy(1, retry_result=a_number)),
+        ("retry_result of a retry strategy must be", lambda: FixedDelayRetryStrategy(1, retry_result=a_number)),
         ("the multiplier", lambda: ExponentialBackoffDelayRetryStrategy(1, NONE, NONE, 0.5)),
         ("retries are counted, or", lambda: run(Flaky(), retries=1, retry_strategy=Own())),
         ("a strategy decides", lambda: run(Flaky(), retry_strategy=3)),

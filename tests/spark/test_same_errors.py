@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
@@ -17,7 +19,7 @@ from windrow.evictors import Evictor
 from windrow.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, ParquetFileSink, Sink
 from windrow.sources import JsonFileSource
-from windrow.triggers import CountTrigger
+from windrow.triggers import ComposableTrigger, CountTrigger, DeltaTrigger, repeatedly
 from windrow.windows import GlobalWindows
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
@@ -61,6 +63,14 @@ class BadEvictor(Evictor[int, Any]):
         return []
 
 
+class Undecided(ComposableTrigger[int, Any]):
+    def is_ready(self, window: Any, context: Any) -> Any:
+        return pd.NA
+
+    def on_fire(self, window: Any, context: Any) -> bool:
+        return False
+
+
 def unfit(number: int) -> Row:
     wrong: Any = "x"
     return Row(wrong, "y")
@@ -93,6 +103,22 @@ STREAMS: dict[str, Make] = {
     "a timestamp that is none": lambda numbers: numbers.assign_timestamps_and_watermarks(
         BY_EVENT_TIME,
         timestamp=lambda n: "noon",  # type: ignore[arg-type, return-value]
+    ),
+    "a map that gives a generator": lambda numbers: numbers.map(lambda n: n if n < 2 else (each for each in [n])),
+    "a key that is read later": lambda numbers: numbers.key_by(lambda n: map(abs, [n])).reduce(first),
+    "a reduce that gives a generator": lambda numbers: (
+        numbers.key_by(lambda n: 0).count_window(2).reduce(lambda a, b: (each for each in [a]))  # type: ignore[arg-type, return-value]
+    ),
+    "a filter by a missing value": lambda numbers: numbers.filter(lambda n: pd.NA if n > 1 else True),
+    "a filter by an array": lambda numbers: numbers.filter(lambda n: np.array([n])),  # type: ignore[arg-type, return-value]
+    "a condition of a trigger": lambda numbers: (
+        numbers.key_by(lambda n: 0).window(GlobalWindows.create()).trigger(repeatedly(Undecided())).reduce(first)
+    ),
+    "a distance": lambda numbers: (
+        numbers.key_by(lambda n: 0)
+        .window(GlobalWindows.create())
+        .trigger(DeltaTrigger.of(1.0, lambda a, b: pd.NA))
+        .reduce(first)
     ),
     "positions of an evictor": lambda numbers: (
         numbers.key_by(lambda n: 0)

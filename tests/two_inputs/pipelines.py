@@ -174,8 +174,9 @@ class ConnectPipeline(TwoInputs):
     def compute(self, left: DataStream[Element], right: DataStream[Element], name: str = STEP) -> Computed:
         connected = left.connect(right)
         if not self.is_keyed:
-            return Computed(connected.flat_map(ScriptedConnectWithoutKeys(self.scripts), name=name))
-        records = connected.key_by(_key, _key).process(ScriptedConnect(self.scripts), name=name)
+            records = connected.process(ScriptedConnectWithoutKeys(self.scripts), name=name)
+        else:
+            records = connected.key_by(_key, _key).process(ScriptedConnect(self.scripts), name=name)
         return Computed(records, sides=_sides(records, self.scripts))
 
 

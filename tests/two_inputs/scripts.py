@@ -12,11 +12,12 @@ from windrow import OutputTag
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import (
     BroadcastContext,
-    CoFlatMapFunction,
+    CoProcessFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessContext,
     OnTimerContext,
+    ProcessContext,
     ReadOnlyContext,
     ReadOnlyOnTimerContext,
     TimeDomain,
@@ -343,26 +344,33 @@ class ScriptedBroadcast(KeyedBroadcastProcessFunction[str, Element, Element, Rec
         return call.run(_list(self._scripts.on_timer))
 
 
-class _NoContext:
-    """Functions of elements without keys get elements alone: nothing to set a timer with, and no state."""
+class _WithoutKey:
+    """The context of a function without keys, which refuses state and the key instead of lacking them."""
+
+    def __init__(self, context: ProcessContext) -> None:
+        self._context = context
 
     def __getattr__(self, name: str) -> Any:
-        raise UnsupportedOperationError(
-            f"a function of connected streams without keys has no {name}", expected="keyed streams"
-        )
+        if not hasattr(self._context, name):
+            raise UnsupportedOperationError(
+                f"a function of connected streams without keys has no {name}", expected="keyed streams"
+            )
+        return getattr(self._context, name)
 
 
-class ScriptedConnectWithoutKeys(CoFlatMapFunction[Element, Element, Record]):
+class ScriptedConnectWithoutKeys(CoProcessFunction[Element, Element, Record]):
     """Does on connected streams without keys what a case says."""
 
     def __init__(self, scripts: Scripts) -> None:
         self._scripts = scripts
 
-    def flat_map1(self, value: Element) -> Iterator[Record]:
-        return _Call(self._scripts, _NoContext(), None, decode(value.value)).run(_list(self._scripts.on_element1))
+    def process_element1(self, value: Element, context: ProcessContext) -> Iterator[Record]:
+        call = _Call(self._scripts, _WithoutKey(context), context.timestamp, decode(value.value))
+        return call.run(_list(self._scripts.on_element1))
 
-    def flat_map2(self, value: Element) -> Iterator[Record]:
-        return _Call(self._scripts, _NoContext(), None, decode(value.value)).run(_list(self._scripts.on_element2))
+    def process_element2(self, value: Element, context: ProcessContext) -> Iterator[Record]:
+        call = _Call(self._scripts, _WithoutKey(context), context.timestamp, decode(value.value))
+        return call.run(_list(self._scripts.on_element2))
 
 
 def _list(instructions: _Instructions) -> Sequence[Json]:

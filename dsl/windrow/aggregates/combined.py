@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, cast, final, overload
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
-from windrow.errors import InvalidArgumentError
+from windrow.attributes import attribute_of
+from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RuntimeContext
 from windrow.functions.target import check_target
@@ -161,7 +162,7 @@ class Combined(DeclaredAggregate[T, Accumulators, R, E, K], Generic[T, R, E, K])
         """The members, each with the name of the parameter of ``target`` that takes its result; empty: not known."""
         try:
             names = list(inspect.signature(target).parameters)
-        except ValueError:
+        except Exception:  # as for check_target
             names = []
         names += [""] * (len(self.members) - len(names))
         return [(name or names[place], member) for place, (name, member) in enumerate(self.members)]
@@ -197,7 +198,7 @@ def _may_be_none(
 
 
 def _name_of(target: object) -> str:
-    return getattr(target, "__name__", type(target).__name__)
+    return attribute_of(target, "__name__", type(target).__name__)
 
 
 @overload
@@ -371,10 +372,8 @@ def into(
 
     Example:
         >>> from dataclasses import dataclass
-        >>> from windrow import Pipeline, aggregates as agg, from_collection
-        >>> from windrow.sinks import CollectSink
+        >>> from windrow import aggregates as agg, from_collection
         >>> from windrow.windows import GlobalWindows
-        >>> from windrow_runtime.local import LocalRunner
         >>> @dataclass
         ... class Climate:
         ...     low: float | None
@@ -382,17 +381,10 @@ def into(
         >>> windows = GlobalWindows.create_with_end_of_stream_trigger()
         >>> everything = from_collection([20.5, 18.0]).window_all(windows)
         >>> climate = everything.aggregate(agg.into(Climate, low=agg.min(lambda celsius: celsius), n=agg.count()))
-        >>> sink = CollectSink[Climate]()
-        >>> LocalRunner().run(Pipeline("climate", climate.sink_to(sink))).collected(sink)
+        >>> climate.collect()
         [Climate(low=18.0, n=2)]
     """
-    if not callable(record):
-        raise InvalidArgumentError(
-            "into needs something to make",
-            given=record,
-            expected="a record class, or a function of the results",
-            where=caller_location(),
-        )
+    require_callable(record, "what into makes", "a record class, or a function of the results", where=caller_location())
     if positional and named:
         raise InvalidArgumentError(
             "into got aggregates by position and by name",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Protocol, TypeVar, overlo
 
 from typing_extensions import TypeVar as TypeVarWithDefault
 
-from windrow.arguments import check_awaits_nothing, check_function
+from windrow.arguments import check_function, check_result
 from windrow.connected.sides import both_inputs, keyed_by_both
 from windrow.errors import InvalidArgumentError
 from windrow.functions.element import FlatMapFunction, MapFunction
@@ -271,7 +271,7 @@ def _both(
                 expected="no second function",
                 where=caller_location(),
             )
-        check_awaits_nothing(function, call)
+        check_result(function, call, may_yield=call == "flat_map")
         return first_half(function), second_half(function)
     if not callable(function) or not callable(second):
         raise InvalidArgumentError(

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import longest_first
 from windrow.connectors.custom_source import CustomSource, reads_arrow
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, require_callable
 from windrow.functions.names import function_name
 from windrow.kafka import TopicSource
 from windrow.plan.location import caller_location
@@ -117,6 +117,8 @@ class HybridSource(Source[T], Generic[T]):
                 expected="such as KafkaSource(...), or lambda switch: KafkaSource(...)",
                 where=where,
             )
+        else:
+            require_callable(following, "what makes a part of a hybrid source", "a function of the switch", where=where)
         longer = copy(self)
         longer.parts = (*self.parts, following)
         return longer

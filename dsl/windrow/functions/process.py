@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -46,35 +47,35 @@ class TimerService(Protocol):
         """The clock in milliseconds."""
         ...
 
-    def register_event_time_timer(self, time: int) -> None:
+    def register_event_time_timer(self, time: int | datetime) -> None:
         """Have ``on_timer`` called when the watermark reaches ``time``; if it has already, when it advances next.
 
         Args:
-            time: The time in milliseconds.
+            time: The time in milliseconds, or as an aware datetime.
         """
         ...
 
-    def register_processing_time_timer(self, time: int) -> None:
+    def register_processing_time_timer(self, time: int | datetime) -> None:
         """Have ``on_timer`` called when processing time reaches ``time``; if it has already, at the end of the batch.
 
         Args:
-            time: The time in milliseconds.
+            time: The time in milliseconds, or as an aware datetime.
         """
         ...
 
-    def delete_event_time_timer(self, time: int) -> None:
+    def delete_event_time_timer(self, time: int | datetime) -> None:
         """Deletes a timer; does nothing where none is set.
 
         Args:
-            time: The time for which it was set, in milliseconds.
+            time: The time for which it was set.
         """
         ...
 
-    def delete_processing_time_timer(self, time: int) -> None:
+    def delete_processing_time_timer(self, time: int | datetime) -> None:
         """Deletes a timer; does nothing where none is set.
 
         Args:
-            time: The time for which it was set, in milliseconds.
+            time: The time for which it was set.
         """
         ...
 

@@ -9,7 +9,8 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, require_callable
+from windrow.results import truth
 from windrow.time import duration_millis, duration_text
 
 __all__ = ["AsyncRetryStrategy", "ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy"]
@@ -84,18 +85,16 @@ def _check(strategy: _Attempts, retry_on: object, retry_result: object, delays: 
             given=retry_on,
             expected="a class of exceptions, a tuple of them, or a function of an exception",
         )
-    if retry_result is not None and not callable(retry_result):
-        raise InvalidArgumentError(
-            "a retry strategy knows the results after which it tries again",
-            given=retry_result,
-            expected="a function of a result, or None",
-        )
+    if not errors:
+        require_callable(retry_on, "retry_on of a retry strategy", "a function of an exception")
+    if retry_result is not None:
+        require_callable(retry_result, "retry_result of a retry strategy", "a function of a result, or None")
 
 
 def _matches(error: Exception, retry_on: RetryOn) -> bool:
     if isinstance(retry_on, (type, tuple)):
         return isinstance(error, retry_on)
-    return bool(retry_on(error))
+    return truth(retry_on(error))
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class FixedDelayRetryStrategy(_Attempts):
         return _matches(error, self.retry_on)
 
     def retries_result(self, result: Any) -> bool:
-        return self.retry_result is not None and bool(self.retry_result(result))
+        return self.retry_result is not None and truth(self.retry_result(result))
 
     def describe(self) -> str:
         return f"{self.max_attempts} attempts, {duration_text(duration_millis(self.delay, 'the delay'))} apart"
@@ -170,7 +169,7 @@ class ExponentialBackoffDelayRetryStrategy(_Attempts):
         return _matches(error, self.retry_on)
 
     def retries_result(self, result: Any) -> bool:
-        return self.retry_result is not None and bool(self.retry_result(result))
+        return self.retry_result is not None and truth(self.retry_result(result))
 
     def describe(self) -> str:
         first = duration_millis(self.initial_delay, "the initial delay")

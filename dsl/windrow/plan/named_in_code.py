@@ -9,13 +9,14 @@ from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+from windrow.attributes import attribute_of
 from windrow.functions.process import TimeDomain
 from windrow.functions.wrapper import unwrapped
 from windrow.plan.closures import closure_of, codes_of
 from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.tags import OutputTag
 
-__all__ = ["asks_for_time", "expiring_state", "state_time_domains", "tags_of"]
+__all__ = ["asks_for_time", "expiring_state", "reached_state", "state_time_domains", "tags_of"]
 
 # Any in this module: attributes of the user's classes and elements of side outputs, of every type.
 
@@ -33,7 +34,7 @@ def tags_of(function: object) -> Iterator[OutputTag[Any]]:
         yield from (variable for variable in _variables(owner) if isinstance(variable, OutputTag))
         owner = owner.func
     kinds = inspect.getmro(type(owner))
-    spaces = [getattr(owner, "__dict__", {}), *map(vars, kinds)]
+    spaces = [attribute_of(owner, "__dict__", {}), *map(vars, kinds)]
     for space in spaces:
         for value in space.values():
             for variable in _variables(value):
@@ -68,6 +69,15 @@ def expiring_state(function: object) -> Iterator[StateDescriptor]:
     for value in _walk(unwrapped(function)):
         if isinstance(value, StateDescriptor) and value.ttl is not None:
             yield value
+
+
+def reached_state(function: object) -> dict[str, StateDescriptor]:
+    """The descriptors that a function has, or that its code names, by the names of state."""
+    by_name: dict[str, StateDescriptor] = {}
+    for value in _walk(unwrapped(function)):
+        if isinstance(value, StateDescriptor):
+            by_name.setdefault(value.name, value)  # a subclass comes before its base
+    return by_name
 
 
 def asks_for_time(function: object) -> bool:
@@ -128,9 +138,9 @@ def _within(value: object) -> Iterable[object]:
         return tuple(value.values()) if len(value) <= _MOST_ITEMS else ()
     if isinstance(value, type):
         return ()
-    own = getattr(value, "__dict__", {})
+    own = attribute_of(value, "__dict__", {})
     spaces = [vars(kind) for kind in type(value).__mro__ if _is_users(kind.__module__)]
-    slots = [getattr(value, name, None) for space in spaces for name in _slots_of(space)]
+    slots = [attribute_of(value, name) for space in spaces for name in _slots_of(space)]
     return [*(own.values() if isinstance(own, dict) else ()), *slots, *(each for s in spaces for each in s.values())]
 
 

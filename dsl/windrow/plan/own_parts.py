@@ -6,12 +6,15 @@ descriptors of one name are one state.
 
 from __future__ import annotations
 
+import inspect
+import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import singledispatch
-from inspect import isasyncgenfunction, iscoroutinefunction, isfunction, isgeneratorfunction
+from inspect import isfunction
 from typing import Any, Final
 
+from windrow.attributes import attribute_of
 from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault
 from windrow.expressions.texts_in_code import texts_in_code
@@ -21,6 +24,7 @@ from windrow.functions.marked import SideKey
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction
 from windrow.functions.wrapper import unwrapped
+from windrow.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.plan.named_in_code import expiring_state, state_time_domains
 from windrow.plan.nodes import (
     AggregateSpec,
@@ -38,6 +42,7 @@ from windrow.plan.nodes import (
     ProcessNode,
     ReduceSpec,
     SinkNode,
+    TimestampsNode,
     WindowNode,
     type_name,
 )
@@ -55,7 +60,16 @@ from windrow.state import (
 from windrow.triggers import ComposableTrigger, Trigger
 from windrow.triggers.trigger import with_parts
 
-__all__ = ["counter_names", "declared_state", "expiry_faults", "held_types", "parts_of", "state_faults", "unrun_faults"]
+__all__ = [
+    "counter_names",
+    "declared_state",
+    "expiry_faults",
+    "held_types",
+    "lazy_faults",
+    "parts_of",
+    "state_faults",
+    "unrun_faults",
+]
 
 # Any in this module: attributes of the user's classes, and state of every type.
 
@@ -82,35 +96,57 @@ def unrun_faults(step: Step) -> Iterator[Fault]:
     """Give a fault for each method of a step whose call would run none of its code."""
     for part in parts_of(step.node):
         if isinstance(part, FunctionSink):
-            # What is no plain function is called by a method of its class.
-            yield from _faults_of(step, function_name(part.function), (part.function, type(part.function).__call__))
+            yield from _faults_of(step, function_name(part.function), part.function)
         for kind, names in _CALLED_FOR_EFFECT:
             for name in names if isinstance(part, kind) else ():
-                yield from _faults_of(step, f"{type(part).__name__}.{name}", (getattr(type(part), name, None),))
-        for name in _unawaited_methods(type(part)):
-            yield Fault(
-                f"{type(part).__name__}.{name} is a coroutine function, and nobody awaits what it gives",
-                step.where,
-                "write it without async; map_async(function, capacity=...) before the step, or after it, awaits",
-            )
+                yield from _faults_of(step, f"{type(part).__name__}.{name}", getattr(type(part), name, None))
+        yield from _lazy_faults(step, part)
+        for descriptor in declared_state(part):
+            if isinstance(descriptor, AggregatingStateDescriptor):
+                yield from _lazy_faults(step, descriptor.aggregate_function)
+    if isinstance(step.node, MapAsyncNode):
+        yield from _lazy_faults(step, step.node.retry)
+    if isinstance(step.node, TimestampsNode) and isinstance(step.node.strategy.create_generator, type):
+        yield from lazy_faults(step.node.strategy.create_generator, step.where)
 
 
-def _unawaited_methods(kind: type) -> Iterator[str]:
-    """The methods of a class that are coroutine functions in the place of plain ones of windrow's base classes."""
+def _lazy_faults(step: Step, part: object) -> Iterator[Fault]:
+    yield from lazy_faults(type(part), step.where)
+
+
+def lazy_faults(kind: type, where: str) -> Iterator[Fault]:
+    """Give a fault for each method of a class that gives a coroutine or a generator where windrow takes a result.
+
+    Args:
+        kind: The class of a part of a step; methods that replace those of windrow's base classes are looked at.
+        where: The step.
+    """
     checked = {name for _, names in _CALLED_FOR_EFFECT for name in names}
     for base in kind.__mro__:
         if base.__module__.partition(".")[0] != "windrow":
             continue
         for name, method in vars(base).items():
-            own = getattr(kind, name, None)
-            is_plain = isfunction(method) and not _gives_coroutine(method)
-            if is_plain and name not in checked and _gives_coroutine(own):
-                checked.add(name)
-                yield name
+            own = inspect.getattr_static(kind, name, None)
+            if not isfunction(method) or own is method or name in checked or lazy_result(method) is not None:
+                continue
+            lazy = lazy_result(own)
+            if lazy == COROUTINE:
+                yield Fault(
+                    f"{kind.__name__}.{name} is a coroutine function, and nobody awaits what it gives",
+                    where,
+                    "write it without async; map_async(function, capacity=...) before the step, or after it, awaits",
+                )
+            elif lazy == GENERATOR and not _SEVERAL.search(str(method.__annotations__.get("return"))):
+                yield Fault(
+                    f"{kind.__name__}.{name} is a generator, and its result is taken, not what it yields",
+                    where,
+                    "return the result, without yield",
+                )
+            checked.add(name)
 
 
-def _gives_coroutine(method: object) -> bool:
-    return iscoroutinefunction(method) or isasyncgenfunction(method)
+_SEVERAL: Final = re.compile("Iterable|Iterator|Sequence|Collection")
+"""What methods of windrow's classes return, by their annotations, where a generator is as good."""
 
 
 def counter_names(steps: Iterable[Step]) -> frozenset[str]:
@@ -118,12 +154,11 @@ def counter_names(steps: Iterable[Step]) -> frozenset[str]:
     return texts_in_code(part for step in steps for part in parts_of(step.node) if part is not None)
 
 
-def _faults_of(step: Step, name: str, codes: tuple[object, ...]) -> Iterator[Fault]:
-    kind = "a generator" if any(map(isgeneratorfunction, codes)) else None
-    kind = "a coroutine" if any(map(iscoroutinefunction, codes)) else kind
-    if kind is not None:
+def _faults_of(step: Step, name: str, function: object) -> Iterator[Fault]:
+    lazy = lazy_result(function)
+    if lazy is not None:
         yield Fault(
-            f"{name} is {kind}, so none of its code would run when it is called",
+            f"{name} is {lazy}, so none of its code would run when it is called",
             step.where,
             "write it without yield and async; nobody takes what it gives",
         )
@@ -188,7 +223,7 @@ def _spaces(owner: object) -> Iterator[Mapping[str, Any]]:
     """The attributes of the classes of an object, base classes first, and its own."""
     owner = unwrapped(owner)
     yield from map(vars, reversed(type(owner).__mro__))
-    yield getattr(owner, "__dict__", {})
+    yield attribute_of(owner, "__dict__", {})
 
 
 def held_types(descriptor: StateDescriptor) -> tuple[object | None, ...]:

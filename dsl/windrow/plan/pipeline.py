@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from windrow.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, no_attribute, warn
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.step_view import PlanFormat, views_of
+from windrow.plan.kept_by_calls import warn_of_what_calls_keep
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node, SinkNode
 from windrow.plan.steps import Step, number_steps
@@ -73,7 +75,7 @@ def checked_runner(runner: Runner | None) -> Runner:
         # The language imports no engine: the module of the interpreter is found by its name, when it is asked for.
         local: Runner = import_module("windrow_runtime.local").LocalRunner()
         return local
-    if isinstance(runner, type) or not callable(getattr(runner, "run", None)):
+    if isinstance(runner, type) or not callable(attribute_of(runner, "run")):
         raise InvalidArgumentError(
             "a runner runs the pipeline",
             given=runner,
@@ -190,6 +192,7 @@ class Pipeline:
             sink._use()  # pyright: ignore[reportPrivateUsage]  # of this module
         steps = tuple(number_steps(name, walk([sink.node for sink in sinks])))
         validate(name, steps)
+        warn_of_what_calls_keep(steps)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "sinks", sinks)
         object.__setattr__(self, "allow_pickled_state", allow_pickled_state)

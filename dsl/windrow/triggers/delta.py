@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from windrow.errors import require_callable
 from windrow.functions.names import function_name
+from windrow.results import truth
 from windrow.state import ListStateDescriptor
 from windrow.triggers.trigger import PartContext, Trigger, TriggerContext, TriggerResult
 
@@ -60,7 +61,7 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
         if not remembered:
             context.get_state(self._REMEMBERED).update([element])
             return TriggerResult.CONTINUE
-        if self._delta(remembered[0], element) > self.threshold:
+        if truth(self._delta(remembered[0], element) > self.threshold):
             context.get_state(self._REMEMBERED).update([element])
             return TriggerResult.FIRE
         return TriggerResult.CONTINUE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor, ValueStateDescriptor
-from windrow.time import duration_text, positive_millis
+from windrow.time import MAX_TIMESTAMP, duration_text, positive_millis
 from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.trigger import PartContext, Trigger, TriggerContext, TriggerResult
 from windrow.triggers.words import wait_for_clock
@@ -75,7 +75,7 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
         cleanup = context.get_state(self._CLEANUP)
         current = cleanup.value()
         if current is None or now + self.min_retention > current:
-            following = now + self.max_retention
+            following = min(now + self.max_retention, MAX_TIMESTAMP)
             context.register_processing_time_timer(following)
             if current is not None:
                 context.delete_processing_time_timer(current)

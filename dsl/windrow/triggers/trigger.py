@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -83,35 +84,35 @@ class TriggerContext(KeyedStateStore, Protocol):
         """The clock in milliseconds."""
         ...
 
-    def register_event_time_timer(self, time: int) -> None:
+    def register_event_time_timer(self, time: int | datetime) -> None:
         """Have ``on_event_time`` called when the watermark reaches ``time`` (milliseconds).
 
         Args:
-            time: The time in milliseconds.
+            time: The time in milliseconds, or as an aware datetime.
         """
         ...
 
-    def register_processing_time_timer(self, time: int) -> None:
+    def register_processing_time_timer(self, time: int | datetime) -> None:
         """Have ``on_processing_time`` called when the clock reaches ``time`` (milliseconds).
 
         Args:
-            time: The time in milliseconds.
+            time: The time in milliseconds, or as an aware datetime.
         """
         ...
 
-    def delete_event_time_timer(self, time: int) -> None:
+    def delete_event_time_timer(self, time: int | datetime) -> None:
         """Delete a timer; does nothing where none is set.
 
         Args:
-            time: The time for which it was set, in milliseconds.
+            time: The time for which it was set.
         """
         ...
 
-    def delete_processing_time_timer(self, time: int) -> None:
+    def delete_processing_time_timer(self, time: int | datetime) -> None:
         """Delete a timer; does nothing where none is set.
 
         Args:
-            time: The time for which it was set, in milliseconds.
+            time: The time for which it was set.
         """
         ...
 
@@ -138,19 +139,19 @@ class PartContext(TriggerContext, Protocol):
     Two parts may set the same time: to delete the timer of one leaves that of the other.
     """
 
-    def take_event_time_timer(self, time: int) -> bool:
+    def take_event_time_timer(self, time: int | datetime) -> bool:
         """Returns whether the part has set this event timer, and forgets it: once it was due it is no longer set.
 
         Args:
-            time: The time for which it was set, in milliseconds.
+            time: The time for which it was set.
         """
         ...
 
-    def take_processing_time_timer(self, time: int) -> bool:
+    def take_processing_time_timer(self, time: int | datetime) -> bool:
         """Returns whether the part has set this processing timer, and forgets it.
 
         Args:
-            time: The time for which it was set, in milliseconds.
+            time: The time for which it was set.
         """
         ...
 

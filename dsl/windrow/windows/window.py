@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from windrow.time import MAX_TIMESTAMP
+from windrow.errors import InvalidArgumentError
+from windrow.time import MAX_TIMESTAMP, timestamp_millis
 
 __all__ = ["GlobalWindow", "TimeWindow", "Window", "window_start"]
 
@@ -29,6 +30,9 @@ class TimeWindow(NamedTuple):
     Attributes:
         start: The first millisecond of the window.
         end: The first millisecond behind it.
+
+    Raises:
+        InvalidArgumentError: If a bound is no moment, or the end is below the start.
     """
 
     start: int
@@ -54,6 +58,33 @@ class TimeWindow(NamedTuple):
             other: The other window.
         """
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
+
+
+_FARTHEST: Final = 2**64
+"""How far bounds may lie from the epoch: a window with a timestamp may begin before all of them, or end behind them."""
+
+
+def _new_time_window(kind: type[TimeWindow], start: int, end: int) -> TimeWindow:
+    if type(start) is not int or type(end) is not int or not -_FARTHEST <= start <= end <= _FARTHEST:
+        start, end = _bound(start, "start"), _bound(end, "end")
+        if start > end:
+            raise InvalidArgumentError(
+                "a window ends before it starts",
+                given=f"TimeWindow({start}, {end})",
+                expected="a start, and an end that is not below it, in milliseconds",
+            )
+    return tuple.__new__(kind, (start, end))
+
+
+def _bound(bound: int, name: str) -> int:
+    is_far = type(bound) is int and -_FARTHEST <= bound <= _FARTHEST
+    return bound if is_far else timestamp_millis(bound, f"the {name} of a window")
+
+
+# The class statement of a named tuple takes no __new__. The module is that of the constructor which namedtuple writes,
+# by which codecs know that a tuple of the fields is all that it makes.
+_new_time_window.__module__ = TimeWindow.__new__.__module__
+TimeWindow.__new__ = _new_time_window  # type: ignore[method-assign, assignment]  # it makes the same tuple
 
 
 class GlobalWindow(NamedTuple):

@@ -71,7 +71,8 @@ def _read_arrow(source: ArrowSource[Any], step: Step, held: Held = tuple) -> Ite
 
 
 def _owned(step: Step, values: list[Any]) -> list[Any]:
-    return values if is_constant_type(step.node.element_type) else own_all(values)
+    with errors_at(step.where):
+        return values if is_constant_type(step.node.element_type) else own_all(values)
 
 
 @read_batches.register(CustomSource)

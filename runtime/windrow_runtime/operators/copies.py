@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from windrow.functions import AggregateFunction
 from windrow.plan.types import base_argument
+from windrow.results import LAZY_TYPES, not_computed
 from windrow_runtime.operators.class_facts import (
     CONSTANT_TYPES,
     attributes_of,
@@ -39,6 +40,9 @@ def own(value: Any) -> Any:
     """Returns a copy of a value that shares nothing mutable with it, or the value itself if it is a constant.
 
     A part that cannot be copied, such as an open file or a generator, stays the same object in the copy.
+
+    Raises:
+        UnusableResultError: If the value itself is a generator, or is computed later in another way.
     """
     kind = type(value)
     if kind in CONSTANT_TYPES:
@@ -209,6 +213,15 @@ _COPIERS: Final[dict[type, _Copier]] = {
     tuple: _fixed(tuple),
     frozenset: _fixed(frozenset),
 }
+
+
+def _refuse(value: Any, memo: _Memo | None) -> Any:
+    if memo is None:
+        raise not_computed(value)
+    return value
+
+
+_COPIERS.update(dict.fromkeys(LAZY_TYPES, _refuse))
 
 
 def _learn(kind: type[Any]) -> _Copier:

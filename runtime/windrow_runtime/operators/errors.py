@@ -26,6 +26,7 @@ from windrow.functions.marked import without_mark
 from windrow.plan import Step
 from windrow.plan.keys import HINT as HASH_HINT
 from windrow.plan.location import caller_location
+from windrow.results import UnusableResultError
 from windrow.state import KeyedStateStore
 from windrow_runtime.operators.state.model import NOTHING
 
@@ -64,6 +65,11 @@ def function_failed(step: Step, error: BaseException, given: str) -> UserFunctio
 
 def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
     """Raises an error of windrow again, with the step, or else the error for a user's function, from ``error``."""
+    if isinstance(error, UnusableResultError):
+        message = f"a function of the step returned {error.given}: {error.message}"
+        raise UserFunctionError(
+            message, given=given, expected=error.expected, where=step.where, hint=error.hint
+        ) from error
     if isinstance(error, WindrowError):
         raise error.at(step.where) from error.__cause__
     raise function_failed(step, error, given) from error

@@ -36,9 +36,10 @@ from windrow.plan import (
 )
 from windrow.plan.changing import carries_changes
 from windrow.plan.emitting import TUPLE_HINT, is_fixed_tuple, records_of
+from windrow.results import LAZY_TYPES, truth
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.changes import Changed, runs_of
-from windrow_runtime.operators.class_facts import is_constant_type
+from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import lifecycle_errors, shortened
 from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
@@ -196,7 +197,10 @@ class Fragment:
 
 class _Map(FusedStep):
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        self._forward(self._apply(values), timestamps)
+        results = self._apply(values)
+        if self._constant and not LAZY_TYPES.isdisjoint(map(type, results)):
+            self._for_each(values, own, results)
+        self._forward(results, timestamps)
 
 
 class _Tuples(FusedStep):
@@ -267,6 +271,8 @@ class _Changelog(FusedStep):
 class _Filter(FusedStep):
     def push(self, values: Values, timestamps: Timestamps) -> None:
         keep = self._apply(values)
+        if not CONSTANT_TYPES.issuperset(map(type, keep)):
+            keep = self._for_each(values, truth, keep)
         self._forward(list(compress(values, keep)), list(compress(timestamps, keep)))
 
 
@@ -346,7 +352,10 @@ class _Keyed(FusedStep):
         self._output = output
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        keys = with_one_nan(self._apply(values))
+        keys = self._apply(values)
+        if not LAZY_TYPES.isdisjoint(map(type, keys)):
+            self._for_each(values, own, keys)
+        keys = with_one_nan(keys)
         *others, last = self._targets
         for target in others:
             self._output.to_step(target, keys, self._copies(values), timestamps)

@@ -90,6 +90,15 @@ class FusedStep:
             raise_call_error(self.step, StopIteration(), f"element {shortened(values[len(results)])}")
         return results
 
+    def _for_each(self, values: Values, check: Callable[[Any], Any], results: Sequence[Any]) -> list[Any]:
+        """Checks the results that the function returned for values; an error names the value."""
+        checked: list[Any] = []
+        try:
+            checked.extend(map(check, results))
+        except USER_ERRORS as error:
+            raise_call_error(self.step, error, f"element {shortened(values[len(checked)])}")
+        return checked
+
 
 _READING: Final = (
     *("BINARY_", "COMPARE_", "CONTAINS_", "IS_OP", "TO_BOOL", "UNARY_"),

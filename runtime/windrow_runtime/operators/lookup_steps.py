@@ -14,6 +14,7 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError, User
 from windrow.functions import AsyncFunction, RuntimeContext
 from windrow.plan import MapAsyncNode, MapBatchesNode, ProcessNode, Step
 from windrow.plan.emitting import records_of
+from windrow.results import truth
 from windrow.tags import OutputTag
 from windrow.time import duration_text
 from windrow_runtime.operators.copies import own, own_all
@@ -78,22 +79,23 @@ class _TimeOnly:
     def current_processing_time(self) -> int:
         return self._times.processing_time()
 
-    def register_event_time_timer(self, time: int) -> NoReturn:
+    def register_event_time_timer(self, time: object) -> NoReturn:
         raise _no_timers("register_event_time_timer", time)
 
-    def register_processing_time_timer(self, time: int) -> NoReturn:
+    def register_processing_time_timer(self, time: object) -> NoReturn:
         raise _no_timers("register_processing_time_timer", time)
 
-    def delete_event_time_timer(self, time: int) -> NoReturn:
+    def delete_event_time_timer(self, time: object) -> NoReturn:
         raise _no_timers("delete_event_time_timer", time)
 
-    def delete_processing_time_timer(self, time: int) -> NoReturn:
+    def delete_processing_time_timer(self, time: object) -> NoReturn:
         raise _no_timers("delete_processing_time_timer", time)
 
 
-def _no_timers(method: str, time: int) -> UnsupportedOperationError:
+def _no_timers(method: str, time: object) -> UnsupportedOperationError:
+    verb = "deleting" if method.startswith("delete") else "setting"
     return UnsupportedOperationError(
-        "a stream without keys has no timers",
+        f"a stream without keys has no timers: {verb} timers is only supported on keyed streams",
         given=f"timer_service.{method}({time!r})",
         expected="a function of a keyed stream, or timer_service for the time alone",
         hint="call key_by first, and make the function a KeyedProcessFunction or KeyedCoProcessFunction",
@@ -237,7 +239,7 @@ class AsyncStep(FusedStep):
             # A task that a user's coroutine has started raised it, which has ended the loop.
             raise_call_error(self.step, error, f"one of {len(values)} elements")
         done_indices = [index for index in order if not isinstance(results[index], _SideOutput)]
-        self._forward([own(results[index]) for index in done_indices], [timestamps[index] for index in done_indices])
+        self._forward([results[index] for index in done_indices], [timestamps[index] for index in done_indices])
         side_outputs: dict[str, list[int]] = {}
         for index, result in enumerate(results):
             if isinstance(result, _SideOutput):
@@ -306,7 +308,7 @@ class AsyncStep(FusedStep):
         else:
             # The strategy sees a RuntimeError if a coroutine was cancelled, or called sys.exit().
             again = strategy.retries_error(error if isinstance(error, Exception) else RuntimeError(first_line(error)))
-        if not again or not strategy.can_retry(attempts):
+        if not truth(again) or not truth(strategy.can_retry(attempts)):
             return None
         return max(strategy.backoff(attempts).total_seconds(), 0.0)
 
@@ -314,7 +316,7 @@ class AsyncStep(FusedStep):
         """Returns the result for a final outcome, or a ``_SideOutput``, or raises its error."""
         node, error = self._node, outcome.error
         if error is None:
-            return outcome.result
+            return self._for_each([value], own, [outcome.result])[0]
         if outcome.is_late and node.timed_out is not None:
             return _SideOutput(node.timed_out.name)
         if node.failed is not None:

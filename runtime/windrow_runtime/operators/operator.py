@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter as Totals
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import count
 from typing import Any, Final, Protocol
 
@@ -15,7 +16,7 @@ from windrow.panes import PaneInfo
 from windrow.plan import Step
 from windrow.state import KeyedStateStore, StateDescriptor
 from windrow.tags import OutputTag
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.errors import call_description, lifecycle_errors
 from windrow_runtime.operators.observer import ObservedOutput, Observer
 from windrow_runtime.operators.state.handles import StateStore
@@ -334,6 +335,10 @@ class TimeContext:
         return self._operator.current_processing_time
 
 
+_AFTER_THE_END: Final = 2**53
+"""How many milliseconds programs add to the watermark, which is the highest timestamp when the stream has ended."""
+
+
 class TimerContext(TimeContext):
     """Sets and deletes timers of a key and a namespace, which the operator changes from call to call."""
 
@@ -344,18 +349,27 @@ class TimerContext(TimeContext):
         self._key: Hashable = None
         self._namespace: Any = None
 
-    def register_event_time_timer(self, time: int) -> None:
-        self._operator.state.event_timers.register(self._key, self._namespace, time)
+    def register_event_time_timer(self, time: int | datetime) -> None:
+        self._operator.state.event_timers.register(self._key, self._namespace, self._due(time))
 
-    def register_processing_time_timer(self, time: int) -> None:
+    def register_processing_time_timer(self, time: int | datetime) -> None:
         self._operator.check_clock("a timer in processing time")
-        self._operator.state.processing_timers.register(self._key, self._namespace, time)
+        self._operator.state.processing_timers.register(self._key, self._namespace, self._due(time))
 
-    def delete_event_time_timer(self, time: int) -> None:
-        self._operator.state.event_timers.delete(self._key, self._namespace, time)
+    def delete_event_time_timer(self, time: int | datetime) -> None:
+        self._operator.state.event_timers.delete(self._key, self._namespace, self._due(time))
 
-    def delete_processing_time_timer(self, time: int) -> None:
-        self._operator.state.processing_timers.delete(self._key, self._namespace, time)
+    def delete_processing_time_timer(self, time: int | datetime) -> None:
+        self._operator.state.processing_timers.delete(self._key, self._namespace, self._due(time))
+
+    def _due(self, time: int | datetime) -> int:
+        """Returns the time of a timer in milliseconds; refuses what is no moment."""
+        if type(time) is int and time >= MIN_TIMESTAMP:
+            # When the stream has ended the watermark is the highest timestamp; a timer a little later never fires.
+            ended = time > MAX_TIMESTAMP and self._operator.current_watermark == MAX_TIMESTAMP
+            if time <= MAX_TIMESTAMP + ended * _AFTER_THE_END:
+                return time
+        return timestamp_millis(time, "the time of a timer")
 
 
 class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from windrow.state import MergingStateDescriptor, StateDescriptor, ValueStateDescriptor
@@ -104,27 +105,31 @@ class PartContextImpl(TriggerContextImpl):
 
     # Timers
 
-    def register_event_time_timer(self, time: int) -> None:
+    def register_event_time_timer(self, time: int | datetime) -> None:
+        time = self._due(time)
         self._own(True, time)
         super().register_event_time_timer(time)
 
-    def register_processing_time_timer(self, time: int) -> None:
+    def register_processing_time_timer(self, time: int | datetime) -> None:
+        time = self._due(time)
         self._own(False, time)
         super().register_processing_time_timer(time)
 
-    def delete_event_time_timer(self, time: int) -> None:
+    def delete_event_time_timer(self, time: int | datetime) -> None:
+        time = self._due(time)
         if self._disown((True, time), self._owner):
             super().delete_event_time_timer(time)
 
-    def delete_processing_time_timer(self, time: int) -> None:
+    def delete_processing_time_timer(self, time: int | datetime) -> None:
+        time = self._due(time)
         if self._disown((False, time), self._owner):
             super().delete_processing_time_timer(time)
 
-    def take_event_time_timer(self, time: int) -> bool:
-        return self._take((True, time))
+    def take_event_time_timer(self, time: int | datetime) -> bool:
+        return self._take((True, self._due(time)))
 
-    def take_processing_time_timer(self, time: int) -> bool:
-        return self._take((False, time))
+    def take_processing_time_timer(self, time: int | datetime) -> bool:
+        return self._take((False, self._due(time)))
 
     def delete_timers(self) -> None:
         for timer, owner in list(self._owned()):

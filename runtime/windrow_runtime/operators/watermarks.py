@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
-from windrow.errors import warn
+from windrow.errors import PlanError, warn
 from windrow.plan import ProcessNode, SinkNode, Step, TimestampsNode, UnionNode
+from windrow.plan.own_parts import lazy_faults
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow_runtime.operators.class_facts import attributes_of, set_attributes
@@ -77,6 +79,8 @@ class WatermarkTracker:
         self.now = MIN_TIMESTAMP
         self._idleness = node.strategy.idleness
         self._generator = node.strategy.create_generator()
+        if faults := list(lazy_faults(type(self._generator), step.where)):
+            raise PlanError(faults)  # a lambda does not say before which class it makes
         self._last_active: int | None = None
         self._active = False
 
@@ -98,12 +102,9 @@ class WatermarkTracker:
         except USER_ERRORS as error:
             raise_call_error(self.step, error, f"element {shortened(value)}")
 
-    def emit_watermark(self, watermark: int) -> None:
+    def emit_watermark(self, watermark: int | datetime) -> None:
         """Take a watermark from the generator; it never falls."""
-        if type(watermark) is not int:
-            watermark = timestamp_millis(watermark)
-        if watermark > self.current:
-            self.current = min(watermark, MAX_TIMESTAMP)
+        self.current = max(timestamp_millis(watermark, "a watermark"), self.current)
 
     def partitions(self) -> dict[str, int]:
         """Returns the watermarks of the partitions of the source that may have more elements."""

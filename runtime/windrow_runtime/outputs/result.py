@@ -12,7 +12,7 @@ from windrow.drawing.html import table
 from windrow.drawing.svg import text
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import Pipeline, SinkNode
-from windrow.sinks import CollectSink
+from windrow.sinks import Collects, CollectSink
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.operators.errors import field_errors, shortened
@@ -74,7 +74,7 @@ class PipelineResult:
                 parts += [f"<p>{text(words)}</p>", _elements(elements[:_SHOWN])]
         return "\n".join(parts)
 
-    def collected(self, sink: CollectSink[T]) -> list[T]:
+    def collected(self, sink: Collects[T]) -> list[T]:
         """Returns the elements that went to ``sink``, in order of arrival.
 
         A loop over sinks of several types needs a list of their common type for type checkers:
@@ -87,12 +87,12 @@ class PipelineResult:
             InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, or not part of the pipeline.
         """
         if id(sink) not in self._collected:
-            is_kind = isinstance(sink, CollectSink)
+            name = sink.describe() if isinstance(sink, CollectSink) else None
             raise InvalidArgumentError(
-                "the sink is not part of the pipeline"
-                if is_kind
-                else "the result has what collecting sinks took alone",
-                given=sink.describe() if is_kind else f"a {type(sink).__name__}",
+                "the result has what collecting sinks took alone"
+                if name is None
+                else "the sink is not part of the pipeline",
+                given=name or f"a {type(sink).__name__}",
                 expected="the CollectSink that stream.sink_to(sink) was given",
                 hint="keep it in a variable, as each CollectSink() is another one: sink = CollectSink[Type]()",
             )
@@ -132,7 +132,8 @@ class PipelineResult:
         """Returns the elements that went to ``sink`` as a ``pandas.DataFrame``, in order of arrival.
 
         Its columns are those of :meth:`to_arrow`. Ints and bools of a column with None have the types ``Int64`` and
-        ``boolean`` of pandas, so that none becomes a float or an object. Dicts stay dicts; lists become arrays.
+        ``boolean`` of pandas, so that none becomes a float. Lists become arrays, of objects where a None is among their
+        items; records become dicts. Dicts, and what is within them and within records, stay as they are.
 
         Args:
             sink: The sink, the object that ``sink_to`` was given.
@@ -142,12 +143,10 @@ class PipelineResult:
             UnsupportedOperationError: As :meth:`to_arrow`, and if pandas is not installed.
         """
         pandas, table = _library("pandas", "spark"), self.to_arrow(sink)
-        frame = table.to_pandas(maps_as_pydicts="strict")
-        nullable = {"int64": pandas.Int64Dtype(), "bool": pandas.BooleanDtype()}
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            if column.null_count and str(column.type) in nullable:
-                frame[name] = column.to_pandas(types_mapper=lambda kind: nullable[str(kind)])
-        return frame
+        from windrow_runtime.codecs.arrow.frames import pandas_series
+
+        columns = zip(table.column_names, table.columns, strict=True)
+        return pandas.DataFrame({name: pandas_series(column, pandas) for name, column in columns})
 
     def to_polars(self, sink: CollectSink[Any]) -> polars.DataFrame:
         """Returns the elements that went to ``sink`` as a ``polars.DataFrame``, in order of arrival.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from windrow.errors import MissingTimestampError
@@ -16,6 +17,7 @@ from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import WindowEntry
 from windrow_runtime.operators.trigger_context import TriggerContextImpl
 from windrow_runtime.operators.windows.merging import Merged, add_window
+from windrow_runtime.testing.moments import moment
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)
@@ -45,7 +47,7 @@ class TriggerHarness(Generic[T, W]):
         self._trigger = trigger
         self._driver = _TriggerDriver(trigger)
 
-    def process_element(self, value: T, timestamp: int | None, window: W) -> TriggerResult:
+    def process_element(self, value: T, timestamp: int | datetime | None, window: W) -> TriggerResult:
         """Show the trigger an element of ``window``.
 
         Args:
@@ -56,10 +58,10 @@ class TriggerHarness(Generic[T, W]):
         Returns:
             Its answer.
         """
-        stamp = MIN_TIMESTAMP if timestamp is None else timestamp
+        stamp = MIN_TIMESTAMP if timestamp is None else moment(timestamp, "a timestamp")
         return self._trigger.on_element(value, stamp, window, self._driver.context(window))
 
-    def process_watermark(self, watermark: int) -> list[TriggerAnswer[W]]:
+    def process_watermark(self, watermark: int | datetime) -> list[TriggerAnswer[W]]:
         """Advance the watermark.
 
         Args:
@@ -68,10 +70,10 @@ class TriggerHarness(Generic[T, W]):
         Returns:
             The answers to the timers that came due, in order of their time.
         """
-        self._driver.advance_watermark(watermark)
+        self._driver.advance_watermark(moment(watermark, "a watermark"))
         return self._driver.take()
 
-    def set_processing_time(self, now: int) -> list[TriggerAnswer[W]]:
+    def set_processing_time(self, now: int | datetime) -> list[TriggerAnswer[W]]:
         """Set the clock.
 
         Args:
@@ -80,10 +82,10 @@ class TriggerHarness(Generic[T, W]):
         Returns:
             The answers to the timers that came due, in order of their time.
         """
-        self._driver.advance_processing_time(now)
+        self._driver.advance_processing_time(moment(now, "the clock"))
         return self._driver.take()
 
-    def call_on_event_time(self, time: int, window: W) -> TriggerResult:
+    def call_on_event_time(self, time: int | datetime, window: W) -> TriggerResult:
         """Call the trigger as for an event timer, set or not.
 
         Args:
@@ -93,7 +95,7 @@ class TriggerHarness(Generic[T, W]):
         Returns:
             Its answer.
         """
-        return self._trigger.on_event_time(time, window, self._driver.context(window))
+        return self._trigger.on_event_time(moment(time, "the time of a timer"), window, self._driver.context(window))
 
     def merge(self, sources: Iterable[W], into: W) -> None:
         """Merge windows: the trigger's merge for ``into``, then its clear for each other of ``sources``.
@@ -171,7 +173,11 @@ class _TriggerDriver(KeyedOperator):
 
 
 def assign_windows(
-    assigner: WindowAssigner[T, W], element: T, timestamp: int | None = None, *, processing_time: int = MIN_TIMESTAMP
+    assigner: WindowAssigner[T, W],
+    element: T,
+    timestamp: int | datetime | None = None,
+    *,
+    processing_time: int | datetime = MIN_TIMESTAMP,
 ) -> list[W]:
     """The windows that ``assigner`` gives ``element``.
 
@@ -191,8 +197,8 @@ def assign_windows(
             expected="timestamp=...",
             where=line_of_caller(),
         )
-    stamp = MIN_TIMESTAMP if timestamp is None else timestamp
-    return list(assigner.assign_windows(element, stamp, _Clock(processing_time)))
+    stamp = MIN_TIMESTAMP if timestamp is None else moment(timestamp, "a timestamp")
+    return list(assigner.assign_windows(element, stamp, _Clock(moment(processing_time, "the clock"))))
 
 
 @dataclass(frozen=True)

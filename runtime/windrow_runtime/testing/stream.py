@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, Generic, Self, overload
 
@@ -20,6 +21,7 @@ from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.journal import Journal, recorders_of, recording_of
+from windrow_runtime.local.key_order import KeyOrder
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.operators.operator import KeyedOperator
@@ -30,6 +32,7 @@ from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import watermarks_of
 from windrow_runtime.testing.explanations import ElementExplanation, Explainer, WindowExplanation, equal, never_came
+from windrow_runtime.testing.moments import moment, timestamp_or_none
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -126,6 +129,8 @@ class StreamHarness(Generic[In, Out]):
         isolates_functions: Whether functions are called as copies, as workers of Spark have them: what a call changes
             in a variable around the function is not seen outside, and what it leaves on ``self`` is gone at the next
             step of the test. Without it a test can watch calls, through a closure or an attribute.
+        shuffles_keys: A seed, by which each step of the test processes one key after the other, in another order, as
+            Spark may do; see :class:`~windrow_runtime.local.LocalRunner`.
 
     Example:
         >>> from datetime import timedelta
@@ -155,6 +160,7 @@ class StreamHarness(Generic[In, Out]):
         explains: bool = True,
         record: bool = False,
         isolates_functions: bool = True,
+        shuffles_keys: int | None = None,
     ) -> None:
         if not isinstance(stream, DataStream):
             raise InvalidArgumentError(
@@ -174,6 +180,7 @@ class StreamHarness(Generic[In, Out]):
         self._explains, self._records = explains, record
         self._recorders = recorders_of(self._topology.keyed, explains=explains) if explains or record else {}
         self._isolates_functions = isolates_functions
+        self._order = KeyOrder.of(shuffles_keys)
         self._pushed: list[tuple[Any, int | None]] = []
         self._execution = self._new_execution()
         self._inputs = {step.id: _Input() for step in self._topology.sources}
@@ -188,6 +195,7 @@ class StreamHarness(Generic[In, Out]):
             recorders=self._recorders,
             isolates_functions=self._isolates_functions,
             renews_functions=self._isolates_functions,
+            order=self._order,
         )
         execution.open()
         return execution
@@ -223,19 +231,20 @@ class StreamHarness(Generic[In, Out]):
     # In
 
     @overload
-    def process_element(self, value: In, timestamp: int | None = None) -> None: ...
+    def process_element(self, value: In, timestamp: int | datetime | None = None) -> None: ...
     @overload
-    def process_element(self, value: S, timestamp: int | None = None, *, source: PushSource[S]) -> None: ...
+    def process_element(self, value: S, timestamp: int | datetime | None = None, *, source: PushSource[S]) -> None: ...
     def process_element(
-        self, value: object, timestamp: int | None = None, *, source: PushSource[Any] | None = None
+        self, value: object, timestamp: int | datetime | None = None, *, source: PushSource[Any] | None = None
     ) -> None:
         """Push one element.
 
         Args:
             value: The element.
-            timestamp: Its timestamp in milliseconds; None for none.
+            timestamp: Its timestamp, in milliseconds or as an aware datetime; None for none.
             source: Where to, if not into the harness's source.
         """
+        timestamp = timestamp_or_none(timestamp)
         port = self._source if source is None else self._port_of(source)
         if self._explains:
             kept = own(value)
@@ -248,14 +257,15 @@ class StreamHarness(Generic[In, Out]):
             for recorder in self._recorders.values():
                 recorder.pushed = NOTHING
 
-    def process_watermark(self, watermark: int, *, source: PushSource[Any] | None = None) -> None:
+    def process_watermark(self, watermark: int | datetime, *, source: PushSource[Any] | None = None) -> None:
         """Advance the watermark: due timers fire in order of their time.
 
         Args:
-            watermark: The watermark, in milliseconds.
+            watermark: The watermark, in milliseconds or as an aware datetime.
             source: The source whose watermark it is; each step has the lowest of the sources upstream of it that are
                 not idle. By default it is that of the whole stream.
         """
+        watermark = moment(watermark, "a watermark")
         if source is not None:
             of_source = self._inputs[self._port_of(source).step]
             of_source.current = max(watermark, of_source.current)
@@ -287,13 +297,13 @@ class StreamHarness(Generic[In, Out]):
         reached = [operator.current_watermark for operator in operators.values()]
         self.current_watermark = max(self.current_watermark, min(reached, default=MIN_TIMESTAMP))
 
-    def set_processing_time(self, now: int) -> None:
-        """Set the clock, in milliseconds: due timers fire in order of their time.
+    def set_processing_time(self, now: int | datetime) -> None:
+        """Set the clock, in milliseconds or as an aware datetime: due timers fire in order of their time.
 
         Args:
             now: The time; an earlier one than before changes nothing.
         """
-        self.current_processing_time = max(now, self.current_processing_time)
+        self.current_processing_time = max(moment(now, "the clock"), self.current_processing_time)
         self._execution.round({}, processing_time=self.current_processing_time)
 
     def emit_watermarks(self) -> int:

@@ -8,6 +8,7 @@ from enum import Enum
 from functools import total_ordering
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
+from windrow.results import truth
 from windrow.state import ValueStateDescriptor
 from windrow.triggers.trigger import (
     MergePartContext,
@@ -229,11 +230,11 @@ class Part(Generic[T_contra, W_contra]):
 
     def is_ready(self, window: W_contra, outer: TriggerContext) -> bool:
         """Returns whether the part has not finished and is ready."""
-        return not self.is_finished(outer) and self.trigger.is_ready(window, outer.part(self._name))
+        return not self.is_finished(outer) and truth(self.trigger.is_ready(window, outer.part(self._name)))
 
     def fire(self, window: W_contra, outer: TriggerContext) -> bool:
         """Tells the part that the window fires; returns whether the part has finished."""
-        finished = self.trigger.on_fire(window, outer.part(self._name))
+        finished = truth(self.trigger.on_fire(window, outer.part(self._name)))
         self.set_finished(outer, finished=finished)
         return finished
 
@@ -266,7 +267,7 @@ class Part(Generic[T_contra, W_contra]):
         if not isinstance(trigger, MergingComposableTrigger):
             raise TypeError(f"{trigger.describe()} cannot merge")
         finished = [value is True for value in outer.merged_values(self._finished)]
-        result = trigger.merge(window, finished, outer.part(self._name))
+        result = truth(trigger.merge(window, finished, outer.part(self._name)))
         self.set_finished(outer, finished=result)
         return result
 

@@ -188,21 +188,21 @@ class Exposure:
         gives_changeable = changeable
         if isinstance(spec, AggregateSpec):
             gives_changeable = not is_constant_type(base_argument(spec.aggregate, AggregateFunction, 2))
-        several = not _is_own(assigner) or isinstance(assigner, _SLIDING)
+        several = not is_own(assigner) or isinstance(assigner, _SLIDING)
         return cls(
             windows=changeable and several and not contents.keeps_values,
-            assigner=changeable and (not _is_own(assigner) or isinstance(assigner, _DYNAMIC)),
+            assigner=changeable and (not is_own(assigner) or isinstance(assigner, _DYNAMIC)),
             trigger=changeable and _sees_elements(node.effective_trigger),
-            evictor=changeable and evictor is not None and (not _is_own(evictor) or isinstance(evictor, DeltaEvictor)),
+            evictor=changeable and evictor is not None and (not is_own(evictor) or isinstance(evictor, DeltaEvictor)),
             process=spec.process is not None and gives_changeable,
         )
 
 
-def _is_own(part: object) -> bool:
+def is_own(part: object) -> bool:
     """Returns whether a part is of a class of windrow's own. One that a user derives from it may do anything."""
     return is_of_windrow(type(part).__module__)
 
 
 def _sees_elements(trigger: Trigger[Any, Any]) -> bool:
     """Returns whether a trigger hands elements to the user's code, or keeps them: of windrow's own, one does."""
-    return any(not _is_own(part) or isinstance(part, DeltaTrigger) for part in with_parts(trigger))
+    return any(not is_own(part) or isinstance(part, DeltaTrigger) for part in with_parts(trigger))

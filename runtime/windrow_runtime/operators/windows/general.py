@@ -25,13 +25,13 @@ from windrow.windows import (
 )
 from windrow.windows.unfired import UNFIRED
 from windrow_runtime.operators.copies import own, own_all
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, no_timestamp, raise_call_error
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, no_timestamp, raise_call_error, shortened
 from windrow_runtime.operators.observer import Observer
 from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, WindowContextImpl
 from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS, LiveSessions
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.trigger_context import PartContextImpl, TriggerContextImpl
-from windrow_runtime.operators.windows.contents import Exposure, computed, contents_for, evicted_positions
+from windrow_runtime.operators.windows.contents import Exposure, computed, contents_for, evicted_positions, is_own
 from windrow_runtime.operators.windows.merging import Merged, add_session, add_window
 from windrow_runtime.operators.windows.shape import ONLY_PANE, fires_once, trigger_of
 
@@ -136,6 +136,17 @@ class WindowOperator(KeyedOperator):
 
     # Elements
 
+    def _assign(self) -> Callable[[Any, int, TimeContext], Iterable[Any]]:
+        return self.assigner.assign_windows if is_own(self.assigner) else self._checked_windows
+
+    def _checked_windows(self, element: Any, timestamp: int, context: TimeContext) -> Iterator[Any]:
+        """Yields the windows that an assigner of the user's gives; refuses those whose last timestamp is no moment."""
+        for window in self.assigner.assign_windows(element, timestamp, context):
+            last = window.max_timestamp()
+            if type(last) is not int or not MIN_TIMESTAMP <= last <= MAX_TIMESTAMP:
+                raise _no_window(window, last)
+            yield window
+
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         assigner = self._staggered
         if assigner is None:
@@ -157,7 +168,7 @@ class WindowOperator(KeyedOperator):
         key_states, time, merging, is_event_time = self.state.keys, self._time, self.merging, self.is_event_time
         # The same calls, told to the observer. A call of a method in a variable would take longer.
         calls = self if self.observer is None else _Observed(self, self.observer)
-        assign, add = (self.assigner if isinstance(calls, WindowOperator) else calls).assign_windows, calls._add
+        assign, add = calls._assign(), calls._add
         watermark, lateness, shows_copy = self.current_watermark, self.lateness, self.exposure.assigner
         key: Hashable = None
         value: Any = None
@@ -509,8 +520,11 @@ class _Observed:
     def __init__(self, operator: WindowOperator, observer: Observer) -> None:
         self._operator, self._observer = operator, observer
 
-    def assign_windows(self, element: Any, timestamp: int, context: TimeContext) -> Iterator[Any]:
-        for window in self._operator.assigner.assign_windows(element, timestamp, context):
+    def _assign(self) -> Callable[[Any, int, TimeContext], Iterator[Any]]:
+        return self._assign_windows
+
+    def _assign_windows(self, element: Any, timestamp: int, context: TimeContext) -> Iterator[Any]:
+        for window in self._operator._assign()(element, timestamp, context):
             self._observer.assigned(window)
             yield window
 
@@ -529,6 +543,14 @@ class _Observed:
         tag, _ = self._operator.node.late_output(value)
         self._observer.dropped(None if tag is None else tag.name)
         self._operator._late(value, timestamp)
+
+
+def _no_window(window: object, last: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "the last timestamp of a window is no moment",
+        given=f"{shortened(last)} by max_timestamp of {shortened(window)}",
+        expected="milliseconds in the signed 64-bit range, as an int",
+    )
 
 
 def _no_answer(answer: object) -> InvalidArgumentError:

@@ -26,6 +26,7 @@ from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import LeaseLock, RunLock
+from windrow_runtime.spark.checkpoint.storage import unset_elsewhere
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import engine_errors, engine_failure, shows_secret
 from windrow_runtime.spark.kafka import kafka_failure
@@ -121,6 +122,7 @@ class Query:
             lowered.classes,
             self._results,
             lowered.query_id,
+            lowered.identities,
             ProgressKeeper(lowered.watched(), checkpoint.progress_file, lowered.clock),
             lowered.parts,
             keeper,
@@ -210,8 +212,7 @@ class Query:
         self._gate = BatchGate()
         settings = {**QUERY, SHUFFLE_PARTITIONS: str(self.lowered.groups.partitions)}
         defaults = {**(FEW_ROWS_SETTINGS if self.lowered.has_few_rows else {}), **QUERY_SETTINGS}
-        if self._checkpoint.is_mounted:
-            defaults |= MOUNTED_SETTINGS
+        defaults |= MOUNTED_SETTINGS if self._checkpoint.is_mounted else unset_elsewhere(self.lowered.spark)
         with settings_during(self.lowered.spark, settings, defaults):
             writer = self._writer().queryName(self._free_name())
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
@@ -459,14 +460,22 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None, *, shows_progress:
     calls = JobCalls(lowered.spark, f"windrow {query}")
     with OwnStack() as opening:
         claims = opening.enter_context(ExitStack())  # released after the outputs are closed
-        outputs = open_outputs(driver_sinks(sinks), query)
+        outputs = open_outputs(driver_sinks(sinks), query, lowered.identities)
         opening.enter_context(closing_outputs(outputs))
         claims.enter_context(claim_folders(sinks, query, begins=True))
         opened = opening.pop_all()
     try:
         progress = ProgressKeeper(lowered.watched(), None)
         write = BatchWriter(
-            lowered.sinks, lowered.classes, results, query, progress, lowered.parts, outputs=outputs, calls=calls
+            lowered.sinks,
+            lowered.classes,
+            results,
+            query,
+            lowered.identities,
+            progress,
+            lowered.parts,
+            outputs=outputs,
+            calls=calls,
         )
         measure = RunMeasure(lowered.topology, results, lowered.spark, begins=True, is_job=True)
         with (
