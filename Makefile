@@ -13,7 +13,7 @@ PAGES := README.md $(wildcard docs/*.md docs/*/*.md docs/*.ipynb)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv constraints java classes services demo quick test thorough check lint types docs format conformance bench release
+.PHONY: help venv constraints java classes services browser demo quick test thorough check lint types docs format conformance bench release
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -71,10 +71,12 @@ test: java $(STAMP) ## run everything that CI runs
 classes: java $(STAMP)
 	@$(BIN)/python -m tests.spark_home
 
-services: $(STAMP)
+services: $(STAMP) browser
 	@for name in kafka s3 hdfs; do \
 		$(BIN)/python -m tests.services $$name fetch || echo "  tests that need it are skipped"; \
 	done
+
+browser: $(STAMP)
 	@$(BIN)/python -m tests.browser || echo "  tests that need it are skipped"
 
 thorough: java $(STAMP) ## run all tests for a night: random ones draw twenty times as much as in make test
@@ -97,7 +99,9 @@ types: $(STAMP) ## check types with mypy --strict and with pyright in strict mod
 	$(BIN)/mypy
 	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
 
-docs: $(STAMP) ## build the pages into docs/_build/html, and check their links and how they are shown
+# In CI the check of pages fails without Chromium, so Chromium is installed before.
+docs: $(STAMP) $(if $(CI),browser) ## build the pages into docs/_build/html, and check their links, length and looks
+	@rm -rf docs/reference/classes
 	$(BIN)/sphinx-build -q -E -W -n --keep-going -b html docs docs/_build/html
 	$(BIN)/python -m tests.pages docs/_build/html || { [ $$? -eq 3 ] && [ -z "$$CI" ]; }  # 3: there is no Chromium
 

@@ -249,8 +249,8 @@ def speed() -> Chart:
     ]
     groups.append(Group(f"Nexmark {QUERY}, bids of each bidder in windows", bars))
     names = {
-        "declared": "declared",
-        "python": "Python functions",
+        "declared": "windrow, declared",
+        "python": "windrow, Python functions",
         "spark": "tuned Spark SQL",
         "flink": "Flink SQL",
         "pyflink": "PyFlink",
@@ -277,7 +277,7 @@ def workloads() -> Chart:
             if name in (DECLARED, PYTHON) and value is not None
         ]
         groups.append(Group(f"{TITLES[kind]}, {keys} keys, {_short(size['rows_per_batch'])}", bars))
-    names = {"declared": "declared", "python": "Python functions"}
+    names = {"declared": "windrow, declared", "python": "windrow, Python functions"}
     return Chart("Times tuned Spark SQL; keys, and rows of a batch", names, groups, are_ratios=True)
 
 
@@ -293,7 +293,7 @@ def queries() -> Chart:
         bars = [Bar(kind, float(cell), _times(float(cell))) for kind, cell in both if cell != "-"]
         if bars:
             groups.append(Group(name, bars))
-    names = {"spark": "times tuned Spark SQL", "flink": "times Flink SQL"}
+    names = {"spark": "windrow / tuned Spark SQL", "flink": "windrow / Flink SQL"}
     return Chart("Events a second of windrow, as ratios", names, groups, are_ratios=True)
 
 

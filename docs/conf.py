@@ -32,12 +32,23 @@ version = ".".join(release.split(".")[:2])
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
+    "docs.members",
     "docs.nexmark_page",
 ]
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+# The calls of large classes that a page of their own explains, by the class: the page, and the names.
+_MORE_CALLS = (
+    "union connect broadcast join left_join right_join full_join co_group map_batches map_async apply_transform pipe"
+)
+autosummary_context = {"elsewhere": {"windrow.DataStream": ("streams", _MORE_CALLS.split())}}
+# Nobody reads a list of all names: the reference has tables, and a search.
+html_use_index = False
+html_domain_indices = False
 # What assistants ask a site for, at the root of the pages.
 html_extra_path = ["llms.txt"]
 
@@ -219,10 +230,12 @@ def check_reference(app: Sphinx, env: BuildEnvironment) -> None:
 def hide_constructor(
     app: Sphinx, what: str, name: str, target: object, options: object, signature: str, returns: str
 ) -> tuple[str, str] | None:
-    """Leave out the signature of a class whose docstring says nothing of arguments, as nobody makes one by hand."""
+    """Leave out the signature of a class that nobody makes by hand: of a plan, or without a word of its arguments."""
     from docs.parameters import named_by_class
 
-    return ("", returns) if signature and isinstance(target, type) and not named_by_class(target) else None
+    if not signature or not isinstance(target, type):
+        return None
+    return ("", returns) if name.startswith("windrow.plan.") or not named_by_class(target) else None
 
 
 def draw_pictures(app: Sphinx) -> None:

@@ -1,4 +1,4 @@
-"""What the page about Nexmark shows of the queries: their figures, their code with the imports folded, and their plans.
+"""What the pages about Nexmark show of the queries: their figures, their code with the imports folded, and their plans.
 
 ``nexmark-table`` is the table of what was measured; ``nexmark-code`` shows a module; ``nexmark-query`` shows one with
 its figures, and with the plan that ``explain()`` gives for Spark.
@@ -46,6 +46,12 @@ def words(name: str) -> tuple[str, str]:
     docstring = ast.get_docstring(ast.parse((NEXMARK / "queries" / f"{name}.py").read_text(encoding="utf-8"))) or ""
     title, _, computed = docstring.partition("\n")[0].partition(": ")
     return title, computed[:1].upper() + computed[1:]
+
+
+def page_of(name: str) -> str:
+    """Returns the name of the page that shows a query."""
+    pages = sorted((Path(__file__).parent / "nexmark").glob("*.md"))
+    return next(page.stem for page in pages if f"{{nexmark-query}} {name}\n" in page.read_text(encoding="utf-8"))
 
 
 def plan(name: str) -> str:
@@ -98,7 +104,8 @@ class NexmarkTable(SphinxDirective):
         body = nodes.tbody()
         for name, measured in nexmark().items():
             heading = f"{name}: {words(name)[0].lower()}"
-            link = nodes.reference("", heading, refuri=f"#{nodes.make_id(heading)}", internal=True)
+            address = f"nexmark/{page_of(name)}.html#{nodes.make_id(heading)}"
+            link = nodes.reference("", heading, refuri=address, internal=True)
             body += row([link, *(measured[column] for column in COLUMNS)])
         group += body
         return [nodes.table("", group)]

@@ -594,6 +594,19 @@ def late_element() -> Picture:
 
 
 @drawn
+def tutorial() -> Picture:
+    """The patient windows of the tutorial: tenths of a degree, and a watermark three seconds behind."""
+
+    def coldest(numbers: Numbers) -> DataStream[int]:
+        return numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(5 * SECOND).reduce(min)
+
+    readings = (Came(1, 35, 1), Came(2, 31, 4), Came(3, 29, 7), Passed(3.5, 4), Came(4, 25, 3))
+    later = (Came(5, 40, 12), Passed(6, 9), Came(7, 10, 2), Passed(8, None))
+    recorded = record(coldest, (*readings, *later), 8)
+    return Picture("Coldest of 5 s, allowed_lateness of 5 s", recorded, lambda tenths: f"{tenths / 10}")
+
+
+@drawn
 def lateness() -> Picture:
     def sums(numbers: Numbers) -> DataStream[int]:
         windows = numbers.window(TumblingEventTimeWindows.of(5 * SECOND)).allowed_lateness(2 * SECOND)
@@ -639,20 +652,21 @@ def window_join() -> Picture:
 class Unpaid(KeyedCoProcessFunction[int, str, int, str]):
     """Waits ten seconds for a payment, as on the page: an order is the number and what was bought."""
 
-    ORDER = ValueStateDescriptor("order", str)
+    DUE = ValueStateDescriptor("due", int)
+    PAID = ValueStateDescriptor("paid", int)
 
-    def process_element1(self, value: str, context: KeyedProcessContext[int]) -> Iterable[str]:
-        context.get_state(self.ORDER).update(value)
+    def process_element1(self, value: str, context: KeyedProcessContext[int]) -> None:
         assert context.timestamp is not None, "the harness gives timestamps"
+        context.get_state(self.DUE).update(context.timestamp + 10_000)
         context.timer_service.register_event_time_timer(context.timestamp + 10_000)
-        return ()
 
-    def process_element2(self, value: int, context: KeyedProcessContext[int]) -> Iterable[str]:
-        context.get_state(self.ORDER).clear()
-        return ()
+    def process_element2(self, value: int, context: KeyedProcessContext[int]) -> None:
+        assert context.timestamp is not None, "the harness gives timestamps"
+        context.get_state(self.PAID).update(context.timestamp)
 
     def on_timer(self, timestamp: int, context: OnTimerContext[int]) -> Iterable[str]:
-        if context.get_state(self.ORDER).value() is not None:
+        paid = context.get_state(self.PAID).value()
+        if context.get_state(self.DUE).value() == timestamp and (paid is None or paid > timestamp):
             yield f"order {context.key} is not paid"
 
 

@@ -2,8 +2,8 @@
 
     python -m docs.playground      # fetch Pyodide by npm, and write everything into docs/_static/try
 
-A build of the pages writes what is windrow's own by itself, and needs no network; without Pyodide the page says that it
-cannot run.
+A build of the pages writes what is windrow's own by itself, and needs no network; without Pyodide the page says how to
+get it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def write_own_files(folder: Path = FOLDER) -> None:
             # Without times, so that the same sources give the same bytes.
             packed.writestr(ZipInfo(name), file.read_bytes(), ZIP_DEFLATED)
     programs = {title: (PROGRAMS / name).read_text(encoding="utf-8") for title, name in _TITLES.items()}
-    (folder / "programs.json").write_text(json.dumps(programs), encoding="utf-8")
+    is_with_python = (folder / "pyodide" / "version").exists()
+    content = {"programs": programs, "isWithPython": is_with_python}
+    (folder / "programs.json").write_text(json.dumps(content), encoding="utf-8")
 
 
 def fetch_pyodide(folder: Path = FOLDER) -> None:
@@ -86,12 +88,13 @@ def fetch_pyodide(folder: Path = FOLDER) -> None:
 
 def main() -> int:
     """Write all files of the page; returns 0 if they are there."""
-    write_own_files()
     try:
         fetch_pyodide()
     except OSError as error:
         print(error, file=sys.stderr)
         return 1
+    finally:
+        write_own_files()
     print(f"{FOLDER.relative_to(ROOT)} has Pyodide {PYODIDE} and windrow")
     return 0
 

@@ -1,7 +1,7 @@
 """Kafka topics as sources and sinks.
 
-confluent-kafka reads and writes them, on Spark and in the interpreter, without a jar:
-``pip install 'windrow-streams[kafka]'``.
+confluent-kafka reads and writes them, on Spark and in the interpreter, without a jar, with
+the extra ``kafka``.
 
 With ``engine_connector=True`` Spark's connector does instead, which does not come with PySpark. Name it when the
 session starts, in Spark's own version::
@@ -24,6 +24,7 @@ from typing_extensions import TypeForm
 
 from windrow.addresses.redaction import longest_first, redact_options, secrets_in
 from windrow.connectors.avro_types import avro_misfit
+from windrow.connectors.producer_record import ProducerRecord, WrittenType, without_none, written_type
 from windrow.connectors.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, require_callable
@@ -41,6 +42,7 @@ __all__ = [
     "KafkaSink",
     "KafkaSource",
     "LostOffsets",
+    "ProducerRecord",
     "ProtobufFormat",
     "TopicSource",
     "ValueFormat",
@@ -98,6 +100,11 @@ class KafkaRecord(Generic[T]):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+def values_of_sink(element_type: object | None) -> WrittenType:
+    """The type of the values that a Kafka sink encodes of elements of a type; None: it is not known."""
+    return written_type(element_type, KafkaRecord)
+
+
 class TopicSource(Source[T_co]):
     """The base class of :class:`KafkaSource` and :class:`KafkaRecordSource`.
 
@@ -149,11 +156,11 @@ class TopicSource(Source[T_co]):
         on_lost_offsets: LostOffsets,
     ) -> None:
         _check_format(value_format)
-        if value_format in _RAW and value_type is not _RAW[value_format]:
+        if value_format in _RAW and without_none(value_type)[0] is not _RAW[value_format]:
             raise InvalidArgumentError(
                 f"the format {value_format!r} gives values of one type",
                 given=value_type,
-                expected=_RAW[value_format].__name__,
+                expected=f"{_RAW[value_format].__name__}, or {_RAW[value_format].__name__} | None with tombstones",
                 hint='value_format="json" for every other type',
             )
         if isinstance(value_format, AvroFormat) and (misfit := avro_misfit(value_type)) is not None:
@@ -279,8 +286,8 @@ class KafkaSource(TopicSource[T_co]):
         value_type: The type of the values.
         value_format: ``"json"`` decodes a JSON text into the type; ``"text"`` gives ``str``, ``"bytes"`` ``bytes``;
             :class:`AvroFormat` and :class:`ProtobufFormat` decode by the schema that a value names.
-        on_malformed: What becomes of records whose value does not fit. A record without value (a tombstone) reads as
-            JSON's null, so it fits a type that is Optional.
+        on_malformed: What becomes of records whose value does not fit. A record without value (a tombstone) is None,
+            which fits a type that is Optional, in each format.
         timezone: Where the clock of dates and times without an offset is, as for
             :class:`~windrow.sources.JsonFileSource`. Without it such values are malformed.
         starting_offsets: Where a new checkpoint begins: ``"latest"``, ``"earliest"``, a datetime (the first records
@@ -427,8 +434,13 @@ class KafkaSink(Sink[T_contra]):
     Each task of a batch writes its records in one transaction of Kafka's, and notes the number of the batch in it, as
     an offset of a consumer group. A batch that runs again finds the note, and writes nothing. Consumers have to read
     with ``isolation.level=read_committed``, or they see records that were taken back. The transactions of a batch are
-    committed one after the other, as its tasks end. Topics are made beforehand. A key belongs to the same partition as
-    with Kafka's clients in Java.
+    committed one after the other, as its tasks end. A topic that is not there is made by the brokers, if they do so
+    (``auto.create.topics.enable``). A key belongs to the same partition as with Kafka's clients in Java.
+
+    None as a value, of a type that is Optional, is written as a record without value, which is a tombstone in a topic
+    that is compacted. An element that is a :class:`ProducerRecord` has a key, headers, a timestamp and a partition of
+    its own; one that is a :class:`KafkaRecord`, as a source reads it, is written with its key, value, headers and
+    timestamp.
 
     A transaction lasts 15 minutes at most, which is what brokers allow by default; for longer batches raise
     ``transaction.timeout.ms`` among the options and ``transaction.max.timeout.ms`` at the brokers. The notes last as
@@ -439,7 +451,7 @@ class KafkaSink(Sink[T_contra]):
         servers: The brokers to begin with: ``"host:9092"``, or several.
         topic: The topic, or a function that gives that of an element.
         key: Gives the key of an element, as ``bytes``, as ``str`` (written as UTF-8) or None. By default no record has
-            a key. Functions are called on the workers, once for each element.
+            a key but those of elements that are records. Functions are called on the workers, once for each element.
         value_format: ``"json"`` writes JSON of the element's type; ``"text"`` takes ``str``, ``"bytes"`` ``bytes``;
             :class:`AvroFormat` and :class:`ProtobufFormat` write by a schema, whose id is in front of each value.
         options: Further options of librdkafka, such as ``{"compression.type": "zstd"}``, or with

@@ -300,7 +300,7 @@ class DatabaseSink(Sink[T_contra]):
     ``windrow_batches`` beside the sink's, under the identity of the checkpoint, and a batch that was noted before is
     left out. A run without a checkpoint has an identity of its own. The elements of a batch pass through the driver.
 
-    Needs ``pip install 'windrow-streams[database]'``. The table is made, or its columns are checked, before the first
+    Needs the extra ``database``. The table is made, or its columns are checked, before the first
     batch.
 
     Args:
@@ -362,7 +362,7 @@ class DeltaSink(Sink[T_contra]):
     identity of the checkpoint, and a batch that the table has already is left out. A run without a checkpoint has an
     identity of its own. The elements of a batch pass through the driver.
 
-    Needs ``pip install 'windrow-streams[delta]'``. The table is made, or its columns are checked, before the first
+    Needs the extra ``delta``. The table is made, or its columns are checked, before the first
     batch.
 
     Args:

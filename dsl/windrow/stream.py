@@ -105,12 +105,8 @@ class DataStream(Stage, Generic[T_co]):
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
 
         Example:
-            >>> from windrow import Pipeline, from_collection
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
-            >>> doubled = from_collection([1, 2, 3]).map(lambda number: number * 2)
-            >>> sink = CollectSink[int]()
-            >>> LocalRunner().run(Pipeline("map", doubled.sink_to(sink))).collected(sink)
+            >>> from windrow import from_collection
+            >>> from_collection([1, 2, 3]).map(lambda number: number * 2).collect()
             [2, 4, 6]
         """
         check_function(function, "map")
@@ -151,12 +147,8 @@ class DataStream(Stage, Generic[T_co]):
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
 
         Example:
-            >>> from windrow import Pipeline, from_collection
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
-            >>> words = from_collection(["to be", "or not"]).flat_map(lambda line: line.split())
-            >>> sink = CollectSink[str]()
-            >>> LocalRunner().run(Pipeline("flat_map", words.sink_to(sink))).collected(sink)
+            >>> from windrow import from_collection
+            >>> from_collection(["to be", "or not"]).flat_map(lambda line: line.split()).collect()
             ['to', 'be', 'or', 'not']
         """
         check_function(function, "flat_map", may_yield=True)
@@ -182,12 +174,8 @@ class DataStream(Stage, Generic[T_co]):
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
 
         Example:
-            >>> from windrow import Pipeline, from_collection
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
-            >>> even = from_collection([1, 2, 3, 4]).filter(lambda number: number % 2 == 0)
-            >>> sink = CollectSink[int]()
-            >>> LocalRunner().run(Pipeline("filter", even.sink_to(sink))).collected(sink)
+            >>> from windrow import from_collection
+            >>> from_collection([1, 2, 3, 4]).filter(lambda number: number % 2 == 0).collect()
             [2, 4]
         """
         check_function(function, "filter")
@@ -232,12 +220,8 @@ class DataStream(Stage, Generic[T_co]):
             InvalidArgumentError: If one of them is no :class:`DataStream`.
 
         Example:
-            >>> from windrow import Pipeline, from_collection
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
-            >>> both = from_collection([1, 2]).union(from_collection([3]))
-            >>> sink = CollectSink[int]()
-            >>> sorted(LocalRunner().run(Pipeline("union", both.sink_to(sink))).collected(sink))
+            >>> from windrow import from_collection
+            >>> sorted(from_collection([1, 2]).union(from_collection([3])).collect())
             [1, 2, 3]
         """
         nodes = [self._node]
@@ -371,13 +355,9 @@ class DataStream(Stage, Generic[T_co]):
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
 
         Example:
-            >>> from windrow import Pipeline, from_collection
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
+            >>> from windrow import from_collection
             >>> orders = from_collection([("ann", 10), ("bob", 5), ("ann", 2)])
-            >>> totals = orders.key_by(lambda order: order[0]).sum(lambda order: order[1])
-            >>> sink = CollectSink[tuple[str, int]]()
-            >>> sorted(LocalRunner().run(Pipeline("totals", totals.sink_to(sink))).collected(sink))
+            >>> sorted(orders.key_by(lambda order: order[0]).sum(lambda order: order[1]).collect())
             [('ann', 10), ('ann', 12), ('bob', 5)]
         """
         check_function(selector, "key_by")
@@ -413,16 +393,12 @@ class DataStream(Stage, Generic[T_co]):
 
         Example:
             >>> from datetime import timedelta
-            >>> from windrow import Pipeline, WatermarkStrategy, from_collection
-            >>> from windrow.sinks import CollectSink
+            >>> from windrow import WatermarkStrategy, from_collection
             >>> from windrow.windows import TumblingEventTimeWindows
-            >>> from windrow_runtime.local import LocalRunner
             >>> times = from_collection([1_000, 2_000, 61_000]).assign_timestamps_and_watermarks(
             ...     WatermarkStrategy.for_monotonous_timestamps(), lambda time: time
             ... )
-            >>> counts = times.window_all(TumblingEventTimeWindows.of(timedelta(minutes=1))).count()
-            >>> sink = CollectSink[int]()
-            >>> LocalRunner().run(Pipeline("counts", counts.sink_to(sink))).collected(sink)
+            >>> times.window_all(TumblingEventTimeWindows.of(timedelta(minutes=1))).count().collect()
             [2, 1]
         """
         settings = WindowSettings(self._node, DataStream, check_assigner(assigner))
@@ -540,13 +516,9 @@ class DataStream(Stage, Generic[T_co]):
             InvalidArgumentError: If it is no :class:`DataStream`.
 
         Example:
-            >>> from windrow import Pipeline, from_collection
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
+            >>> from windrow import from_collection
             >>> numbers, texts = from_collection([1, 2]), from_collection(["three"])
-            >>> lengths = numbers.connect(texts).map(lambda number: number, lambda text: len(text))
-            >>> sink = CollectSink[int]()
-            >>> sorted(LocalRunner().run(Pipeline("lengths", lengths.sink_to(sink))).collected(sink))
+            >>> sorted(numbers.connect(texts).map(lambda number: number, lambda text: len(text)).collect())
             [1, 2, 5]
         """
         return ConnectedStreams(self, _stream(other, "connect"))
@@ -579,10 +551,8 @@ class DataStream(Stage, Generic[T_co]):
 
         Example:
             >>> from datetime import timedelta
-            >>> from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection
-            >>> from windrow.sinks import CollectSink
+            >>> from windrow import DataStream, WatermarkStrategy, from_collection
             >>> from windrow.windows import TumblingEventTimeWindows
-            >>> from windrow_runtime.local import LocalRunner
             >>> def with_times(elements: list[tuple[str, int]]) -> DataStream[tuple[str, int]]:
             ...     strategy = WatermarkStrategy.for_monotonous_timestamps()
             ...     stream = from_collection(elements)
@@ -595,8 +565,7 @@ class DataStream(Stage, Generic[T_co]):
             ...     .window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
             ...     .apply(lambda order, visit: (order[0], order[1], visit[1]))
             ... )
-            >>> sink = CollectSink[tuple[str, int, int]]()
-            >>> LocalRunner().run(Pipeline("joined", joined.sink_to(sink))).collected(sink)
+            >>> joined.collect()
             [('ann', 1000, 2000)]
         """
         return JoinedStreams(self._with(other, JoinKind.INNER))
@@ -676,10 +645,8 @@ class DataStream(Stage, Generic[T_co]):
             InvalidArgumentError: If it is no :class:`OutputTag`.
 
         Example:
-            >>> from windrow import OutputTag, Pipeline, from_collection
+            >>> from windrow import OutputTag, from_collection
             >>> from windrow.functions import ProcessContext, ProcessFunction
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
             >>> odd = OutputTag("odd", int)
             >>> class Split(ProcessFunction[int, int]):
             ...     def process_element(self, value: int, context: ProcessContext) -> list[int]:
@@ -688,8 +655,7 @@ class DataStream(Stage, Generic[T_co]):
             ...             return []
             ...         return [value]
             >>> even = from_collection([1, 2, 3]).process(Split())
-            >>> sink = CollectSink[int]()
-            >>> LocalRunner().run(Pipeline("odd", even.get_side_output(odd).sink_to(sink))).collected(sink)
+            >>> even.get_side_output(odd).collect()
             [1, 3]
         """
         if not isinstance(tag, OutputTag):

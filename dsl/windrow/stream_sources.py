@@ -106,11 +106,8 @@ def from_collection(
         InvalidArgumentError: If ``elements`` cannot be iterated over, or ``batch_size`` is not a positive int.
 
     Example:
-        >>> from windrow import Pipeline, from_collection
-        >>> from windrow.sinks import CollectSink
-        >>> from windrow_runtime.local import LocalRunner
-        >>> sink = CollectSink[str]()
-        >>> LocalRunner().run(Pipeline("words", from_collection(["a", "b"]).sink_to(sink))).collected(sink)
+        >>> from windrow import from_collection
+        >>> from_collection(["a", "b"]).collect()
         ['a', 'b']
     """
     if element_type is None:

@@ -79,14 +79,10 @@ class _Keyed(ReadyMade[T], KeyedStage[T, K, W]):
                 of its parts are known not to fit.
 
         Example:
-            >>> from windrow import Pipeline, aggregates as agg, from_collection
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
+            >>> from windrow import aggregates as agg, from_collection
             >>> orders = from_collection([("ann", 10), ("bob", 5), ("ann", 2)])
             >>> last_two = orders.key_by(lambda order: order[0]).count_window(2)
-            >>> means = last_two.aggregate(agg.mean(lambda order: order[1]))
-            >>> sink = CollectSink[float]()
-            >>> LocalRunner().run(Pipeline("means", means.sink_to(sink))).collected(sink)
+            >>> last_two.aggregate(agg.mean(lambda order: order[1])).collect()
             [6.0]
         """
         return self._aggregate_keyed(function, window_function, name)
@@ -114,15 +110,11 @@ class WindowedStream(_Keyed[T, K, W]):
             InvalidArgumentError: If it is no trigger.
 
         Example:
-            >>> from windrow import Pipeline, from_collection
-            >>> from windrow.sinks import CollectSink
+            >>> from windrow import from_collection
             >>> from windrow.triggers import CountTrigger
             >>> from windrow.windows import GlobalWindows
-            >>> from windrow_runtime.local import LocalRunner
             >>> words = from_collection(["a", "b", "a", "a"]).key_by(lambda word: word)
-            >>> counts = words.window(GlobalWindows.create()).trigger(CountTrigger.of(2)).count()
-            >>> sink = CollectSink[int]()
-            >>> LocalRunner().run(Pipeline("counts", counts.sink_to(sink))).collected(sink)
+            >>> words.window(GlobalWindows.create()).trigger(CountTrigger.of(2)).count().collect()
             [2]
         """
         return self._with_trigger(trigger, may_lose_data)

@@ -147,7 +147,7 @@ def test_python_is_loaded_anew_behind_a_program_that_breaks_it(page: Page) -> No
     assert page.locator("#try-output pre.try-printed").inner_text().strip() == "it runs"
 
 
-def test_pages_without_pyodide_say_so(browser: Browser, tmp_path: Path, address: str) -> None:
+def test_pages_without_pyodide_say_how_to_get_it_and_nothing_is_red(browser: Browser, tmp_path: Path) -> None:
     static = tmp_path / "_static" / "try"
     shutil.copytree(FOLDER, static, ignore=shutil.ignore_patterns("pyodide"))
     write_own_files(static)
@@ -155,8 +155,15 @@ def test_pages_without_pyodide_say_so(browser: Browser, tmp_path: Path, address:
     (tmp_path / "try.html").write_text(f"<!doctype html><meta charset=utf-8><body>{block}</body>")
     with served(tmp_path) as server:
         bare = browser.new_page()
+        errors: list[str] = []
+        bare.on("console", lambda message: errors.append(message.location["url"]) if message.type == "error" else None)
+        bare.on("pageerror", lambda error: errors.append(str(error)))
         bare.goto(f"{server}/try.html")
-        expect(bare.locator("#try-status")).to_have_text(re.compile("built without Pyodide"))
+        expect(bare.locator("#try-output pre")).to_have_text("python -m docs.playground\nmake docs")
+        assert bare.locator(".try-error").count() == 0
+        bare.locator("#try-choice").select_option("Sessions")
+        assert "EventTimeSessionWindows" in bare.locator("#try-code").input_value()
+        assert [error for error in errors if not error.endswith("/favicon.ico")] == []
         bare.close()
 
 

@@ -359,7 +359,6 @@ def test_wrong_columns_are_listed_together() -> None:
         (dict[str, int], pa.array([[1]])),
         (Place | None, pa.array([1])),
         (Colour, pa.array([1])),
-        (int, pa.nulls(1)),
     ],
     ids=count(),
 )

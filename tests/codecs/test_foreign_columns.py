@@ -18,12 +18,12 @@ from windrow import DecimalType, Pipeline, from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError, WindrowWarning
 from windrow.sinks import CollectSink
 from windrow.sources import CsvFileSource, FileSource, ParquetFileSource
+from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.spark_schema import spark_ddl
-from windrow_runtime.columnar.rows.columns import clean_columns
 from windrow_runtime.local import LocalRunner
 
 UTC = datetime.UTC
@@ -270,3 +270,36 @@ def test_oldest_timestamps_keep_their_nanoseconds(tmp_path: Path) -> None:
     ]
     with pytest.raises(MalformedRecordError, match="row 2"):
         _read(ParquetFileSource(tmp_path, Stamped))
+
+
+class Holder(NamedTuple):
+    at: datetime.datetime | None
+
+
+class Holders(NamedTuple):
+    number: int
+    times: list[datetime.datetime | None]
+    by_name: dict[str, datetime.datetime]
+    holders: list[Holder] | None
+
+
+def test_oldest_timestamps_within_others_keep_their_nanoseconds(tmp_path: Path) -> None:
+    kind = pa.timestamp("ns")
+    holder = pa.struct([("at", kind)])
+    good, fine = 1_000, 1_001
+    table = pa.table(
+        {
+            "number": range(6),
+            "times": pa.array([[good, None], [good, fine], [], [good], [good], [good]], pa.list_(kind)),
+            "by_name": pa.array([[("a", good)], [], [("a", fine)], [], [], []], pa.map_(pa.string(), kind)),
+            "holders": pa.array(
+                [[{"at": good}], [], None, [{"at": None}, {"at": fine}], [None], [{"at": good}]], pa.list_(holder)
+            ),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    at = EPOCH + MICRO
+    assert _read(ParquetFileSource(tmp_path, Holders, on_malformed="drop")) == [
+        Holders(0, [at, None], {"a": at}, [Holder(at)]),
+        Holders(5, [at], {}, [Holder(at)]),
+    ]

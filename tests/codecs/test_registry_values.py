@@ -23,7 +23,7 @@ from windrow.errors import InvalidArgumentError, SinkError, SourceError
 from windrow.kafka import AvroFormat, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.registry.values import RegisteredReader, RegisteredWriter, registered_type
-from windrow_runtime.inputs.topic_values import topic_values
+from windrow_runtime.inputs.topic_values import kafka_decoder, topic_values
 
 fastavro = pytest.importorskip("fastavro")
 pytest.importorskip("confluent_kafka.schema_registry")
@@ -404,7 +404,7 @@ class Made:
     tags: dict[str, int]
     elsewhere: Place | None
     big: int
-    lacking: str = "default"
+    extra: int = 0
 
 
 made_values = st.builds(
@@ -420,7 +420,7 @@ made_values = st.builds(
     tags=st.dictionaries(st.text(max_size=2), st.integers(-9, 9), max_size=2),
     elsewhere=st.one_of(st.none(), places),
     big=st.integers(0, 2**63 - 1),
-    lacking=st.just("default"),
+    extra=st.integers(-(2**31), 2**31 - 1),
 )
 CLASSES = messages()
 PROTOBUF = ProtobufFormat("mock://codecs", CLASSES["acme.Made"])
@@ -445,6 +445,18 @@ def test_messages_themselves_and_those_that_do_not_fit() -> None:
         "the registry has no schema 768",
     ]
     assert found[0].field == "Made.at"
+
+
+def test_json_behind_an_id_is_no_json_and_says_so() -> None:
+    pa = pytest.importorskip("pyarrow")
+    texts = [b'\0\0\0\0\x07{"x":1}', writer_of(AVRO, Place).encode([Place(1.0)], ["t"])[0], b"\0", b'{"x":2}']
+    rows = {"value": texts, "topic": ["t"] * 4, "partition": [0] * 4, "offset": [0, 1, 2, 3]}
+    batch = kafka_decoder(KafkaSource("a:1", "t", Place))(pa.RecordBatch.from_pydict(rows))
+    assert batch.values == [Place(2.0)]
+    by_json, by_avro, neither = [each.reason for each in batch.malformed]
+    assert by_json.startswith("not JSON: it begins with a zero byte and the id of a schema, 7, as serializers of")
+    assert "a zero byte and the id of a schema" in by_avro
+    assert neither == "not JSON: Expecting value: line 1 column 1 (char 0)"
 
 
 def test_types_that_a_message_lacks_are_named() -> None:

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from windrow.errors import SourceError, WindrowError
+from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.arrow.parquet import UNREAD, read_parquet
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.rows.columns import clean_columns
 
 # Any in this module: pyarrow has no types.
 

@@ -91,10 +91,12 @@ def everything() -> Any:
     )
 
 
-def joined(lower: int, upper: int, *, exclusive: str = "", function: Callable[[], Any] = everything) -> Build:
+def joined(
+    lower: int, upper: int, *, exclusive: str = "", function: Callable[[], Any] = everything, lateness: int = 0
+) -> Build:
     def build(left: DataStream[Any], right: DataStream[Any]) -> DataStream[Any]:
         bounds = left.key_by(lambda e: e.key).interval_join(right.key_by(lambda e: e.code))
-        found = bounds.between(millis(lower), millis(upper))
+        found = bounds.between(millis(lower), millis(upper)).allowed_lateness(millis(lateness))
         if "l" in exclusive:
             found = found.lower_bound_exclusive()
         if "u" in exclusive:
@@ -120,6 +122,9 @@ PLANS: dict[str, Build] = {
     "without the lower bound": joined(0, 60, exclusive="l"),
     "nothing": joined(5, 5, exclusive="lu"),
     "far": joined(-400, 1000),
+    "around, and late": joined(-40, 40, lateness=50),
+    "later, and late without the lower bound": joined(10, 90, exclusive="l", lateness=7),
+    "earlier, and very late": joined(-120, -30, lateness=40),
     "by name": joined(-30, 70, function=typed),
     "a plain function": joined(
         -20, 20, function=lambda: joins.into(lambda *values: values, joins.key(), joins.left(lambda e: e.number))

@@ -30,10 +30,10 @@ PROGRAM = dedent("""\
     from dataclasses import dataclass
     from datetime import timedelta
     from windrow import Pipeline, WatermarkStrategy, from_source
-    from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+    from windrow.functions import KeyedProcessContext, KeyedProcessFunction, TimeDomain
     from windrow.sinks import CollectSink
     from windrow.sources import CollectionSource
-    from windrow.state import ValueStateDescriptor
+    from windrow.state import StateTtlConfig, ValueStateDescriptor
     from windrow.windows import TumblingEventTimeWindows
 
     @dataclass(frozen=True)
@@ -151,6 +151,17 @@ def lines(done: Done, beginning: str) -> list[str]:
         (5, ("seconds=5", "seconds=6"), [], 1),
         (6, ('seen", int', 'seen", str'), [], 1),
         (7, ("newest.sink_to(CollectSink()), ", ""), [], 1),
+        # No run takes keys of another type, so nothing is said of accepting them.
+        (8, ("lambda order: order.shop", "lambda order: (order.shop, order.at)"), [], 4),
+        (
+            9,
+            ('"seen", int', '"seen", int, ttl=StateTtlConfig(timedelta(hours=1), time_domain=TimeDomain.EVENT_TIME)'),
+            [
+                "state 'seen': its time to live was without end and is 1 h of event time, "
+                "which counts for stored values as well"
+            ],
+            0,
+        ),
     ],
 )
 def test_it_says_what_a_run_says(
@@ -168,7 +179,7 @@ def test_it_says_what_a_run_says(
     write(name, PROGRAM.replace(*change))
     done = windrow("check-upgrade", checkpoint, name)
     assert [line for line in kept if line not in lines(done, "  ")] == []
-    assert len(lines(done, "refused: ")) == refused
+    assert (len(lines(done, "refused: ")), lines(done, "refused unless accepted: ")) == (refused, [])
     assert done.code == (1 if refused else 0)
     shutil.copytree(checkpoint, tmp_path / "copy")
     given = of_a_run(spark, tmp_path / "copy", name)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.command.conftest import Command
-from windrow.distribution import DISTRIBUTION
+from windrow.distribution import DISTRIBUTION, install_hint
 from windrow.errors import UnsupportedOperationError
 from windrow_runtime.command.doctor import (
     Requirement,
@@ -20,6 +20,7 @@ from windrow_runtime.command.doctor import (
     package_finding,
     python_finding,
     requirements,
+    s3_findings,
     worker_finding,
 )
 from windrow_runtime.spark.java import check_java
@@ -32,6 +33,18 @@ REQUIRES = [
     "windrow-streams[spark]; extra == 'connect'",
     "confluent-kafka<3,>=2.16.1; (python_version < '3.15') and extra == 'kafka'",
 ]
+
+
+def test_the_setting_for_checkpoints_on_s3_is_looked_at() -> None:
+    name = "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled"
+    assert list(s3_findings(["", "--packages org.apache.kafka:kafka-clients:3.9.2 pyspark-shell"])) == []
+    (client,) = s3_findings(["", "--packages org.apache.hadoop:hadoop-aws:3.5.0 pyspark-shell"])
+    (off,) = s3_findings([f"{name}  false\n"])
+    assert client.mend is off.mend is None
+    for text in (f"{name}   true\n", f"--conf {name}=true pyspark-shell"):
+        (on,) = s3_findings([text])
+        assert "cannot be uploaded" in on.text
+        assert on.mend == "leave it out, or set it to false"
 
 
 def test_requirements_are_those_of_the_language_and_of_spark() -> None:
@@ -80,7 +93,7 @@ def test_packages_and_python() -> None:
     wrong = package_finding(pandas, "3.0.1")
     assert wrong.text == "pandas 3.0.1: windrow needs <3,>=2.2"
     assert wrong.mend == "pip install 'pandas<3,>=2.2'"
-    assert "pip install 'windrow-streams[spark]'" in str(package_finding(pandas, None).mend)
+    assert install_hint("spark") in str(package_finding(pandas, None).mend)
     assert python_finding(Requirement("Python", ">=3.11"), "3.11.0").mend is None
     assert python_finding(Requirement("Python", ">=3.11"), "3.10.9").mend is not None
 
@@ -198,8 +211,11 @@ def test_a_machine_that_has_all_there_is(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    # Java's own line is the only one.
-    assert [line for line in done.stderr.splitlines() if not line.startswith("WARNING: Using incubator")] == []
+    # Java's own line is the only one beside those that say what the command waits for.
+    assert [line for line in done.stderr.splitlines() if not line.startswith("WARNING: Using incubator")] == [
+        "windrow: waiting for the Python of workers to import windrow and Arrow",
+        "windrow: waiting for Spark to start and to run a small job, which takes some 20 seconds",
+    ]
     lines = done.stdout.splitlines()
     assert [line for line in lines if not line.startswith("ok     ")] == []
     assert lines[-1].startswith("ok     job on Spark: 1,000 elements in windows")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.command.conftest import Command, Write
+from windrow.distribution import requirement
 
 ROOT = Path(__file__).parents[2]
 MEAN = re.compile(r"^Mean\(sensor='(\w+)', .*, celsius=([\d.]+)\)$", re.MULTILINE)
@@ -35,7 +36,7 @@ def commands(project: Path) -> list[str]:
 def project(windrow: Command, write: Write, tmp_path: Path) -> Path:
     write("beside.txt", "")
     done = windrow("new", "shop/My Sensors!")
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, "windrow: next: cd 'shop/My Sensors!' && windrow run sensors.py\n")
     assert {"sensors.py", "tests/test_sensors.py", "pyproject.toml", "README.md"} <= {
         line.removeprefix("shop/My Sensors!/") for line in done.out.splitlines()
     }
@@ -77,6 +78,7 @@ def test_its_commands_run(project: Path) -> None:
 def test_its_settings_name_the_project(project: Path) -> None:
     settings = tomllib.loads((project / "pyproject.toml").read_text())
     assert settings["project"]["name"] == "my-sensors"
+    assert settings["project"]["dependencies"] == [requirement("spark")]
     assert (project / "README.md").read_text().startswith("# my-sensors\n")
     assert [file for file in project.rglob("*") if file.is_file() and "@NAME@" in file.read_text()] == []
 
@@ -90,6 +92,22 @@ def test_a_folder_with_files_stays_as_it_is(windrow: Command, write: Write, tmp_
     assert [*(tmp_path / "full").iterdir()] == [tmp_path / "full" / "file.txt"]
     (tmp_path / "empty").mkdir()
     assert windrow("new", "empty").code == 0
+
+
+def test_a_path_that_can_be_no_folder_is_refused(windrow: Command, write: Write, tmp_path: Path) -> None:
+    write("file", "")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for name, expected in {
+        "dangling": "dangling, which is a link to what does not exist",
+        "file/project": "file/project: Not a directory",
+        "a\0b": "null byte",
+        "x" * 300: "File name too long",
+    }.items():
+        done = windrow("new", name)
+        assert (done.code in {1, 2}, done.out) == (True, "")
+        assert expected in done.err
+        assert "Errno" not in done.err
+        assert "no error of windrow's" not in done.err
 
 
 def test_a_project_does_not_need_itself(windrow: Command, write: Write, tmp_path: Path) -> None:

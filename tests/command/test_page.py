@@ -31,8 +31,9 @@ ON_SPARK = "check-upgrade checkpoint orders.py"
 
 @pytest.fixture
 def files(write: Write) -> None:
-    (program,), (data,) = blocks("python"), blocks("json")
-    write("orders.py", program)
+    (data,) = blocks("json")
+    for program in blocks("python"):
+        write(program.splitlines()[0].removeprefix("# "), program)
     write("orders.json", data)
 
 

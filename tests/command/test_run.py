@@ -191,7 +191,7 @@ def test_a_command_imports_what_it_needs_alone(write: Write) -> None:
         "print(*sorted(name for name in sys.modules if name.startswith(heavy)))"
     )
     own = {"failures", "process", "program"}
-    for arguments, modules in ((["--help"], own), (["run", "light.py"], {*own, "run", "user_file"})):
+    for arguments, modules in ((["--help"], own), (["run", "light.py"], {*own, "run", "parameters", "user_file"})):
         command = [sys.executable, "-c", program, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         imported = {name.removeprefix("windrow_runtime.command.") for name in done.stdout.splitlines()[-1].split()}

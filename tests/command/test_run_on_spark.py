@@ -91,8 +91,9 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def without_java(text: str) -> list[str]:
-    """What is on stderr but for the line of Java's."""
-    return [line for line in text.splitlines() if not line.startswith("WARNING: Using incubator")]
+    """What is on stderr but for the line of Java's, and that which says that the command waits for it."""
+    waiting = "WARNING: Using incubator", "windrow: waiting for Spark to start"
+    return [line for line in text.splitlines() if not line.startswith(waiting)]
 
 
 @contextmanager
@@ -131,6 +132,7 @@ def test_a_run_goes_on_where_ctrl_c_has_stopped_it(write: Write, tmp_path: Path)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert out == "Order(shop='A', amount=3)\n"
+    assert err.startswith("windrow: waiting for Spark to start, which takes some seconds, and for its first batch\n")
     assert without_java(err) == [
         "windrow: orders runs until Ctrl-C; with --available-now it ends by itself",
         "windrow: stopping after the batch at hand; Ctrl-C again breaks it off",

@@ -39,6 +39,7 @@ def test_several_pipelines_are_listed(windrow: Command, write: Write) -> None:
     def annotated() -> Pipeline: return one
     def not_annotated(): return one
     def with_argument(number: int) -> Pipeline: return one
+    def with_stream(numbers: object) -> Pipeline: return one
     """))  # fmt: skip
     done = windrow("run", "several.py")
     assert (done.code, done.out) == (2, "")
@@ -46,7 +47,8 @@ def test_several_pipelines_are_listed(windrow: Command, write: Write) -> None:
     assert "expected: several.py:one, several.py:annotated\n" in done.err
     assert windrow("run", "several.py:not_annotated")[:2] == (0, "1\n")
     assert windrow("run", "several.py:_hidden")[:2] == (0, "2\n")
-    assert "the function needs arguments" in windrow("run", "several.py:with_argument").err
+    assert "expected: --number INTEGER\n" in windrow("run", "several.py:with_argument").err
+    assert "the function needs arguments" in windrow("run", "several.py:with_stream").err
 
 
 @pytest.mark.parametrize(

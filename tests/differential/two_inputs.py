@@ -223,6 +223,8 @@ class TwoInputs:
             bounded = bounded.lower_bound_exclusive()
         if chance.random() < 0.3:
             bounded = bounded.upper_bound_exclusive()
+        if chance.random() < 0.4:
+            bounded = bounded.allowed_lateness(millis(chance.randrange(90)))
         late_left, late_right = (not self._is_plain and chance.random() < 0.5 for _ in range(2))
         if late_left:
             bounded = bounded.side_output_left_late_data(_LATE)
@@ -237,6 +239,8 @@ class TwoInputs:
         keyed, versions = left.key_by(f.event_key), right.key_by(f.event_key)
         # Any: both kinds of joins have the same calls.
         joined: Any = keyed.as_of_join(versions) if chance.random() < 0.5 else keyed.left_as_of_join(versions)
+        if chance.random() < 0.4:
+            joined = joined.allowed_lateness(millis(chance.randrange(90)))
         late_left, late_right = chance.random() < 0.5, chance.random() < 0.5
         if late_left:
             joined = joined.side_output_left_late_data(_LATE)

@@ -1,4 +1,4 @@
-"""The page about Nexmark shows every query, with what was measured, its code in two parts and its plan."""
+"""The pages about Nexmark show every query, with what was measured, its code in two parts and its plan."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import pytest
 from docs import charts
 from docs.nexmark_page import NEXMARK, divided, figures, plan, words
 
-PAGE = (Path(__file__).parents[2] / "docs" / "nexmark.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "nexmark.md").read_text(encoding="utf-8")
 QUERIES = [f"q{number}" for number in range(23)]
 
 
 def test_each_query_stands_below_its_title() -> None:
-    shown = re.findall(r"^### (q\d+): (.*)\n\n```\{nexmark-query\} (q\d+)\n```$", PAGE, re.MULTILINE)
+    pages = [(DOCS / page).with_suffix(".md") for page in re.findall(r"^nexmark/q\d+-to-q\d+$", PAGE, re.MULTILINE)]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    shown = re.findall(r"^## (q\d+): (.*)\n\n```\{nexmark-query\} (q\d+)\n```$", text, re.MULTILINE)
     assert shown == [(name, words(name)[0].lower(), name) for name in QUERIES]
 
 

@@ -13,6 +13,7 @@ from tests.browser.chromium import NoBrowserError, QuietServer, executable
 from tests.pages import __main__ as program
 from tests.pages.browser import measure, photograph
 from tests.pages.links import Page, of_built_pages, of_texts, outside_problem
+from tests.pages.words import too_long, words_of
 
 HEAD = "<!DOCTYPE html><meta name='viewport' content='width=device-width'><body style='margin: 0'>"
 
@@ -84,6 +85,13 @@ def test_texts_link_to_files_and_headings(tmp_path: Path) -> None:
         "README.md: docs/a.md#two: there is no such anchor",
         "README.md: docs/b.md: there is no such file",
     ]
+
+
+def test_pages_of_too_many_words_are_found(tmp_path: Path) -> None:
+    long = f"<article>{'word ' * 2_999}<b>two</b><i>more</i></article>"
+    write(tmp_path, long=long, short=f"<p>menu</p>{long}".replace("<b>two</b>", ""), tutorial=long)
+    assert too_long(tmp_path) == ["long.html: it has 3001 words, and may have 3000; say less, or split it"]
+    assert words_of("menu <article>of <code>one</code>.two <p>three</p></article> foot") == 4
 
 
 def test_what_does_not_fit_is_found(tmp_path: Path, chromium: str) -> None:

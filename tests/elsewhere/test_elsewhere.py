@@ -89,3 +89,17 @@ def test_a_run_that_was_stopped_between_two_moves_goes_on_elsewhere(
         assert {file.partition("windrow_batch=")[2].partition("/")[0] for file in after} == {"0", "1", "3"}
         assert found[f"rows-{name}"] == [event.at for event in ROWS]
         assert found[f"hidden-{name}"] == ["batch-0", "batch-1", "batch-3"]
+
+
+@pytest.mark.timeout(900)  # it starts Spark
+@pytest.mark.program
+def test_a_users_session_needs_no_setting_for_a_checkpoint_on_s3(s3: str) -> None:
+    with Elsewhere.opened("s3", f"users-{uuid4().hex[:8]}") as elsewhere:
+        found = outcome(elsewhere.url, elsewhere.submit_arguments, "users")
+    assert found["last"] == sorted(sum(range(key, 90, 3)) for key in range(3))
+    assert found["setting"] is None  # the session is left as it was
+    # A bucket that was opened before keeps its settings.
+    (warning,) = found["warnings"]
+    assert "has opened the file system of the checkpoint before" in warning
+    assert "s3a://of-the-users" in warning
+    assert "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled=false" in warning

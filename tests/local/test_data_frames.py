@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import decimal
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from windrow import DataStream, DecimalType, OutputTag, Pipeline, from_arrow, from_collection
+from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError, UnsupportedOperationError
 from windrow.sinks import CollectSink
 from windrow.sources import ArrowSource, MalformedRecord
@@ -227,7 +229,7 @@ def test_without_pyarrow_the_error_names_the_extra() -> None:
         "  given:    Arrow data of a Frame, without pyarrow",
         "  expected: pyarrow, or a record type",
         "  where:    <string>:5",
-        "  hint:     pip install 'windrow-streams[spark]'",
+        f"  hint:     {install_hint('spark')}",
     ]
 
 
@@ -260,6 +262,76 @@ def test_results_are_a_data_frame_of_pandas() -> None:
     assert frame["marks"].tolist() == [{"x": 1}, {}]
 
 
+LARGE = 2**53 + 1
+
+
+@dataclass(frozen=True)
+class Inner:
+    n: int | None
+    numbers: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Nested:
+    numbers: list[int | None]
+    flags: list[bool | None] | None
+    counts: dict[str, int | None]
+    inner: Inner
+    maybe: Inner | None
+    many: list[Inner]
+    deep: list[list[int | None]]
+    plain: list[int]
+
+
+def test_ints_beside_none_stay_ints_at_all_depths() -> None:
+    inner = Inner(LARGE, (None, LARGE))
+    values = [
+        Nested(
+            [LARGE, None],
+            [True, None],
+            {"a": LARGE, "b": None},
+            inner,
+            inner,
+            [Inner(None), inner],
+            [[None, LARGE]],
+            [LARGE],
+        ),
+        Nested([], None, {}, Inner(None), None, [], [[], [LARGE]], []),
+    ]
+    result, sink = run(from_collection(values))
+    frame = result.to_pandas(sink)
+    record = {"n": LARGE, "numbers": [None, LARGE]}
+    nothing: dict[str, object] = {"n": None, "numbers": []}
+    assert [row.tolist() for row in frame["numbers"]] == [[LARGE, None], []]
+    assert frame["flags"][0].tolist() == [True, None]
+    assert frame["flags"][1] is None
+    assert frame["counts"].tolist() == [{"a": LARGE, "b": None}, {}]
+    assert frame["inner"].tolist() == [record, nothing]
+    assert frame["maybe"].tolist() == [record, None]
+    assert [row.tolist() for row in frame["many"]] == [[nothing, record], []]
+    assert [row.tolist() for row in frame["deep"]] == [[[None, LARGE]], [[], [LARGE]]]
+    assert frame["plain"][0].dtype == "int64"
+    polars = result.to_polars(sink)
+    assert polars["numbers"].to_list() == [[LARGE, None], []]
+    assert polars["inner"].to_list() == [record, nothing]
+    assert polars["deep"].to_list() == [[[None, LARGE]], [[], [LARGE]]]
+    # Frames come back as the same elements; pandas has no type for an empty map.
+    assert from_arrow(polars.drop("counts"), Restored).collect() == [
+        Restored(each.numbers, each.flags, each.inner, each.maybe, each.many, each.deep, each.plain) for each in values
+    ]
+
+
+@dataclass(frozen=True)
+class Restored:
+    numbers: list[int | None]
+    flags: list[bool | None] | None
+    inner: Inner
+    maybe: Inner | None
+    many: list[Inner]
+    deep: list[list[int | None]]
+    plain: list[int]
+
+
 def test_results_are_a_data_frame_of_polars() -> None:
     result, sink = run(from_collection(RESULTS))
     frame = result.to_polars(sink)
@@ -289,7 +361,7 @@ def test_frames_go_round() -> None:
 def test_a_missing_library_is_named_with_its_extra(call: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     result, sink = run(from_collection(RESULTS))
     monkeypatch.setitem(sys.modules, "pyarrow" if call == "arrow" else call, None)
-    with pytest.raises(UnsupportedOperationError, match=rf"hint: +pip install 'windrow-streams\[{extra}\]'"):
+    with pytest.raises(UnsupportedOperationError, match=rf"hint: +{re.escape(install_hint(extra))}"):
         getattr(result, f"to_{call}")(sink)
 
 

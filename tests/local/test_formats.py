@@ -22,6 +22,7 @@ import pytest
 
 from tests.formats import BAD, CASES, Case, Row, json_of, parquet, zstd
 from windrow import Pipeline, from_collection, from_source
+from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError, PlanError, SourceError, UnsupportedOperationError, WindrowError
 from windrow.sinks import CollectSink, CsvFileSink, ParquetFileSink, TextFileSink
 from windrow.sources import (
@@ -284,5 +285,5 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: py
         with pytest.raises(WindrowError) as caught:
             LocalRunner().run(pipeline)
         assert isinstance(caught.value, UnsupportedOperationError)
-        assert caught.value.hint == "pip install 'windrow-streams[spark]'"
+        assert caught.value.hint == install_hint("spark")
         assert "test_formats.py" in str(caught.value.where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from operator import add
@@ -262,6 +263,23 @@ def test_event_time_needs_timestamps() -> None:
         harness.process_element(lambda state: state.value())
     with pytest.raises(InvalidArgumentError, match="in processing time or in event time"):
         StateTtlConfig(MINUTE, time_domain="event")  # type: ignore[arg-type]  # it is refused
+
+
+@pytest.mark.parametrize("config", [BY_CLOCK, BY_EVENTS], ids=["clock", "events"])
+def test_clean_ups_of_a_former_program_follow_the_time_to_live_of_the_new_one(config: StateTtlConfig) -> None:
+    lives = {"longer": replace(config, time_to_live=10 * MINUTE), "none": None}
+    for name, ttl in lives.items():
+        driver = Driver(ValueStateDescriptor("v", int, ttl=config))
+        driver.at(0, lambda state: state.update(1))
+        with harness_of(ValueStateDescriptor("v", int, ttl=ttl)) as harness:
+            harness._execution.restore(driver.harness._execution.snapshot())
+            for advance in (harness.set_processing_time, harness.process_watermark):
+                advance(120_000)
+            harness.process_element(lambda state: state.value(), 120_000)
+            assert harness.take_values() == [1], name
+            for advance in (harness.set_processing_time, harness.process_watermark):
+                advance(1_000_000)
+            assert len(stored(harness)) == (0 if ttl else 1), name
 
 
 class Counting(ProcessWindowFunction[int, int, int, TimeWindow]):

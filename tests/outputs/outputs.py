@@ -9,7 +9,7 @@ from windrow.sinks import DatabaseSink, Sink
 from windrow.sources import CollectionSource
 from windrow_runtime.outputs.database import DatabaseLimits, DatabaseOutput
 from windrow_runtime.outputs.output import Identity, Output
-from windrow_runtime.outputs.registry import open_outputs
+from windrow_runtime.outputs.registry import identities, open_outputs
 
 __all__ = ["database_output", "output_of", "outputs_of"]
 
@@ -20,7 +20,7 @@ def outputs_of(element_type: type[Any], *sinks: Sink[Any], query: str = "query")
     stream = from_source(CollectionSource([], element_type))
     pipeline = Pipeline("outputs", *(stream.sink_to(sink) for sink in sinks))
     steps = [pipeline.step_of(sink.node) for sink in pipeline.sinks]
-    opened = open_outputs(steps, query)
+    opened = open_outputs(steps, query, identities(steps, query))
     return [opened[step.id] for step in steps]
 
 

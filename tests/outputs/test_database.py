@@ -25,6 +25,7 @@ from typing_extensions import TypedDict
 from tests.outputs.outputs import database_output, output_of, outputs_of
 from tests.outputs.postgres import PASSWORD
 from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError, PlanError, SinkError, UnsupportedOperationError
 from windrow.panes import ChangeKind
 from windrow.sinks import DatabaseSink
@@ -586,7 +587,7 @@ def test_a_library_that_is_missing_is_named(sqlite: Database, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     with pytest.raises(UnsupportedOperationError, match="a library is missing") as caught:
         output_of(Total, sqlite.sink("totals"))
-    assert caught.value.hint == "pip install 'windrow-streams[database]'"
+    assert caught.value.hint == install_hint("database")
 
 
 def test_the_interpreter_writes_batch_by_batch(sqlite: Database) -> None:

@@ -16,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.outputs.outputs import output_of, outputs_of
 from windrow import Pipeline, from_source
+from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperationError
 from windrow.panes import ChangeKind
 from windrow.sinks import DeltaSink
@@ -216,12 +217,42 @@ def test_what_delta_has_no_form_for(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="Delta Lake has no type") as caught:
         output_of(Lasting, DeltaSink[Lasting](tmp_path))
     assert str(caught.value.where).endswith(", Lasting.length")
-    with pytest.raises(InvalidArgumentError, match="a field of JSON, or with parts") as parts:
+    with pytest.raises(InvalidArgumentError, match="a field of bytes or of JSON, or with parts") as parts:
         output_of(Report, DeltaSink[Report](tmp_path, partition_by="tags"))
     assert parts.value.given == "tags: list[Position]"
     with pytest.raises(InvalidArgumentError, match="partition_by names a field that Total does not have"):
         output_of(Total, DeltaSink[Total](tmp_path, partition_by="kay"))
     assert list(tmp_path.iterdir()) == []
+
+
+class Placed(NamedTuple):
+    place: str
+    zone: str | None
+    n: int
+
+
+@pytest.mark.parametrize("text", ["", "__HIVE_DEFAULT_PARTITION__"])
+@pytest.mark.parametrize("field", ["place", "zone"])
+@pytest.mark.parametrize("key", [(), ("place", "n")])
+def test_texts_that_name_the_partition_of_null_are_refused(
+    tmp_path: Path, text: str, field: str, key: tuple[str, ...]
+) -> None:
+    output = output_of(Placed, DeltaSink[Placed](tmp_path, key=key, partition_by=["place", "zone"]))
+    good = [Placed(text, None, number) for number, text in enumerate([" ", "a/b", "null", "\0", "%41", "'"])]
+    changed: dict[str, Any] = {field: text}
+    bad = Placed("a", "b", 7)._replace(**changed)
+    with pytest.raises(InvalidArgumentError, match="is null once it names a partition") as caught:
+        output.write(0, [*good, bad])
+    assert str(caught.value.where).endswith(f", Placed.{field}")
+    assert "n=7" in str(caught.value.given)
+    assert rows(tmp_path) == []
+    output.write(0, good)
+    assert rows(tmp_path) == sorted(good, key=repr)
+
+
+def test_bytes_name_no_partition(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="a field of bytes"):
+        output_of(Report, DeltaSink[Report](tmp_path, partition_by="raw"))
 
 
 def test_a_value_that_does_not_fit_is_named(tmp_path: Path) -> None:
@@ -255,4 +286,4 @@ def test_a_library_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(UnsupportedOperationError, match="a library is missing") as caught:
         output_of(Total, DeltaSink[Total](tmp_path))
-    assert caught.value.hint == "pip install 'windrow-streams[delta]'"
+    assert caught.value.hint == install_hint("delta")

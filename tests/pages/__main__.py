@@ -1,6 +1,7 @@
 """Checks built pages: ``python -m tests.pages docs/_build/html``.
 
-Links have to lead somewhere, in the pages and in the repository's own texts. In Chromium no page scrolls sideways,
+Links have to lead somewhere, in the pages and in the repository's own texts. No page has more than 3,000 words but
+tutorials and the changelog. In Chromium no page scrolls sideways,
 nothing is wider than its page, and no code is cut. ``--pictures FOLDER`` also writes pictures of the pages.
 
 The exit code is 0 if all is well, 1 if something is wrong, 2 if there are no such pages, and 3 if links are well and
@@ -17,6 +18,7 @@ from pathlib import Path
 from tests.browser.chromium import NoBrowserError
 from tests.pages.browser import measure, photograph
 from tests.pages.links import of_built_pages, of_texts
+from tests.pages.words import too_long
 
 ROOT = Path(__file__).parents[2]
 NOT_SHOWN = 3
@@ -36,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not pages:
         print(f"there are no such pages in {options.folder}; `make docs` builds them", file=sys.stderr)
         return 2
-    found = [*of_built_pages(options.folder), *of_texts(ROOT, TEXTS)]
+    found = [*of_built_pages(options.folder), *of_texts(ROOT, TEXTS), *too_long(options.folder)]
     try:
         found += map(str, measure(options.folder, pages))
         if options.pictures is not None:

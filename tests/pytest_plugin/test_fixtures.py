@@ -93,6 +93,45 @@ def test_second():
     pytester.runpytest_inprocess().assert_outcomes(passed=2)
 
 
+ORDERED = """
+from windrow import Pipeline, from_collection
+from windrow.sinks import CollectSink
+
+keyed = from_source(numbers).key_by(lambda number: number)
+
+def test_a_harness(stream_harness):
+    harness = stream_harness(keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=1))).reduce(max), numbers)
+    for number in (1, 2):
+        harness.process_element(number, timestamp=0)
+    harness.process_watermark(999)
+    assert harness.take_values() == [1, 2]
+
+def collected(runner):
+    sink = CollectSink()
+    stream = from_collection([1, 2]).key_by(lambda number: number).reduce(max)
+    return runner.run(Pipeline("ordered", stream.sink_to(sink))).collected(sink)
+
+def test_a_runner(local_runner):
+    assert collected(local_runner()) == [1, 2]
+
+def test_a_seed_of_its_own(local_runner):
+    assert collected(local_runner(shuffles_keys=None)) == [1, 2]
+    assert collected(local_runner(shuffles_keys=3)) == [2, 1]
+"""
+
+
+def test_tests_that_lean_on_the_order_of_keys_fail_with_a_seed(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(HARNESS + ORDERED)
+    pytester.runpytest_inprocess().assert_outcomes(passed=3)
+    result = pytester.runpytest_inprocess("--windrow-shuffles-keys=7")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["windrow: keys in the order of --windrow-shuffles-keys=7"])
+    pytester.makeini("[pytest]\nwindrow_shuffles_keys = 0\n")
+    pytester.runpytest_inprocess().assert_outcomes(passed=1, failed=2)
+    result = pytester.runpytest_inprocess("--windrow-shuffles-keys=x")
+    result.stderr.fnmatch_lines(["*take an int, and not 'x'"])
+
+
 def test_a_time_line_is_kept_compared_and_drawn_anew(pytester: pytest.Pytester) -> None:
     program = (
         HARNESS

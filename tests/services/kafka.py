@@ -17,7 +17,7 @@ from tests.services.errors import NoServiceError
 from tests.services.jars import Jars
 from tests.services.server import LOOPBACK, Server, free_ports, new_folder, running_server, start_server
 
-__all__ = ["BROKER", "CONNECTOR", "launch", "restart_kafka", "running_kafka"]
+__all__ = ["BROKER", "CONNECTOR", "MAKES_TOPICS", "launch", "restart_kafka", "running_kafka"]
 
 BROKER: Final = Jars("Kafka", ("org.apache.kafka:kafka_2.13:4.4.0", "org.slf4j:slf4j-simple:1.7.36"))
 """The broker, and a logger that writes to standard error."""
@@ -43,8 +43,9 @@ _JAVA: Final = (
     "-Xshare:auto",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
-# Of internal topics there is one replica and one partition, consumers join a group at once, and topics are made on
-# purpose only. Records stay for ever: tests give them times of years ago, which brokers delete every five minutes.
+# Of internal topics there is one replica and one partition, and consumers join a group at once. Records stay for ever:
+# tests give them times of years ago, which brokers delete every five minutes. Brokers make topics by default, and so do
+# those with ``MAKES_TOPICS``; many tests need one that is not there.
 _PROPERTIES: Final = """\
 process.roles=broker,controller
 node.id=1
@@ -65,12 +66,17 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=1
 transaction.state.log.replication.factor=1
 """
+MAKES_TOPICS: Final = "auto.create.topics.enable=true\nnum.partitions=3\n"
+"""Properties of a broker that makes topics by itself, as brokers do by default, with so many partitions."""
+
 # The length, the number of ApiVersions, its version 0, a number for the answer, and no name of a client.
 _ASKS_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
-def launch(*, outlives: bool = False) -> Server:
+def launch(*, outlives: bool = False, properties: str = "") -> Server:
     """Start a broker in a new folder of its own, and wait until it answers; see :func:`start_server`.
+
+    ``properties`` are lines that take precedence over those of other tests.
 
     Raises:
         NoServiceError: If Java is missing, or the jars cannot be fetched.
@@ -78,7 +84,7 @@ def launch(*, outlives: bool = False) -> Server:
     program = _program()
     BROKER.fetch()
     with new_folder(_NAME) as folder:
-        return _start(program, folder, outlives=outlives)
+        return _start(program, folder, properties, outlives=outlives)
 
 
 def restart_kafka(server: Server) -> Server:
@@ -94,12 +100,11 @@ def _program() -> list[str]:
     return [java, *_JAVA, "-cp", f"{BROKER.folder}/*"]
 
 
-def _start(program: Sequence[str], folder: Path, *, outlives: bool) -> Server:
+def _start(program: Sequence[str], folder: Path, own: str, *, outlives: bool) -> Server:
     port, controller_port = free_ports(2)
     properties = folder / "server.properties"
-    properties.write_text(
-        _PROPERTIES.format(host=LOOPBACK, port=port, controller_port=controller_port, folder=folder), encoding="utf-8"
-    )
+    lines = _PROPERTIES.format(host=LOOPBACK, port=port, controller_port=controller_port, folder=folder)
+    properties.write_text(lines + own, encoding="utf-8")
     # The number of a cluster is 16 bytes; it must not begin with a dash.
     cluster = base64.urlsafe_b64encode(b"w" + os.urandom(15)).decode().rstrip("=")
     storage = [*program, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties)]

@@ -67,8 +67,6 @@ def settings(address: str) -> dict[str, str]:
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.access.key": "anyone",
         "spark.hadoop.fs.s3a.secret.key": "anything",
-        # Uploads of files would go through Netty, of which Spark and the parts of the SDK have other versions.
-        "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled": "false",
     }
 
 

@@ -14,7 +14,7 @@ from windrow_runtime.spark.daemon import silent_when_closed
 from windrow_runtime.spark.quiet.sitecustomize import pass_over_archive
 
 PROGRAM = """
-import os, sys
+import os, sys, zipimport
 from pathlib import Path
 from windrow_runtime.spark.daemon import preload
 preload()
@@ -22,6 +22,8 @@ print("a line of the protocol")
 threads = [Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
 print(*sorted(threads), sep=",", file=sys.stderr)
 print("pyspark.zip" in "".join(sys.path), "pyarrow" in sys.modules, "pandas" in sys.modules, file=sys.stderr)
+archives = [path for path, finder in sys.path_importer_cache.items() if isinstance(finder, zipimport.zipimporter)]
+print("archives", *[path for path in archives if path.startswith(os.environ["SPARK_HOME"])], file=sys.stderr)
 if os.fork() == 0:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -44,10 +46,12 @@ def test_it_imports_what_workers_need_and_can_still_be_copied() -> None:
     done = subprocess.run(command, env=system, capture_output=True, text=True, check=True)
     # Spark reads what the daemon prints.
     assert done.stdout == "a line of the protocol\n"
-    threads, imported, total = done.stderr.splitlines()[-3:]
+    threads, imported, listed, total = done.stderr.splitlines()[-4:]
     # Its own, and one of pyarrow's allocator, which looks after itself.
     assert sum(name != "jemalloc_bg_thd" for name in threads.split(",")) == 1
     assert imported == "False True True"
+    # Each worker would list the files of these before its first task.
+    assert listed == "archives"
     assert total == "499999500000"
 
 

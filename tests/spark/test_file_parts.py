@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
 def sinks_of(sink: Sink[Row], batch: int = 3) -> WorkerSinks | None:
     (step,) = Topology(Pipeline("parts", from_collection([Row("a", 1)], Row).sink_to(sink)).steps).sinks
-    return worker_sinks({SINK: step}, lambda: "query", batch)
+    return worker_sinks({SINK: step}, {}, batch)
 
 
 def part_of(sinks: WorkerSinks | None) -> PartSink | None:

@@ -40,6 +40,22 @@ class Wide(NamedTuple):
     note: str | None
 
 
+class Part(NamedTuple):
+    a: int | None
+
+
+class Void(NamedTuple):
+    numbers: list[int]
+    counts: dict[str, int]
+    part: Part
+    parts: list[Part]
+
+
+class Text(NamedTuple):
+    text: str
+    number: int
+
+
 BAD = OutputTag("bad", MalformedRecord)
 ID = "12345678-1234-5678-1234-567812345678"
 
@@ -54,6 +70,10 @@ def test_dataframes_of_others(spark: SparkSession, batch: bool) -> None:
         f"(7, 4, unhex('{ID.replace('-', '')}')), (18446744073709551615, 1, unhex('00')), "
         f"(8, 9007199254740993, unhex('{ID.replace('-', '')}')) AS t(n, r, k)"
     )
+    void = spark.sql(
+        "SELECT array() AS numbers, CAST(map() AS MAP<STRING, VOID>) AS counts, struct(NULL AS a) AS part, "
+        "array(struct(NULL AS a, NULL AS b)) AS parts"
+    )
     with pytest.warns(WindrowWarning, match="the DataFrame has 'id', which no field takes, and lacks 'note', 'weight'"):
         found = _collected(
             SparkRunner(spark),
@@ -62,8 +82,15 @@ def test_dataframes_of_others(spark: SparkSession, batch: bool) -> None:
             from_dataframe(cases, Cases),
             from_dataframe(other, Note),
             from_dataframe(wide, Wide, on_malformed=BAD),
+            from_dataframe(void, Void),
         )
-    assert found == [[{"a.b": 1, "x`y": "x", "A": 2}], [{"a": 1, "A": 2}], [Note()] * 3, [Wide(7, 4.0, UUID(ID), None)]]
+    assert found == [
+        [{"a.b": 1, "x`y": "x", "A": 2}],
+        [{"a": 1, "A": 2}],
+        [Note()] * 3,
+        [Wide(7, 4.0, UUID(ID), None)],
+        [Void([], {}, Part(None), [Part(None)])],
+    ]
 
 
 def test_a_stream_of_a_dataframe_without_a_column_of_a_field(spark: SparkSession, tmp_path: Path) -> None:
@@ -82,9 +109,20 @@ def test_parquet_without_a_column_of_a_field(spark: SparkSession, tmp_path: Path
     ones = stream.map(lambda note: 1).returns(int)
     runner = SparkRunner(spark)
     told = "the file has 'id', which no field takes, and lacks 'note', 'weight'"
-    pipeline = Pipeline("notes", stream.sink_to(ParquetFileSink[Note](out)))
+    (tmp_path / "texts").mkdir()
+    texts = pa.array([b"a", b"\xff", "é".encode(), b"b"])
+    rows_of_texts = {"text": texts.view(pa.string()), "number": pa.array([1, 2, 3, None])}
+    pq.write_table(pa.table(rows_of_texts), tmp_path / "texts" / "a.parquet")
+    pq.write_table(pa.table({"text": texts, "number": [4, 5, 6, 7]}), tmp_path / "texts" / "b.parquet")
+    good = from_source(ParquetFileSource(tmp_path / "texts", Text, on_malformed="drop"))
+    pipeline = Pipeline(
+        "notes", stream.sink_to(ParquetFileSink[Note](out)), good.sink_to(ParquetFileSink[Text](tmp_path / "good"))
+    )
     with pytest.warns(WindrowWarning, match=told):
-        runner.run_batch(pipeline) if batch else runner.run(pipeline)
+        result = runner.run_batch(pipeline) if batch else runner.run(pipeline)
+    assert result.counter("records_malformed") == 3
+    written = [row for file in (tmp_path / "good").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    assert sorted((row["number"], row["text"]) for row in written) == [(1, "a"), (3, "é"), (4, "a"), (6, "é"), (7, "b")]
     with pytest.warns(WindrowWarning, match=told):
         assert _collected(runner, batch, ones) == [[1] * 4]
     rows = [row for file in out.rglob("*.parquet") for row in pq.read_table(file).to_pylist()]

@@ -226,6 +226,22 @@ def test_a_restart_by_the_clock_needs_no_element_to_wake_it(spark: SparkSession,
     assert result.collected(sums) == [sum(NUMBERS)]
 
 
+def test_restarts_without_elements_leave_no_files_behind(spark: SparkSession, tmp_path: Path) -> None:
+    def run() -> None:
+        sums = from_collection(NUMBERS).key_by(lambda number: number % 2).reduce(lambda a, b: a + b)
+        SparkRunner(spark, checkpoint=tmp_path).run(Pipeline("idle", sums.sink_to(CollectSink[int]())), drain=False)
+
+    def names() -> list[str]:
+        return [file.name for file in (tmp_path / "control").iterdir() if not file.name.startswith(".")]
+
+    run()
+    run()
+    before = len(names())
+    run()
+    run()
+    assert len(names()) == before <= 1
+
+
 def test_a_drain_that_died_behind_the_end_still_fires_all(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from windrow.kafka import KafkaFormat, KafkaRecordSource, KafkaSource, TopicSource
+from windrow.kafka import AvroFormat, KafkaFormat, KafkaRecordSource, KafkaSource, TopicSource
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.parquet import UNREAD
 from windrow_runtime.codecs.arrow.topic_rows import TopicRows
+from windrow_runtime.codecs.registry.values import RegisteredReader
 from windrow_runtime.inputs.topic_values import kafka_decoder, topic_values
 
 # Any in this module: pyarrow has no types.
@@ -48,6 +49,8 @@ JSON: list[bytes | None] = [
     b'{"sensor": 1}',
     b'{"sensor": "a", "celsius": NaN}',
     b'{"sensor": "a", "celsius": 1e999}',
+    b'{"sensor": "a", "celsius": 9007199254740993}',
+    b'{"sensor": "a", "celsius": -590295810358705700000}',
     b'{"sensor": "\xff"}',
     b'\xef\xbb\xbf{"sensor": "mark"}',
     b'{"sensor": "a", "long": ' + b"1" * 5_000 + b"}",
@@ -129,6 +132,19 @@ def test_each_json_value_among_good_ones(value: bytes | None, others: int) -> No
 def test_text_and_bytes(values: list[bytes | None]) -> None:
     for source in [*sources(str, "text"), *sources(bytes, "bytes")]:
         assert_same(source, values)
+
+
+def test_values_of_a_registry_that_do_not_fit_once_they_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decoded(_: RegisteredReader, value: bytes | None) -> dict[str, object]:
+        return {"sensor": (value or b"").decode() or None, "celsius": 1.5}
+
+    monkeypatch.setattr(RegisteredReader, "_decoded", decoded)
+    value_format = AvroFormat("http://127.0.0.1:9")
+    for make in (KafkaSource, KafkaRecordSource):
+        source: TopicSource[Any] = make("a:1", "in", Reading, value_format=value_format)
+        assert_same(source, [b"a", b"", b"b", b"c", None, b"d"])
+        (rows,) = topic_values(source)(iter([client_rows([b"a", b"", *[b"b"] * 9])]))  # type: ignore[operator]  # no text
+        assert (rows.rows.num_rows, [row for row, _ in rows.plain]) == (10, [1])
 
 
 def test_good_records_beside_a_bad_one_stay_columns() -> None:

@@ -158,6 +158,10 @@ def build(folder: Path, upper: int = 150, *, as_of: bool = False) -> tuple[Outpu
         outputs.add("pairs", pairs, key=None)
         outputs.add("far", pairs.get_side_output(FAR), key=None)
     outputs.add("as of", keyed.left_as_of_join(versions).apply(pair, name="as of"), key=None)
+    late = keyed.as_of_join(versions).allowed_lateness(millis(120)).apply(pair, name="as of, late")
+    outputs.add("as of, late", late, key=None)
+    near = between.allowed_lateness(millis(100)).apply(pair, name="pairs, late")
+    outputs.add("pairs, late", near, key=None)
     outputs.add("sums", keyed.connect(versions).process(Sums(), name="sums"), key=None)
     outputs.add("mapped", left.connect(right).map(lambda event: event.value, lambda event: event.key), key=None)
     apart = left.connect(right).process(Apart(), name="apart")
@@ -190,6 +194,8 @@ def test_runs_one_after_another_give_what_the_interpreter_gives(spark: SparkSess
         runs.append(outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=drain)))
         write(folder, range(3, 6))
     assert runs[0]["pairs"]
+    assert len(together(runs)["pairs, late"]) > len(together(runs)["pairs"]) > 50
+    assert len(together(runs)["as of"]) == len(together(runs)["mapped"]) // 2, "an outer join loses no left element"
     assert together(runs) == together([expected])
 
 

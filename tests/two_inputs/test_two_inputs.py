@@ -36,8 +36,14 @@ def local(_: Path, clock: Callable[[], int]) -> LocalRunner:
     return LocalRunner(clock=clock)
 
 
-def test_all_cases_in_batches_of_the_interpreter() -> None:
-    outcomes = run_cases(CASES, BatchEngine(local))
+def shuffled(_: Path, clock: Callable[[], int]) -> LocalRunner:
+    """The interpreter with cases, which are keys, in another order."""
+    return LocalRunner(clock=clock, shuffles_keys=5)
+
+
+@pytest.mark.parametrize("engine", [local, shuffled])
+def test_all_cases_in_batches_of_the_interpreter(engine: Callable[[Path, Callable[[], int]], LocalRunner]) -> None:
+    outcomes = run_cases(CASES, BatchEngine(engine))
     assert [outcome for outcome in outcomes if outcome.differences] == []
     assert sum(outcome.passed for outcome in outcomes) == 134
 

@@ -490,3 +490,32 @@ def test_stages_show_where_they_were_made() -> None:
     for stage in (KEYED.interval_join(KEYED_PAYMENTS), BETWEEN, KEYED.as_of_join(KEYED_PAYMENTS)):
         assert repr(stage).startswith(f"{type(stage).__name__}(key_by: Order or Payment, {__file__}")
     assert repr(PAIRS.window(TEN)).startswith("WindowJoin(TumblingEventTimeWindows(size=10 s), ")
+
+
+def test_a_plan_says_where_elements_are_dropped_that_a_step_behind_would_wait_for() -> None:
+    wait = seconds(3)
+    as_of, outer = KEYED.as_of_join(KEYED_PAYMENTS), KEYED.left_as_of_join(KEYED_PAYMENTS)
+    one_tag = BETWEEN.side_output_left_late_data(LATE_ORDERS)
+    joins: list[tuple[Any, bool]] = [
+        (BETWEEN, True),
+        (BETWEEN.allowed_lateness(seconds(2)), True),
+        (BETWEEN.allowed_lateness(wait), False),
+        (one_tag, True),
+        (one_tag.side_output_right_late_data(LATE_PAYMENTS), False),
+        (as_of, True),
+        (outer, True),
+        (outer.side_output_right_late_data(LATE_PAYMENTS), False),
+        (PAIRS.window(TEN), True),
+        (PAIRS.window(TEN).allowed_lateness(wait), False),
+        (PAIRS.window(TEN).side_output_late_data(OutputTag[Any]("late")), False),
+        (PAIRS.window(GlobalWindows.create()).trigger(CountTrigger.of(1)), False),
+    ]
+    plans = [(join.apply(maybe_pair), is_told) for join, is_told in joins]
+    plans.append((KEYED.window(TEN).reduce(lambda a, _: a).map(order_key), True))
+    plans.append((ORDER_STREAM.map(order_key), False))
+    for stream, is_told in plans:
+        mapped = stream.map(lambda text: text + "!").filter(lambda text: text != "")
+        for lateness, expected in ((wait, is_told), (seconds(0), False)):
+            behind = mapped.window_all(TEN).allowed_lateness(lateness).count()
+            plan = Pipeline("late", behind.sink_to(CollectSink[int]())).explain()
+            assert ("are dropped there, so the allowed lateness here does not get them" in plan) == expected, plan

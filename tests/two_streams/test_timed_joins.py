@@ -6,7 +6,9 @@ of both streams.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -30,9 +32,11 @@ from tests.two_streams.shop import (
     seconds,
     values,
 )
-from windrow import OutputTag
+from windrow import OutputTag, Pipeline
 from windrow.connected.interval_join import AsOfJoin, IntervalJoined, LeftAsOfJoin
+from windrow.errors import InvalidArgumentError
 from windrow.functions import ProcessJoinContext, ProcessJoinFunction
+from windrow.sinks import CollectSink
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.testing import StreamHarness
 
@@ -310,11 +314,130 @@ def test_late_elements_of_an_as_of_join() -> None:
             assert [each.value.name for each in harness.take_side_output(LATE_ORDERS)] == ["a"]
             assert [each.value.name for each in harness.take_side_output(LATE_PAYMENTS)] == ["x"]
             assert harness.counter("late_records_dropped") == 0
-        with driven(stage.apply(maybe_pair)) as harness:
-            harness.process_watermark(2_000)
-            order(harness, "a", 1)
-            pay(harness, "x", 1)
-            assert harness.counter("late_records_dropped") == 2
+    with driven(as_of().apply(pair)) as harness:
+        harness.process_watermark(2_000)
+        order(harness, "a", 1)
+        pay(harness, "x", 1)
+        assert harness.counter("late_records_dropped") == 2
+
+
+# time       0  1  2  3  4  5
+# payments   u     w  ^3          u holds for no order to come
+# orders        b  c              late: they come out when the watermark advances, with what is kept
+#                     ^4
+def test_an_outer_as_of_join_drops_no_late_left_element() -> None:
+    with driven(left_as_of().apply(maybe_pair)) as harness:
+        pay(harness, "u", 0)
+        pay(harness, "w", 2)
+        pay(harness, "y", 3.5)
+        order(harness, "a", 3)
+        harness.process_watermark(3_000)
+        assert harness.take_values() == ["aw"]
+        order(harness, "c", 2)
+        order(harness, "b", 1)
+        harness.snapshot_restore()
+        assert harness.take_values() == []
+        harness.process_watermark(4_000)
+        assert values(harness) == [("b-", 1_000), ("cw", 2_000)]
+        assert harness.counter("late_records_dropped") == 0
+
+
+# time       0  1  2  3  4  5
+# payments   u     w              u is kept until 4: an order of 1 may come until then
+# orders              ^3  b(1) c(2)
+# payments                x(1.5)  late, and taken
+#                         ^4  d(1) is too late
+def test_versions_are_kept_for_the_allowed_lateness() -> None:
+    for stage, after in ((as_of(), []), (left_as_of(), ["d-"])):
+        with driven(stage.allowed_lateness(seconds(2)).apply(maybe_pair)) as harness:
+            pay(harness, "u", 0)
+            pay(harness, "w", 2)
+            harness.process_watermark(3_000)
+            order(harness, "b", 1)
+            order(harness, "c", 2)
+            order(harness, "e", 1.7)
+            pay(harness, "x", 1.5)
+            harness.process_watermark(4_000)
+            assert values(harness) == [("bu", 1_000), ("ex", 1_700), ("cw", 2_000)]
+            order(harness, "d", 1)
+            harness.process_watermark(5_000)
+            assert harness.take_values() == after
+            assert harness.counter("late_records_dropped") == 1 - len(after)
+
+
+# time       0  1  2  3  4  5  6
+# orders           a              held until 2 + 1 + 3
+#                        ^4
+# payments         x  y           late by no more than 3
+#            z     late by 4
+def test_late_elements_join_within_the_allowed_lateness() -> None:
+    with driven(within(-1, 1).allowed_lateness(seconds(3)).apply(pair)) as harness:
+        order(harness, "a", 2)
+        assert timers(harness) == [6_000]
+        harness.process_watermark(4_000)
+        pay(harness, "x", 1)
+        pay(harness, "y", 3)
+        pay(harness, "z", 0.9)
+        assert values(harness) == [("ax", 2_000), ("ay", 3_000)]
+        assert harness.counter("late_records_dropped") == 1
+        harness.process_watermark(7_000)
+        assert timers(harness) == []
+
+
+@pytest.mark.parametrize("stage", [within(0, 1), as_of(), left_as_of()], ids=lambda stage: type(stage).__name__)
+def test_the_allowed_lateness_is_one_duration(stage: Any) -> None:
+    for wrong in (seconds(-1), 5):
+        with pytest.raises(InvalidArgumentError, match="the allowed lateness must"):
+            stage.allowed_lateness(wrong)
+    with pytest.raises(InvalidArgumentError, match=r"set twice(.|\n)*2 s, then 1 s"):
+        stage.allowed_lateness(seconds(2)).allowed_lateness(seconds(1))
+    for_ever = stage.allowed_lateness(timedelta.max).apply(maybe_pair)
+    with driven(for_ever) as harness:
+        pay(harness, "x", 1)
+        harness.process_watermark(9_000_000)
+        order(harness, "a", 1)
+        harness.process_watermark(9_000_001)
+        assert harness.take_values() == ["ax"]
+    assert "allowed lateness for ever" in Pipeline("p", for_ever.sink_to(CollectSink())).explain()
+
+
+@pytest.mark.parametrize("lateness", [0, 3, 9])
+@pytest.mark.parametrize("outer", [False, True])
+def test_as_of_joins_give_what_a_search_through_all_versions_gives(lateness: int, outer: bool) -> None:
+    chance = random.Random(lateness)
+    for _ in range(40):
+        stage: Any = left_as_of() if outer else as_of()
+        versions: list[int] = []
+        waiting: dict[str, int] = {}
+        too_late: dict[str, int] = {}
+        expected: dict[str, int | None] = {}
+        watermark = -1
+        with driven(stage.allowed_lateness(timedelta(milliseconds=lateness)).apply(version_of)) as harness:
+            for number in range(90):
+                kind, at = chance.choice(["left", "right", "time"]), chance.randrange(20) + number // 2
+                if number == 89:
+                    kind, at = "time", 200
+                if kind == "time" and at > watermark:
+                    watermark = at
+                    harness.process_watermark(watermark)
+                    for name in [name for name, left in waiting.items() if left <= watermark]:
+                        left = waiting.pop(name)
+                        expected[name] = max((version for version in versions if version <= left), default=None)
+                elif kind == "left":
+                    (too_late if at < watermark - lateness else waiting)[str(number)] = at
+                    harness.process_element(Order("north", str(number)), at, source=ORDERS)
+                elif kind == "right":
+                    versions += [] if at < watermark - lateness else [at]
+                    harness.process_element(Payment("north", str(at)), at, source=PAYMENTS)
+            found = dict(harness.take_values())
+        for name, left in too_late.items() if outer else ():
+            version = found.pop(name)  # of the versions that are still there
+            assert version is None or (version in versions and version <= left)
+        assert found == {name: version for name, version in expected.items() if outer or version is not None}
+
+
+def version_of(order: Order, payment: Payment | None) -> tuple[str, int | None]:
+    return order.name, None if payment is None else int(payment.name)
 
 
 # time       0  1  2  3  4

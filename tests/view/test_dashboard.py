@@ -138,6 +138,17 @@ def test_an_end_that_ends_the_block_is_told_too(run: RecordedRun) -> None:
     assert "<script>alert(1)</script>" in str(changes[-1][1]["error"])
 
 
+@pytest.mark.parametrize("target", ["http://[", "//[x]/", "*", "http://[::1", "/%zz", "\x7f"])
+def test_a_target_that_names_no_page_is_answered(
+    run: RecordedRun, target: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with dashboard(run) as served, socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
+        connection.sendall(f"GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+        answer = connection.makefile("rb").read()
+    assert answer.split()[1] in {b"400", b"404"}
+    assert caplog.text == ""
+
+
 def test_the_server_is_gone_after_the_block(run: RecordedRun) -> None:
     with dashboard(run) as served:
         ask(served, "/")

@@ -110,13 +110,30 @@ code.onkeydown = (event) => {
 run.onclick = submit;
 stop.onclick = () => halt("Stopped");
 
+// Says what to do so that the page can run programs; nothing is broken.
+function advise(text, reason, commands) {
+  say(text);
+  run.disabled = true;
+  output.replaceChildren();
+  make("p", reason, output);
+  make("pre", commands, output);
+}
+
 if (location.protocol === "file:") {
-  say("Browsers run this page from a server alone: python -m http.server in the folder of the pages, and open it there.", true);
+  advise("Not on a server", "Browsers run programs of a page from a server alone. In the folder of the pages:", "python -m http.server");
 } else {
-  programs = await (await fetch(new URL("programs.json", here))).json();
+  const built = await (await fetch(new URL("programs.json", here))).json();
+  programs = built.programs;
   for (const name of Object.keys(programs)) make("option", name, choice);
   code.value = programs[choice.value];
-  const answer = await fetch(new URL("pyodide/version", here));
-  if (answer.ok) { say("Loading Python …"); start(); }
-  else say("These pages were built without Pyodide; python -m docs.playground fetches it.", true);
+  if (built.isWithPython) { say("Loading Python …"); start(); }
+  else {
+    choice.onchange = () => { code.value = programs[choice.value]; };
+    code.oninput = null;
+    advise(
+      "Python is not among these pages",
+      "They were built without Pyodide, the Python that browsers run. npm fetches it (13 MB), and the next build shows it; in the clone:",
+      "python -m docs.playground\nmake docs",
+    );
+  }
 }

@@ -267,15 +267,11 @@ def count(selector: Callable[[T], Any] | None = None) -> Count[T]:
         InvalidArgumentError: If the selector cannot be called.
 
     Example:
-        >>> from windrow import Pipeline, aggregates as agg, from_collection
-        >>> from windrow.sinks import CollectSink
+        >>> from windrow import aggregates as agg, from_collection
         >>> from windrow.windows import GlobalWindows
-        >>> from windrow_runtime.local import LocalRunner
         >>> windows = GlobalWindows.create_with_end_of_stream_trigger()
         >>> everything = from_collection([3, None, 5]).window_all(windows)
-        >>> counts = everything.aggregate(agg.combine(agg.count(), agg.count(lambda value: value)))
-        >>> sink = CollectSink[tuple[int, int]]()
-        >>> LocalRunner().run(Pipeline("counts", counts.sink_to(sink))).collected(sink)
+        >>> everything.aggregate(agg.combine(agg.count(), agg.count(lambda value: value))).collect()
         [(3, 2)]
     """
     if selector is not None:

@@ -372,10 +372,8 @@ def into(
 
     Example:
         >>> from dataclasses import dataclass
-        >>> from windrow import Pipeline, aggregates as agg, from_collection
-        >>> from windrow.sinks import CollectSink
+        >>> from windrow import aggregates as agg, from_collection
         >>> from windrow.windows import GlobalWindows
-        >>> from windrow_runtime.local import LocalRunner
         >>> @dataclass
         ... class Climate:
         ...     low: float | None
@@ -383,8 +381,7 @@ def into(
         >>> windows = GlobalWindows.create_with_end_of_stream_trigger()
         >>> everything = from_collection([20.5, 18.0]).window_all(windows)
         >>> climate = everything.aggregate(agg.into(Climate, low=agg.min(lambda celsius: celsius), n=agg.count()))
-        >>> sink = CollectSink[Climate]()
-        >>> LocalRunner().run(Pipeline("climate", climate.sink_to(sink))).collected(sink)
+        >>> climate.collect()
         [Climate(low=18.0, n=2)]
     """
     require_callable(record, "what into makes", "a record class, or a function of the results", where=caller_location())

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from windrow.arguments import check_function
-from windrow.connected.late import with_tag
+from windrow.connected.late import NOTHING_SAID, Lateness, LateStage
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import JoinKind, OneRecord
 from windrow.functions.two_inputs import ProcessJoinFunction
 from windrow.joins.declared_join import DeclaredJoin, joined_by
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import NO_LATE_TAGS, AsOfJoinNode, IntervalJoinNode, KeyByNode, LateTags, Node
+from windrow.plan.nodes import AsOfJoinNode, IntervalJoinNode, KeyByNode, Node
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.stages.stage import Stage
-from windrow.tags import OutputTag
 from windrow.time import duration_millis
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ R = TypeVar("R")
 
 
 class IntervalJoin(Stage, Generic[L, U, K]):
-    """Two keyed streams to be joined; :meth:`between` says which timestamps belong together."""
+    """Two keyed streams to be joined; ``between`` says which timestamps belong together."""
 
     __slots__ = ("_make_stream", "_node")
 
@@ -80,10 +79,10 @@ class _Bounds:
     upper: int
     lower_exclusive: bool = False
     upper_exclusive: bool = False
-    late: LateTags = NO_LATE_TAGS
+    lateness: Lateness = NOTHING_SAID
 
 
-class IntervalJoined(Stage, Generic[L, U, K]):
+class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
     """Two keyed streams that are joined within bounds, which are inclusive unless said otherwise."""
 
     __slots__ = ("_bounds",)
@@ -102,29 +101,12 @@ class IntervalJoined(Stage, Generic[L, U, K]):
         """Leave out pairs whose timestamps are exactly the upper bound apart."""
         return IntervalJoined(replace(self._bounds, upper_exclusive=True))
 
-    def side_output_left_late_data(self, tag: OutputTag[L]) -> IntervalJoined[L, U, K]:
-        """Send left elements below the watermark to a side output.
+    @property
+    def _lateness(self) -> Lateness:
+        return self._bounds.lateness
 
-        Without it they are counted (``late_records_dropped``) and dropped.
-
-        Args:
-            tag: Names the output, which ``get_side_output`` of the stream of results takes.
-
-        Raises:
-            InvalidArgumentError: If there is a tag already.
-        """
-        return IntervalJoined(replace(self._bounds, late=with_tag(self._bounds.late, tag, left=True)))
-
-    def side_output_right_late_data(self, tag: OutputTag[U]) -> IntervalJoined[L, U, K]:
-        """Send right elements below the watermark to a side output; see :meth:`side_output_left_late_data`.
-
-        Args:
-            tag: Names the output, which ``get_side_output`` of the stream of results takes.
-
-        Raises:
-            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
-        """
-        return IntervalJoined(replace(self._bounds, late=with_tag(self._bounds.late, tag, left=False)))
+    def _with(self, lateness: Lateness) -> Self:
+        return type(self)(replace(self._bounds, lateness=lateness))
 
     def process(self, function: ProcessJoinFunction[L, U, R], *, name: str | None = None) -> DataStream[R]:
         """Process each pair as soon as its second element is there.
@@ -174,7 +156,8 @@ class IntervalJoined(Stage, Generic[L, U, K]):
                 input=bounds.node,
                 lower=bounds.lower + bounds.lower_exclusive,
                 upper=bounds.upper - bounds.upper_exclusive,
-                late_tags=bounds.late,
+                allowed_lateness=bounds.lateness.allowed or 0,
+                late_tags=bounds.lateness.tags,
                 function=function,
                 element_type=element_type,
                 name=name,
@@ -190,10 +173,7 @@ class _AsOf:
     node: KeyByNode
     make_stream: Callable[[Node], DataStream[Any]]
     is_outer: bool
-    late: LateTags = NO_LATE_TAGS
-
-    def with_late(self, tag: OutputTag[Any], *, left: bool) -> _AsOf:
-        return replace(self, late=with_tag(self.late, tag, left=left))
+    lateness: Lateness = NOTHING_SAID
 
     def stream(self, function: Callable[[Any, Any], Any], name: str | None) -> DataStream[Any]:
         check_function(function, "apply")
@@ -203,7 +183,8 @@ class _AsOf:
                 input=self.node,
                 function=function,
                 is_outer=self.is_outer,
-                late_tags=self.late,
+                allowed_lateness=self.lateness.allowed or 0,
+                late_tags=self.lateness.tags,
                 element_type=record_type,
                 name=name,
                 location=caller_location(),
@@ -211,7 +192,7 @@ class _AsOf:
         )
 
 
-class _AsOfStage(Stage, Generic[L, U, K]):
+class _AsOfStage(LateStage[L, U], Generic[L, U, K]):
     __slots__ = ("_settings",)
 
     def __init__(
@@ -222,6 +203,14 @@ class _AsOfStage(Stage, Generic[L, U, K]):
     def __repr__(self) -> str:
         return node_line(type(self).__name__, self._settings.node)
 
+    @property
+    def _lateness(self) -> Lateness:
+        return self._settings.lateness
+
+    def _with(self, lateness: Lateness) -> Self:
+        settings = replace(self._settings, lateness=lateness)
+        return type(self)(settings.node, settings.make_stream, settings)
+
 
 class AsOfJoin(_AsOfStage[L, U, K]):
     """Joins each left element with the last right one of its key at or before its timestamp: the version valid then.
@@ -231,28 +220,6 @@ class AsOfJoin(_AsOfStage[L, U, K]):
     """
 
     __slots__ = ()
-
-    def side_output_left_late_data(self, tag: OutputTag[L]) -> AsOfJoin[L, U, K]:
-        """Send left elements below the watermark to a side output, instead of counting and dropping them.
-
-        Args:
-            tag: Names the output, which ``get_side_output`` of the stream of results takes.
-
-        Raises:
-            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
-        """
-        return AsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=True))
-
-    def side_output_right_late_data(self, tag: OutputTag[U]) -> AsOfJoin[L, U, K]:
-        """Send right elements below the watermark to a side output, instead of counting and dropping them.
-
-        Args:
-            tag: Names the output, which ``get_side_output`` of the stream of results takes.
-
-        Raises:
-            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
-        """
-        return AsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=False))
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
     @overload
@@ -271,31 +238,13 @@ class AsOfJoin(_AsOfStage[L, U, K]):
 
 
 class LeftAsOfJoin(_AsOfStage[L, U, K]):
-    """As :class:`AsOfJoin`, but also emits left elements without a version, with None in its place."""
+    """As :class:`AsOfJoin`, but emits each left element: without a version, with None in its place.
+
+    Late left elements are emitted as well, when the watermark advances, with the version that is still kept for their
+    time, or None; unless they go to a side output.
+    """
 
     __slots__ = ()
-
-    def side_output_left_late_data(self, tag: OutputTag[L]) -> LeftAsOfJoin[L, U, K]:
-        """Send left elements below the watermark to a side output, instead of counting and dropping them.
-
-        Args:
-            tag: Names the output, which ``get_side_output`` of the stream of results takes.
-
-        Raises:
-            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
-        """
-        return LeftAsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=True))
-
-    def side_output_right_late_data(self, tag: OutputTag[U]) -> LeftAsOfJoin[L, U, K]:
-        """Send right elements below the watermark to a side output, instead of counting and dropping them.
-
-        Args:
-            tag: Names the output, which ``get_side_output`` of the stream of results takes.
-
-        Raises:
-            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
-        """
-        return LeftAsOfJoin(self._settings.node, self._settings.make_stream, self._settings.with_late(tag, left=False))
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
     @overload

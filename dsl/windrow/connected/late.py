@@ -1,16 +1,108 @@
-"""The side outputs of the late elements of two streams."""
+"""What becomes of the late elements of two streams: side outputs, and the allowed lateness of joins by time."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final, Generic, Self, TypeVar
 
 from windrow.errors import InvalidArgumentError
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import LateTags
+from windrow.plan.nodes import NO_LATE_TAGS, LateTags
+from windrow.stages.stage import Stage
 from windrow.stages.window_stage import check_kind
 from windrow.tags import OutputTag
+from windrow.time import duration_millis, duration_text
 
-__all__ = ["with_tag"]
+__all__ = ["LateStage", "Lateness", "with_tag"]
+
+L = TypeVar("L")
+U = TypeVar("U")
+
+_ALLOWED: Final = "the allowed lateness"
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """What becomes of late elements of a join by time.
+
+    Attributes:
+        allowed: How much later elements may come, in milliseconds; None: nobody said.
+        tags: Those of the side outputs for later ones.
+    """
+
+    allowed: int | None = None
+    tags: LateTags = NO_LATE_TAGS
+
+
+NOTHING_SAID: Final = Lateness()
+"""Late elements of both streams are counted and dropped."""
+
+
+class LateStage(Stage, Generic[L, U]):
+    """A join by time, which says what becomes of late elements."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _lateness(self) -> Lateness: ...
+
+    @abstractmethod
+    def _with(self, lateness: Lateness) -> Self: ...
+
+    def allowed_lateness(self, lateness: timedelta) -> Self:
+        """Join elements that are late by no more than this, too, and keep what they may be joined with for so long.
+
+        Without it an element is late as soon as its timestamp is below the watermark. Their results carry timestamps
+        below the watermark: windows that take these need an allowed lateness of their own.
+
+        Args:
+            lateness: How long, in event time; zero by default. ``timedelta.max`` means for ever.
+
+        Raises:
+            InvalidArgumentError: If it is negative, or was set already.
+        """
+        try:
+            millis = duration_millis(lateness, _ALLOWED)
+        except InvalidArgumentError as error:
+            raise error.at(caller_location()) from None
+        if millis < 0:
+            raise InvalidArgumentError(
+                f"{_ALLOWED} must not be negative", given=lateness, expected="a timedelta >= 0", where=caller_location()
+            )
+        allowed = self._lateness.allowed
+        if allowed is not None:
+            raise InvalidArgumentError(
+                f"{_ALLOWED} is set twice",
+                given=f"{duration_text(allowed)}, then {duration_text(millis)}",
+                expected="one allowed lateness",
+                where=caller_location(),
+            )
+        return self._with(replace(self._lateness, allowed=millis))
+
+    def side_output_left_late_data(self, tag: OutputTag[L]) -> Self:
+        """Send left elements that are late to a side output, instead of counting and dropping them.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
+        return self._with(replace(self._lateness, tags=with_tag(self._lateness.tags, tag, left=True)))
+
+    def side_output_right_late_data(self, tag: OutputTag[U]) -> Self:
+        """Send right elements that are late to a side output, instead of counting and dropping them.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
+        return self._with(replace(self._lateness, tags=with_tag(self._lateness.tags, tag, left=False)))
 
 
 # Any: elements of every type.

@@ -88,7 +88,7 @@ class _OfTwo(Stage):
 
 
 class JoinedStreams(_OfTwo, Generic[L, U, A, B]):
-    """Two streams to be joined by window; :meth:`where` takes the key of the left one.
+    """Two streams to be joined by window; ``where`` takes the key of the left one.
 
     The type parameters are the elements of the streams, and those that the join function gets: they may be None where
     an outer join has found no partner.
@@ -113,7 +113,7 @@ class JoinedStreams(_OfTwo, Generic[L, U, A, B]):
 
 
 class JoinWhere(_OfTwo, Generic[L, U, A, B, H]):
-    """Two streams to be joined, the left one by key; :meth:`equal_to` takes the key of the right one."""
+    """Two streams to be joined, the left one by key; ``equal_to`` takes the key of the right one."""
 
     __slots__ = ()
 
@@ -134,7 +134,7 @@ class JoinWhere(_OfTwo, Generic[L, U, A, B, H]):
 
 
 class JoinEqualTo(_OfTwo, Generic[L, U, A, B, H]):
-    """Two streams to be joined by key; :meth:`window` says in which windows."""
+    """Two streams to be joined by key; ``window`` says in which windows."""
 
     __slots__ = ()
 
@@ -161,7 +161,7 @@ class JoinEqualTo(_OfTwo, Generic[L, U, A, B, H]):
 
 
 class CoGroupedStreams(_OfTwo, Generic[L, U]):
-    """Two streams to be grouped by key and window; :meth:`where` takes the key of the left one."""
+    """Two streams to be grouped by key and window; ``where`` takes the key of the left one."""
 
     __slots__ = ()
 
@@ -182,7 +182,7 @@ class CoGroupedStreams(_OfTwo, Generic[L, U]):
 
 
 class CoGroupWhere(_OfTwo, Generic[L, U, H]):
-    """Two streams to be grouped, the left one by key; :meth:`equal_to` takes the key of the right one."""
+    """Two streams to be grouped, the left one by key; ``equal_to`` takes the key of the right one."""
 
     __slots__ = ()
 
@@ -203,7 +203,7 @@ class CoGroupWhere(_OfTwo, Generic[L, U, H]):
 
 
 class CoGroupEqualTo(_OfTwo, Generic[L, U, H]):
-    """Two streams to be grouped by key; :meth:`window` says in which windows."""
+    """Two streams to be grouped by key; ``window`` says in which windows."""
 
     __slots__ = ()
 

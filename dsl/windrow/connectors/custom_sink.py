@@ -21,10 +21,13 @@ class SinkContext:
     Attributes:
         run: The identity of the run. A run that goes on from a checkpoint has that of the run before; no other does.
         partition: The partition of the batch whose elements this worker writes, from 0; None on the driver.
+        sink: The label of the sink, which no other one of its class has in the plan. A run that goes on finds it again
+            by the name of the step, or by what the sink writes.
     """
 
     run: str
     partition: int | None
+    sink: str = ""
 
 
 class CustomSink(Sink[T_contra]):
@@ -38,9 +41,9 @@ class CustomSink(Sink[T_contra]):
     **Exactly once.** Batches are numbered from 0. After a failure the run goes on with the batch that was not
     finished, under its number and with the same elements, though maybe in another order. A sink that replaces what it
     wrote under a number, or skips a number that it has noted together with the elements, takes each element once. It
-    tells runs apart by ``context.run``, as each run without a checkpoint begins at 0. A checkpoint that was restored
-    from an older copy has other elements under numbers that the sink may have: :meth:`newest_batch` has its
-    runs refused.
+    tells runs apart by ``context.run``, as each run without a checkpoint begins at 0, and sinks that write to one place
+    by ``context.sink``. A checkpoint that was restored from an older copy has other elements under numbers that the
+    sink may have: :meth:`newest_batch` has its runs refused.
 
     **On the driver**, where a sink writes by default, ``open`` is called before the first batch, ``write`` once for
     each batch that has elements, and ``close`` when the run is over.

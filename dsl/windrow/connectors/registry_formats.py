@@ -1,7 +1,7 @@
 """Formats of Kafka values whose schemas are in a registry: Avro and Protobuf, as Confluent's serializers write them.
 
 A value begins with a zero byte and the id of its schema, as Flink's ``avro-confluent`` and ``protobuf-confluent`` have
-it. They need ``pip install 'windrow-streams[kafka-avro]'`` or ``'windrow-streams[kafka-protobuf]'``.
+it. They need the extra ``kafka-avro`` or ``kafka-protobuf``.
 """
 
 from __future__ import annotations
@@ -77,17 +77,19 @@ class AvroFormat(RegistryFormat):
     source with such a type is refused when it is made, and a sink when its pipeline is made.
 
     A source reads what was written by other schemas, by Avro's rules: fields are matched by name, those that the type
-    lacks are passed over, and a field that the schema lacks gets its default. Names of records do not matter. A value
-    whose schema does not fit, or is not in the registry, or that is cut off, is malformed: its reason names the id of
-    the schema, and its origin topic, partition and offset.
+    lacks are passed over, and a field that the schema lacks gets its default. A value of a union is read if the type
+    fits the branch of the value; of several records in a union that is the one with the name of the class. Elsewhere
+    names of records do not matter. A value whose schema does not fit, or is not in the registry, or that is cut off,
+    or that its type does not hold exactly, is malformed: its reason names the id of the schema, and its origin topic,
+    partition and offset.
 
     Args:
         registry: The address of the registry; a password in it, and those among the options, are not shown.
             ``"mock://name"`` is a registry within the process, for tests in the interpreter; Spark refuses it.
         subject: The subject of the sink's schema; by default the topic's name and ``-value``. Sources need none: each
             value has the id of its schema.
-        auto_register: Whether a sink registers its schema; otherwise it writes by the latest one of the subject.
-            Sources register none.
+        auto_register: Whether a sink registers its schema; otherwise it writes by the latest one of the subject, which
+            has to have the fields and types of the elements. Sources register none.
         options: Further options of confluent-kafka's ``SchemaRegistryClient``.
 
     Raises:
@@ -100,14 +102,17 @@ class ProtobufFormat(RegistryFormat):
     """Values in Protobuf, each after the id of its schema and the place of its message in it.
 
     The type of the values is a record whose fields have the names of the message's, or the message class itself.
-    Fields that the record lacks are passed over; fields of the record that the message lacks have to have a default.
-    A field of a message's type, or an ``optional`` one, that is absent is None, where the record allows it.
+    A source passes over fields that the record lacks; fields of the record that the message lacks have to have a
+    default. A field of a message's type, such as ``StringValue``, or an ``optional`` one, that is absent is None, where
+    the record allows it. A value of another message than the class is malformed. The record of a sink has the fields of
+    the message: only fields that may be absent, and repeated ones, may be missing in it.
 
     Args:
         registry: The address of the registry, as for :class:`AvroFormat`.
         message: The class that ``protoc`` has generated. Workers import it by its name.
         subject: The subject of the sink's schema, as for :class:`AvroFormat`; sources need none.
-        auto_register: Whether a sink registers its schema; otherwise it writes with the id of the latest one.
+        auto_register: Whether a sink registers its schema; otherwise it writes with the id of the latest one, which
+            has to have the message with its fields.
         options: Further options of confluent-kafka's ``SchemaRegistryClient``.
 
     Raises:

@@ -57,7 +57,7 @@ class RuntimeContext(KeyedStateStore, Protocol):
 
 
 class RichFunction:
-    """A function with a life cycle: :meth:`open` is called before its first element, :meth:`close` after its last one.
+    """A function with a life cycle: ``open`` is called before its first element, ``close`` after its last one.
 
     An instance may be opened many times, on other machines, from a copy. What :meth:`open` makes (a connection, a
     loaded model) is neither stored nor sent.

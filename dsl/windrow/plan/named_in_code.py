@@ -16,7 +16,7 @@ from windrow.plan.closures import closure_of, codes_of
 from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.tags import OutputTag
 
-__all__ = ["asks_for_time", "expiring_state", "state_time_domains", "tags_of"]
+__all__ = ["asks_for_time", "expiring_state", "reached_state", "state_time_domains", "tags_of"]
 
 # Any in this module: attributes of the user's classes and elements of side outputs, of every type.
 
@@ -69,6 +69,15 @@ def expiring_state(function: object) -> Iterator[StateDescriptor]:
     for value in _walk(unwrapped(function)):
         if isinstance(value, StateDescriptor) and value.ttl is not None:
             yield value
+
+
+def reached_state(function: object) -> dict[str, StateDescriptor]:
+    """The descriptors that a function has, or that its code names, by the names of state."""
+    by_name: dict[str, StateDescriptor] = {}
+    for value in _walk(unwrapped(function)):
+        if isinstance(value, StateDescriptor):
+            by_name.setdefault(value.name, value)  # a subclass comes before its base
+    return by_name
 
 
 def asks_for_time(function: object) -> bool:

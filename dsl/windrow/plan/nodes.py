@@ -569,10 +569,17 @@ class TimedJoinNode(OneInputNode):
     """Joins elements of two streams by key and timestamp. Its input is a :class:`KeyByNode` over marked elements.
 
     Attributes:
-        late_tags: Those of the side outputs for late elements of the left and of the right stream.
+        allowed_lateness: In milliseconds: elements of both streams are taken and kept for so much longer.
+        late_tags: Those of the side outputs for later elements of the left and of the right stream.
     """
 
+    allowed_lateness: int = 0
     late_tags: LateTags = NO_LATE_TAGS
+
+    def describe_lateness(self) -> list[str]:
+        """A few words for each setting about late elements."""
+        allowed = [f"allowed lateness {duration_text(self.allowed_lateness)}"] if self.allowed_lateness else []
+        return [*allowed, *self.late_tags.describe()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -593,7 +600,7 @@ class IntervalJoinNode(TimedJoinNode):
 
     def describe_settings(self) -> list[str]:
         """A few words for each setting."""
-        return [f"{duration_text(self.lower)} to {duration_text(self.upper)}", *self.late_tags.describe()]
+        return [f"{duration_text(self.lower)} to {duration_text(self.upper)}", *self.describe_lateness()]
 
     def describe(self) -> str:
         return ", ".join([*self.describe_settings(), self.function.describe()])
@@ -615,7 +622,7 @@ class AsOfJoinNode(TimedJoinNode):
 
     def describe_settings(self) -> list[str]:
         """A few words for each setting."""
-        return [*(["left outer"] if self.is_outer else []), *self.late_tags.describe()]
+        return [*(["left outer"] if self.is_outer else []), *self.describe_lateness()]
 
     def describe(self) -> str:
         return ", ".join([*self.describe_settings(), function_name(self.function)])

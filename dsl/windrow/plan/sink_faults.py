@@ -12,7 +12,7 @@ from windrow.errors import Fault
 from windrow.expressions.derived import unread_part
 from windrow.functions.marked import CoGroup, JoinPairs, OneRecord
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
-from windrow.kafka import AvroFormat, KafkaSink
+from windrow.kafka import AvroFormat, KafkaSink, values_of_sink
 from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
 from windrow.plan.keys import key_type
@@ -65,7 +65,7 @@ def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
             step.where,
             "map the elements before sink_to",
         )
-    elif node.sink.needs_schema and len(kinds := members(kind)) > 1:
+    elif node.sink.needs_schema and len(kinds := members(_encoded(node.sink, kind))) > 1:
         yield Fault(
             f"the sink {node.sink.describe()!r} has the columns of one type, and the elements are of several: "
             f"{' and '.join(map(type_name, kinds))}",
@@ -73,16 +73,39 @@ def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
             "make one record type of all of them first, map(lambda element: Row(...)), or give the streams of each "
             "type a sink of their own",
         )
-    elif isinstance(node.sink, KafkaSink) and isinstance(node.sink.value_format, AvroFormat):
-        misfit = avro_misfit(kind)
-        if misfit is not None:
-            yield Fault(
-                f"the sink {node.sink.describe()!r} writes Avro, which has no form for {misfit.part}",
-                step.where,
-                f"map the elements before sink_to: {misfit.expected}",
-            )
+    elif isinstance(node.sink, KafkaSink):
+        yield from _record_faults(node.sink, kind, step.where)
     elif isinstance(node.sink, FileSink) and node.sink.partition_by:
         yield from partition_faults(node.sink, kind, step.where)
+
+
+def _encoded(sink: Sink[Any], kind: object) -> object:
+    """The type that a sink encodes: that of the elements, or of their values if they are records of a topic."""
+    return values_of_sink(kind).value if isinstance(sink, KafkaSink) else kind
+
+
+def _record_faults(sink: KafkaSink[Any], kind: object, where: str) -> Iterator[Fault]:
+    """The faults of a Kafka sink with elements of a type."""
+    values = values_of_sink(kind)
+    if values.of_records and sink.key is not None:
+        yield Fault(
+            f"the sink {sink.describe()!r} has a key function, and its elements are records with a key",
+            where,
+            "leave key= out, or map the elements to their values",
+        )
+    if values.of_records and values.value is None and sink.needs_schema:
+        yield Fault(
+            f"the sink {sink.describe()!r} encodes the values of records, whose type is not known",
+            where,
+            "returns(ProducerRecord[Type]) before sink_to, or annotate the function that makes them",
+        )
+    misfit = avro_misfit(values.value) if isinstance(sink.value_format, AvroFormat) else None
+    if misfit is not None:
+        yield Fault(
+            f"the sink {sink.describe()!r} writes Avro, which has no form for {misfit.part}",
+            where,
+            f"map the elements before sink_to: {misfit.expected}",
+        )
 
 
 def _type_hint(node: Node) -> str:

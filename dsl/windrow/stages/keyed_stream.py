@@ -77,10 +77,8 @@ class KeyedStream(Stage, Generic[T, K]):
 
         Example:
             >>> from datetime import timedelta
-            >>> from windrow import Pipeline, WatermarkStrategy, from_collection
-            >>> from windrow.sinks import CollectSink
+            >>> from windrow import WatermarkStrategy, from_collection
             >>> from windrow.windows import TumblingEventTimeWindows
-            >>> from windrow_runtime.local import LocalRunner
             >>> readings = [("a", 1_000, 20), ("a", 2_000, 22), ("b", 3_000, 7)]
             >>> by_sensor = (
             ...     from_collection(readings)
@@ -90,9 +88,7 @@ class KeyedStream(Stage, Generic[T, K]):
             ...     .key_by(lambda reading: reading[0])
             ... )
             >>> minutes = by_sensor.window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
-            >>> highest = minutes.max(lambda reading: reading[2])
-            >>> sink = CollectSink[int]()
-            >>> sorted(LocalRunner().run(Pipeline("highest", highest.sink_to(sink))).collected(sink))
+            >>> sorted(minutes.max(lambda reading: reading[2]).collect())
             [7, 22]
         """
         settings = WindowSettings(self._node, self._make_stream, check_assigner(assigner))
@@ -121,13 +117,9 @@ class KeyedStream(Stage, Generic[T, K]):
             InvalidArgumentError: If ``size`` or ``slide`` is not a positive int, or ``fire_at_end`` no bool.
 
         Example:
-            >>> from windrow import Pipeline, from_collection
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
+            >>> from windrow import from_collection
             >>> orders = from_collection([("ann", 1), ("ann", 2), ("bob", 9), ("ann", 5)])
-            >>> pairs = orders.key_by(lambda order: order[0]).count_window(2).sum(lambda order: order[1])
-            >>> sink = CollectSink[int]()
-            >>> LocalRunner().run(Pipeline("pairs", pairs.sink_to(sink))).collected(sink)
+            >>> orders.key_by(lambda order: order[0]).count_window(2).sum(lambda order: order[1]).collect()
             [3]
         """
         settings = count_window(self._node, self._make_stream, size, slide, fire_at_end=fire_at_end)
@@ -230,9 +222,7 @@ class KeyedStream(Stage, Generic[T, K]):
 
         Example:
             >>> from datetime import timedelta
-            >>> from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
+            >>> from windrow import DataStream, WatermarkStrategy, from_collection
             >>> def with_times(elements: list[tuple[str, int]]) -> DataStream[tuple[str, int]]:
             ...     strategy = WatermarkStrategy.for_monotonous_timestamps()
             ...     stream = from_collection(elements)
@@ -244,8 +234,7 @@ class KeyedStream(Stage, Generic[T, K]):
             ...     .between(timedelta(0), timedelta(seconds=5))
             ...     .apply(lambda order, payment: (order[0], payment[1] - order[1]))
             ... )
-            >>> sink = CollectSink[tuple[str, int]]()
-            >>> LocalRunner().run(Pipeline("paid", paid.sink_to(sink))).collected(sink)
+            >>> paid.collect()
             [('a', 3000)]
         """
         return IntervalJoin(self._keyed_with(other, "interval_join"), self._make_stream)
@@ -260,9 +249,7 @@ class KeyedStream(Stage, Generic[T, K]):
             InvalidArgumentError: If the keys are known to be of different types.
 
         Example:
-            >>> from windrow import Pipeline, WatermarkStrategy, from_collection
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
+            >>> from windrow import WatermarkStrategy, from_collection
             >>> in_order = WatermarkStrategy.for_monotonous_timestamps()
             >>> orders = from_collection([("EUR", 5_000)]).assign_timestamps_and_watermarks(
             ...     in_order, lambda order: order[1]
@@ -274,8 +261,7 @@ class KeyedStream(Stage, Generic[T, K]):
             ...     .as_of_join(rates.key_by(lambda rate: rate[0]))
             ...     .apply(lambda order, rate: (order[1], rate[2]))
             ... )
-            >>> sink = CollectSink[tuple[int, float]]()
-            >>> LocalRunner().run(Pipeline("rates", at_their_rates.sink_to(sink))).collected(sink)
+            >>> at_their_rates.collect()
             [(5000, 1.1)]
         """
         return AsOfJoin(self._keyed_with(other, "as_of_join"), self._make_stream)
@@ -321,11 +307,9 @@ class KeyedStream(Stage, Generic[T, K]):
             InvalidArgumentError: If it is no instance of :class:`~windrow.functions.KeyedProcessFunction`.
 
         Example:
-            >>> from windrow import Pipeline, from_collection
+            >>> from windrow import from_collection
             >>> from windrow.functions import KeyedProcessContext, KeyedProcessFunction
-            >>> from windrow.sinks import CollectSink
             >>> from windrow.state import ValueStateDescriptor
-            >>> from windrow_runtime.local import LocalRunner
             >>> class Numbered(KeyedProcessFunction[str, str, str]):
             ...     SEEN = ValueStateDescriptor("seen", int)
             ...
@@ -335,9 +319,7 @@ class KeyedStream(Stage, Generic[T, K]):
             ...         seen.update(number)
             ...         return [f"{value}{number}"]
             >>> words = from_collection(["a", "b", "a"])
-            >>> numbered = words.key_by(lambda word: word).process(Numbered())
-            >>> sink = CollectSink[str]()
-            >>> sorted(LocalRunner().run(Pipeline("numbered", numbered.sink_to(sink))).collected(sink))
+            >>> sorted(words.key_by(lambda word: word).process(Numbered()).collect())
             ['a1', 'a2', 'b1']
         """
         if not isinstance(function, KeyedProcessFunction):

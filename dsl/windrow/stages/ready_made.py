@@ -39,14 +39,11 @@ class ReadyMade(Generic[T]):
             name: Names the step.
 
         Example:
-            >>> from windrow import Pipeline, from_collection
-            >>> from windrow.sinks import CollectSink
+            >>> from windrow import from_collection
             >>> from windrow.windows import GlobalWindows
-            >>> from windrow_runtime.local import LocalRunner
             >>> letters = from_collection(["a", "b", "c"])
             >>> everything = letters.window_all(GlobalWindows.create_with_end_of_stream_trigger())
-            >>> sink = CollectSink[int]()
-            >>> LocalRunner().run(Pipeline("count", everything.count().sink_to(sink))).collected(sink)
+            >>> everything.count().collect()
             [3]
         """
         return self._declared(arithmetic.Count(None), name)

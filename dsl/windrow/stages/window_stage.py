@@ -74,19 +74,15 @@ class WindowStage(Stage, Generic[T, W]):
 
         Example:
             >>> from datetime import timedelta
-            >>> from windrow import Pipeline, WatermarkStrategy, from_source
-            >>> from windrow.sinks import CollectSink
+            >>> from windrow import WatermarkStrategy, from_source
             >>> from windrow.sources import CollectionSource
             >>> from windrow.windows import TumblingEventTimeWindows
-            >>> from windrow_runtime.local import LocalRunner
             >>> source = CollectionSource([1_000, 61_000, 2_000], batch_size=1)
             >>> times = from_source(source).assign_timestamps_and_watermarks(
             ...     WatermarkStrategy.for_monotonous_timestamps(), lambda time: time
             ... )
             >>> minutes = times.window_all(TumblingEventTimeWindows.of(timedelta(minutes=1)))
-            >>> counts = minutes.allowed_lateness(timedelta(seconds=30)).count()
-            >>> sink = CollectSink[int]()
-            >>> LocalRunner().run(Pipeline("counts", counts.sink_to(sink))).collected(sink)
+            >>> minutes.allowed_lateness(timedelta(seconds=30)).count().collect()
             [1, 2, 1]
         """
         try:
@@ -376,14 +372,10 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
                 of another kind.
 
         Example:
-            >>> from windrow import Pipeline, from_collection
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
+            >>> from windrow import from_collection
             >>> words = from_collection(["to", "be", "or", "not"])
             >>> threes = words.key_by(lambda word: "all").count_window(3)
-            >>> joined = threes.reduce(lambda left, right: f"{left} {right}")
-            >>> sink = CollectSink[str]()
-            >>> LocalRunner().run(Pipeline("joined", joined.sink_to(sink))).collected(sink)
+            >>> threes.reduce(lambda left, right: f"{left} {right}").collect()
             ['to be or']
         """
         following, kind = self._following(window_function, self._settings.input.element_type)
@@ -412,19 +404,16 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
 
         Example:
             >>> from collections.abc import Sequence
-            >>> from windrow import Pipeline, from_collection
+            >>> from windrow import from_collection
             >>> from windrow.functions import ProcessWindowContext, ProcessWindowFunction
-            >>> from windrow.sinks import CollectSink
             >>> from windrow.windows import GlobalWindow
-            >>> from windrow_runtime.local import LocalRunner
             >>> class Span(ProcessWindowFunction[int, tuple[str, int], str, GlobalWindow]):
             ...     def process(
             ...         self, key: str, context: ProcessWindowContext[GlobalWindow], elements: Sequence[int]
             ...     ) -> list[tuple[str, int]]:
             ...         return [(key, max(elements) - min(elements))]
             >>> spans = from_collection([4, 1, 7]).key_by(lambda number: "all").count_window(3).process(Span())
-            >>> sink = CollectSink[tuple[str, int]]()
-            >>> LocalRunner().run(Pipeline("spans", spans.sink_to(sink))).collected(sink)
+            >>> spans.collect()
             [('all', 6)]
         """
         if function is None:
@@ -457,13 +446,9 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
 
         Example:
-            >>> from windrow import Pipeline, from_collection
-            >>> from windrow.sinks import CollectSink
-            >>> from windrow_runtime.local import LocalRunner
+            >>> from windrow import from_collection
             >>> pairs = from_collection([4, 1]).key_by(lambda number: "all").count_window(2)
-            >>> spans = pairs.apply(lambda key, window, elements: [(key, max(elements) - min(elements))])
-            >>> sink = CollectSink[tuple[str, int]]()
-            >>> LocalRunner().run(Pipeline("spans", spans.sink_to(sink))).collected(sink)
+            >>> pairs.apply(lambda key, window, elements: [(key, max(elements) - min(elements))]).collect()
             [('all', 3)]
         """
         kind = made_type(function, self._key_type(), *self._window_and_elements())

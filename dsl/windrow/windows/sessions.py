@@ -182,16 +182,13 @@ class EventTimeSessionWindows(_FixedGap, _EventTimeSession[object]):
 
         Example:
             >>> from datetime import timedelta
-            >>> from windrow import Pipeline, WatermarkStrategy, from_collection
-            >>> from windrow.sinks import CollectSink
+            >>> from windrow import WatermarkStrategy, from_collection
             >>> from windrow.windows import EventTimeSessionWindows
-            >>> from windrow_runtime.local import LocalRunner
             >>> clicks = from_collection([1_000, 2_000, 9_000]).assign_timestamps_and_watermarks(
             ...     WatermarkStrategy.for_monotonous_timestamps(), lambda click: click
             ... )
             >>> sessions = clicks.window_all(EventTimeSessionWindows.with_gap(timedelta(seconds=5)))
-            >>> sink = CollectSink[int]()
-            >>> LocalRunner().run(Pipeline("sessions", sessions.count().sink_to(sink))).collected(sink)
+            >>> sessions.count().collect()
             [2, 1]
         """
         return cls(gap)

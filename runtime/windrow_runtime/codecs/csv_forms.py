@@ -15,6 +15,10 @@ from windrow_runtime.codecs.value_type import Kind
 _INTEGER: Final = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _FLOAT: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONGEST_NUMBER: Final = 64
+_FEWEST_INEXACT: Final = 16
+"""The digits of the smallest whole number that is no float."""
+_LONGEST_FLOAT: Final = 400
+"""More characters than a whole number has that is a float."""
 _NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity"}
 
 
@@ -96,6 +100,8 @@ class CsvForms:
                 return f"-{name}" if sign == "-" and name == "Infinity" else name
         if number is None or _FLOAT.fullmatch(number) is None:
             return cell
+        if number.lstrip("+-").isdigit() and _FEWEST_INEXACT <= len(number) <= _LONGEST_FLOAT:
+            return int(number)  # the parser says whether a float has these digits
         value = float(number)
         # An int beyond all floats: the parser says that it is out of range.
         return 10**400 if value in (float("inf"), float("-inf")) else value

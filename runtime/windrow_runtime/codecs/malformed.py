@@ -10,6 +10,7 @@ from windrow.errors import CheckpointError, InvalidArgumentError, MalformedRecor
 
 _SHOWN = 200
 _KEPT = 4096
+_RETURNS_HINT = "return what the type says, or state the type with .returns(Type)"
 _HINT = 'correct the data, or give the source on_malformed="drop" or an OutputTag'
 
 
@@ -81,14 +82,16 @@ def columns_error(name: str, faults: Sequence[str], *, given: str, expected: str
     return SourceError(f"the columns do not fit {name}\n{listed}", given=given, expected=expected, hint=hint)
 
 
-def misfit(value: object, error: UnfitError, expected: str | None = None) -> InvalidArgumentError:
+def misfit(
+    value: object, error: UnfitError, expected: str | None = None, hint: str = _RETURNS_HINT
+) -> InvalidArgumentError:
     """Makes the error for an element that holds a value of another type than its own."""
     return InvalidArgumentError(
         f"a value does not fit its type: {error.reason}",
         given=short_repr(value),
         expected=error.expected or expected,
         where=error.path,
-        hint="return what the type says, or state the type with .returns(Type)",
+        hint=hint,
     )
 
 

@@ -93,6 +93,14 @@ def refused_record(record: ValueType, path: str, error: Exception) -> UnfitError
     return UnfitError(path, f"{record.python_type.__name__} refuses the record: {type(error).__name__}: {error}")
 
 
+def made_of(kind: type[Any], elements: Sequence[object], path: str) -> object:
+    """Makes a set or tuple of elements; an ``UnfitError`` where a record of the user's refuses to be hashed."""
+    try:
+        return kind(elements)
+    except Exception as error:  # a __hash__ is the user's and may raise anything
+        raise UnfitError(path, f"not a {kind.__name__}: {type(error).__name__}: {error}") from error
+
+
 def construct(kind: type[Any], columns: Sequence[Sequence[object]]) -> list[object]:
     """Calls a class once for each row of columns, which are all its fields, in order."""
     if is_plain_named_tuple(kind):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from windrow_runtime.codecs.malformed import columns_error
-from windrow_runtime.codecs.unmatched import Names
+from windrow_runtime.codecs.unmatched import Names, missing_column
 from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
 
 if TYPE_CHECKING:
@@ -98,6 +98,25 @@ def as_stored(there: Any, wanted: Any) -> Any:
     return there if narrow or is_bytes else wanted
 
 
+# Any: as above.
+def without_void(there: Any, wanted: Any) -> Any:
+    """Returns a column's type with wanted types in the place of void, of which no file holds values."""
+    from pyspark.sql import types
+
+    if isinstance(there, types.StructType) and isinstance(wanted, types.StructType):
+        by_name = {each.name: each.dataType for each in wanted.fields}
+        fields = [(each.name, without_void(each.dataType, by_name.get(each.name))) for each in there.fields]
+        return types.StructType([types.StructField(name, kind) for name, kind in fields])
+    if isinstance(there, types.ArrayType):
+        return types.ArrayType(without_void(there.elementType, getattr(wanted, "elementType", None)))
+    if isinstance(there, types.MapType):
+        return types.MapType(
+            without_void(there.keyType, getattr(wanted, "keyType", None)),
+            without_void(there.valueType, getattr(wanted, "valueType", None)),
+        )
+    return (wanted or types.StringType()) if isinstance(there, types.NullType) else there
+
+
 def _ddl(value: ValueType) -> str:
     kind = value.kind
     if kind in (Kind.RECORD, Kind.TUPLE):
@@ -119,10 +138,8 @@ def _struct_faults(schema: StructType, fields: tuple[Field, ...], prefix: str) -
             faults.append(f"{path}: {len(same)} columns of this name")
         elif same:
             faults += _type_faults(same[0].dataType, field.column_type, path)
-        elif field.required:
-            likely = [column for column in schema.names if column.lower() == field.column.lower()]
-            hint = f" (there is {likely[0]!r}: names differ in case)" if likely else ""
-            faults.append(f"{path}: no such column; expected {field.type}{hint}")
+        else:
+            faults += missing_column(field, fields, schema.names, path)
     return faults
 
 
@@ -131,13 +148,16 @@ def _type_faults(column_type: DataType, value: ValueType, path: str) -> list[str
 
     kind = value.kind
     wrong = [f"{path}: expected {value} ({_ddl(value)}), not {column_type.simpleString().upper()}"]
-    if isinstance(column_type, types.NullType):
-        return [] if value.nullable else wrong
+    if isinstance(column_type, types.NullType) or kind is Kind.NONE:
+        return []  # the values tell, if there are any
     if kind in (Kind.RECORD, Kind.TUPLE):
-        return (
-            _struct_faults(column_type, value.columns, f"{path}.")
-            if isinstance(column_type, types.StructType)
-            else wrong
+        if not isinstance(column_type, types.StructType):
+            return wrong
+        # Spark gives workers no struct with two fields of a name, even if nobody asks for them.
+        asked = {field.column for field in value.columns}
+        twice = {name for name in column_type.names if name not in asked and column_type.names.count(name) > 1}
+        return [f"{path}.{name}: several fields of this name" for name in sorted(twice)] + _struct_faults(
+            column_type, value.columns, f"{path}."
         )
     if kind is Kind.DICT:
         if not isinstance(column_type, types.MapType):

@@ -39,6 +39,20 @@ def unmatched_columns(what: str, fields: Iterable[Field], names: Names, *, any_c
     return UnmatchedHeader(f"{what} has {has_text}, which no field takes, and lacks {lacks_text}")
 
 
+def missing_column(field: Field, fields: Iterable[Field], names: Iterable[str], path: str) -> list[str]:
+    """Returns the fault of a field without a column: it needs one, or there is one that differs by case alone.
+
+    Such a column, which is that of no other field, is nearly always meant, and some readers take it, so the field is
+    not silently ``None``.
+    """
+    others = {each.column for each in fields}
+    alike = [name for name in names if name.lower() == field.column.lower() and name not in others]
+    if not alike and not field.required:
+        return []
+    hint = f" (there is {alike[0]!r}: names differ in case)" if alike else ""
+    return [f"{path}: no such column; expected {field.type}{hint}"]
+
+
 def _levels(
     fields: tuple[Field, ...], names: Names, prefix: str, any_case: bool
 ) -> Iterator[tuple[list[str], list[str]]]:

@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
 from windrow_runtime.command.failures import ExitCode
-from windrow_runtime.command.user_file import add_accepted, add_pipeline, named_pipeline
+from windrow_runtime.command.user_file import add_accepted, add_pipeline, chosen_pipeline
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
     from windrow_runtime.spark.upgrade import stored_run
 
     stored = stored_run(options.checkpoint)
-    pipeline = named_pipeline(options.pipeline)
+    pipeline = chosen_pipeline(options)
     check_accepted(pipeline.steps, options.accept_changes)
 
     def check() -> int:
@@ -49,6 +49,8 @@ def prepare(options: Namespace) -> Callable[[], int]:
             print(f"refused: {line}")
         for line in upgrade.moved:
             print(f"refused unless accepted: {line}")
+        for line in upgrade.alike:
+            print(f"not compared: {line}")
         if not upgrade.unreadable and not upgrade.moved:
             print(f"{pipeline.name} may go on from this checkpoint")
             return ExitCode.OK

@@ -12,7 +12,7 @@ from typing import get_args
 from windrow.plan import Engine
 from windrow.plan.explained.step_view import PlanFormat
 from windrow_runtime.command.failures import ExitCode
-from windrow_runtime.command.user_file import add_pipeline, named_pipeline
+from windrow_runtime.command.user_file import add_pipeline, chosen_pipeline
 from windrow_runtime.local import LocalRunner
 
 
@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def prepare(options: Namespace) -> Callable[[], int]:
     """Imports the pipeline; returns what shows its plan."""
-    pipeline = named_pipeline(options.pipeline)
+    pipeline = chosen_pipeline(options)
 
     def explain() -> int:
         engine: Engine | None = LocalRunner() if options.engine == "local" else None

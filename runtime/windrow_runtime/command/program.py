@@ -66,7 +66,7 @@ def _executed(words: Sequence[str], termination: Termination) -> int:
     code, is_verbose = ExitCode.NOT_BEGUN, False
     try:
         try:
-            options = _parser(named).parse_args(words)
+            options = _parsed(named, words)
         except SystemExit as exited:  # argparse has shown the help, or what is wrong
             return exited.code if isinstance(exited.code, int) else ExitCode.NOT_BEGUN
         is_verbose = options.verbose
@@ -87,13 +87,24 @@ def _executed(words: Sequence[str], termination: Termination) -> int:
         return code
 
 
+def _parsed(named: str | None, words: Sequence[str]) -> argparse.Namespace:
+    """Parses the command line; where it names a pipeline, the words behind ``--`` set parameters of that."""
+    parser, subparser = _parser(named)
+    if "--" not in words or subparser is None or subparser.get_default("words") is None:
+        return parser.parse_args(words)
+    end = [*words].index("--")
+    options = parser.parse_args(words[:end])
+    options.words = [*words[end + 1 :]]
+    return options
+
+
 def _interrupted(termination: Termination) -> int:
     print(f"windrow: {'terminated' if termination.is_asked else 'interrupted'}", file=sys.stderr)
     return termination.code
 
 
-def _parser(named: str | None) -> argparse.ArgumentParser:
-    """Makes the parser, with the arguments of one subcommand alone, so that the modules of others are not imported."""
+def _parser(named: str | None) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
+    """Makes the parser, with that of one subcommand, so that the modules of others are not imported."""
     parser = argparse.ArgumentParser(
         prog="windrow",
         description="Runs, explains and checks pipelines of windrow.",
@@ -101,18 +112,19 @@ def _parser(named: str | None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"windrow {windrow.__version__}")
+    chosen = None
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, does in COMMANDS.items():
         if name != named:
             subparsers.add_parser(name, help=does)
             continue
         module = _module(name)
-        subparser = subparsers.add_parser(
+        chosen = subparsers.add_parser(
             name, help=does, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        module.add_arguments(subparser)
-        subparser.add_argument("--verbose", action="store_true", help="show the stacks of errors, and Spark's messages")
-    return parser
+        module.add_arguments(chosen)
+        chosen.add_argument("--verbose", action="store_true", help="show the stacks of errors, and Spark's messages")
+    return parser, chosen
 
 
 def _module(name: str) -> Subcommand:

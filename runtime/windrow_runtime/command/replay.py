@@ -11,7 +11,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
 from windrow_runtime.command.failures import ExitCode
-from windrow_runtime.command.user_file import add_pipeline, named_pipeline
+from windrow_runtime.command.user_file import add_pipeline, chosen_pipeline
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
     from windrow_runtime.spark.upgrade import stored_run
 
     stored_run(options.checkpoint)  # refuses a folder without a checkpoint
-    pipeline = named_pipeline(options.pipeline)
+    pipeline = chosen_pipeline(options)
 
     def compare() -> int:
         done = replay(options.checkpoint, pipeline)

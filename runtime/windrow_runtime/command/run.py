@@ -25,7 +25,7 @@ from windrow.sinks import CollectSink
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.command.failures import ExitCode
-from windrow_runtime.command.user_file import add_accepted, add_pipeline, check_beside, named_pipeline
+from windrow_runtime.command.user_file import add_accepted, add_pipeline, check_beside, chosen_pipeline
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.operators.outcome import losses_in
@@ -117,7 +117,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
         from windrow_runtime.view.dashboard import check_port
 
         check_port(options.dashboard)  # before Spark starts, and a batch with it
-    pipeline = named_pipeline(options.pipeline)
+    pipeline = chosen_pipeline(options)
     if options.engine == "spark":
         check_beside()
     print_elements = _json_printer(pipeline) if options.format == "json" else _text_printer(pipeline)
@@ -170,6 +170,7 @@ def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_o
     def add(report: PipelineProgress) -> None:
         history.add(report)
 
+    print("windrow: waiting for Spark to start, which takes some seconds, and for its first batch", file=sys.stderr)
     has_history = not goes_on and (options.view or options.dashboard is not None)
     runner = SparkRunner(
         checkpoint=options.checkpoint,

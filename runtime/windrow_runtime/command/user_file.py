@@ -7,8 +7,8 @@ import inspect
 import os
 import sys
 import typing
-from argparse import ArgumentParser
-from collections.abc import Callable
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Sequence
 from importlib.machinery import FrozenImporter
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,13 +19,14 @@ from windrow import Pipeline
 from windrow.errors import InvalidArgumentError, similar_name
 from windrow_runtime.codecs.malformed import short_repr
 from windrow_runtime.command.failures import errors_of_file, shown_path
+from windrow_runtime.command.parameters import Setting, parameters_of, settings_of, values_of
 
-__all__ = ["add_accepted", "add_pipeline", "check_beside", "named_pipeline"]
+__all__ = ["add_accepted", "add_pipeline", "check_beside", "chosen_pipeline", "named_pipeline"]
 
 Candidate: TypeAlias = "Pipeline | Callable[[], object]"
 """A pipeline of a module, or a function that makes one."""
 
-_EXPECTED: Final = "a Pipeline, or a function without arguments that returns one"
+_EXPECTED: Final = "a Pipeline, or a function that returns one and needs no arguments but texts, numbers and dates"
 _NAME_A_FILE: Final = "a folder has no pipeline: name a file in it"
 
 
@@ -37,6 +38,15 @@ def add_pipeline(parser: ArgumentParser) -> None:
         help="a Python file or a module, and the name in it of a pipeline, or of a function that returns one; "
         "without a name, the only one that it has",
     )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="the value of a parameter of the function that returns the pipeline; may be given several times. The same "
+        "as --NAME VALUE behind --, at the end of the command",
+    )
+    parser.set_defaults(words=[])  # those behind --
 
 
 def add_accepted(parser: ArgumentParser) -> None:
@@ -50,15 +60,22 @@ def add_accepted(parser: ArgumentParser) -> None:
     )
 
 
-def named_pipeline(text: str) -> Pipeline:
-    """Imports the file or module of ``FILE[:PIPELINE]``, and returns the pipeline.
+def chosen_pipeline(options: Namespace) -> Pipeline:
+    """Returns the pipeline that a command line names, made with the parameters that it sets; see named_pipeline()."""
+    return named_pipeline(options.pipeline, settings_of(options.set, options.words))
+
+
+def named_pipeline(text: str, settings: Iterable[Setting] = ()) -> Pipeline:
+    """Imports the file or module of ``FILE[:PIPELINE]``, and returns the pipeline; a function gets some parameters.
 
     Its folder comes first on ``sys.path``, as if the file were run, so that workers of Spark find its modules, too.
 
     Raises:
-        InvalidArgumentError: If there is no such file or module, it cannot be imported, or it has no such pipeline.
+        InvalidArgumentError: If there is no such file or module, it cannot be imported, it has no such pipeline, or a
+            parameter is wrong.
         WindrowError: What building the pipeline raises.
     """
+    settings = [*settings]
     file, _, name = text.rpartition(":")
     if not file or not (name.isidentifier() or not name or _is_name_of(text, file)):
         file, name = text, ""  # the colon is a part of the path, or there is none
@@ -66,10 +83,11 @@ def named_pipeline(text: str) -> Pipeline:
         raise InvalidArgumentError("no pipeline is named behind the colon", given=text, expected="FILE:PIPELINE")
     module, root = _imported(file)
     candidates = _candidates(module)
+    candidates = {each: value for each, value in candidates.items() if _takes(value, settings)} or candidates
     if not name and len(candidates) == 1:
         (name,) = candidates
     if name:
-        return _pipeline(module, name, file, root, candidates)
+        return _pipeline(module, name, file, root, candidates, settings)
     if candidates:
         raise InvalidArgumentError(
             "the file has several pipelines",
@@ -181,25 +199,29 @@ def _candidates(module: ModuleType) -> dict[str, Candidate]:
     return candidates
 
 
+def _takes(candidate: Candidate, settings: Sequence[Setting]) -> bool:
+    """Returns whether a pipeline can be had with some parameters, and with no others."""
+    parameters = [] if isinstance(candidate, Pipeline) else parameters_of(candidate) or []
+    needed = {parameter.name for parameter in parameters if parameter.is_needed}
+    return needed <= {setting.name for setting in settings} <= {parameter.name for parameter in parameters}
+
+
 def _makes_pipeline(function: FunctionType) -> bool:
     try:
         returned = typing.get_type_hints(function).get("return")
     except Exception:  # an annotation may name what is imported for type checkers alone
         returned = function.__annotations__.get("return")
     is_pipeline = returned is Pipeline or (isinstance(returned, str) and returned.rpartition(".")[2] == "Pipeline")
-    return is_pipeline and _takes_nothing(function) and not inspect.iscoroutinefunction(function)
-
-
-def _takes_nothing(function: Callable[..., object]) -> bool:
-    try:
-        inspect.signature(function).bind()
-    except (TypeError, ValueError):
-        return False
-    return True
+    return is_pipeline and parameters_of(function) is not None and not inspect.iscoroutinefunction(function)
 
 
 def _pipeline(
-    module: ModuleType, name: str, file: str, root: Path | None, candidates: dict[str, Candidate]
+    module: ModuleType,
+    name: str,
+    file: str,
+    root: Path | None,
+    candidates: dict[str, Candidate],
+    settings: Sequence[Setting],
 ) -> Pipeline:
     if not hasattr(module, name):
         raise InvalidArgumentError(
@@ -210,7 +232,8 @@ def _pipeline(
         )
     value = getattr(module, name)
     if callable(value) and not isinstance(value, Pipeline):
-        if not _takes_nothing(value):
+        parameters = parameters_of(value)
+        if parameters is None:
             raise InvalidArgumentError("the function needs arguments", given=f"{file}:{name}", expected=_EXPECTED)
         if inspect.iscoroutinefunction(value):
             raise InvalidArgumentError(
@@ -219,8 +242,16 @@ def _pipeline(
                 expected=_EXPECTED,
                 hint="define it by def, without async",
             )
+        arguments = values_of(parameters, settings, f"{file}:{name}")
         with errors_of_file(file, root, f"the pipeline cannot be built: {name}() raised an error"):
-            value = value()
+            value = value(**arguments)
+    elif settings:
+        raise InvalidArgumentError(
+            "only a function that returns a pipeline has parameters",
+            given=settings[0].typed,
+            expected=f"a function instead of {name}, which is {short_repr(value)}",
+            where=file,
+        )
     if not isinstance(value, Pipeline):
         raise InvalidArgumentError(
             "the name is not that of a pipeline", given=f"{name}, {short_repr(value)}", expected=_EXPECTED, where=file

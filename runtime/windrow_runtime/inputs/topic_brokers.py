@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -35,6 +36,11 @@ _FETCHING: Final[dict[str, Any]] = {
     "fetch.queue.backoff.ms": 2,
 }
 
+_SECONDS_TO_SETTLE: Final = 5.0
+"""How long a run that begins waits for transactions that are open, which may have been committed a moment ago."""
+
+_SETTLING_PAUSE: Final = 0.01
+
 _OF_CONSUMERS: Final = ("group.id", "isolation.level")
 
 
@@ -53,8 +59,34 @@ class TopicBrokers:
             answers = client.describe_topics(asked, request_timeout=seconds) if names else {}
             return {name: _described(name, answer) for name, answer in answers.items()}
 
-    def offsets(self, names: Iterable[str], which: Any) -> dict[str, int]:
-        """Returns the offsets of partitions: the ``"earliest"``, the ``"latest"``, or the first at a time."""
+    def settle(self, names: Collection[str]) -> None:
+        """Waits until readers of what is committed see all that was written to partitions when the run began.
+
+        Brokers tell a producer that its transaction is committed a moment before they let readers see it. A transaction
+        that stays open is not waited for.
+        """
+        if self._is_uncommitted:
+            return
+        written = self.offsets(names, "latest", uncommitted=True)
+        until = time.monotonic() + _SECONDS_TO_SETTLE
+        lagging = list(written)
+        while lagging:
+            seen = self.offsets(lagging, "latest")
+            lagging = [name for name in lagging if seen[name] < written[name]]
+            if time.monotonic() > until:
+                return
+            if lagging:
+                time.sleep(_SETTLING_PAUSE)
+
+    @property
+    def _is_uncommitted(self) -> bool:
+        return dict(self._config())["isolation.level"] == "read_uncommitted"
+
+    def offsets(self, names: Iterable[str], which: Any, *, uncommitted: bool = False) -> dict[str, int]:
+        """Returns the offsets of partitions: the ``"earliest"``, the ``"latest"``, or the first at a time.
+
+        They are those of what is committed, unless the options or ``uncommitted`` ask for all.
+        """
         client = client_library()
         spec_of = client.admin.OffsetSpec
         if isinstance(which, datetime) and timestamp_millis(which) < 0:
@@ -66,9 +98,8 @@ class TopicBrokers:
         wanted = {client.TopicPartition(*place_of(name)): spec for name in names}
         if not wanted:
             return {}
-        config = self._config()
         level = client.IsolationLevel.READ_COMMITTED
-        if dict(config)["isolation.level"] == "read_uncommitted":
+        if uncommitted or self._is_uncommitted:
             level = client.IsolationLevel.READ_UNCOMMITTED
 
         def ask(seconds: float) -> dict[str, int]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import partial
 from typing import Any, Final
 
+from windrow.connectors.producer_record import without_none
 from windrow.connectors.registry_formats import RegistryFormat
 from windrow.kafka import KafkaFormat, KafkaRecord, TopicSource, ValueFormat
 from windrow.plan.records import hook_of
@@ -77,13 +78,16 @@ class TopicValues:
         return batch_of([texts], schema, len(texts)), others
 
     def _registered_reader(self, value_format: RegistryFormat) -> Callable[[Any], tuple[Any, Sequence[int]]]:
+        from windrow_runtime.codecs.arrow.clean import fitting_rows
         from windrow_runtime.codecs.arrow.topic_rows import values_of
 
-        reader = RegisteredReader(value_format, self.value)
+        reader = RegisteredReader(value_format, self.value, self.value.root.nullable)
 
         def read(batch: Any) -> tuple[Any, Sequence[int]]:
             columns, malformed = reader.rows(values_of(batch))
-            return columns, sorted(malformed)
+            columns, misfits = fitting_rows(columns, self.value)
+            decoded = [row for row in range(batch.num_rows) if row not in malformed] if misfits else ()
+            return columns, sorted([*malformed, *(decoded[row] for row in misfits)])
 
         return read
 
@@ -168,18 +172,24 @@ def _value_reader(source: TopicSource[Any]) -> Callable[[Sequence[bytes | None]]
     """Returns the function that makes an element, or a ``MalformedRecord``, of each value."""
     value_format = source.value_format
     if isinstance(value_format, RegistryFormat):
-        return RegisteredReader(value_format, registered_type(value_format, source.value_type)).values
+        registered = registered_type(value_format, source.value_type)
+        takes_none = without_none(source.value_type)[1] if registered is None else registered.root.nullable
+        registered = registered and registered.in_timezone(source.timezone)
+        return RegisteredReader(value_format, registered, takes_none).values
     kind = record_type(source.value_type).in_timezone(source.timezone) if value_format == "json" else None
-    return partial(_read_values, kind, value_format)
+    return partial(_read_values, kind, value_format, without_none(source.value_type)[1])
 
 
-def _read_values(kind: RecordType | None, value_format: KafkaFormat, values: Sequence[bytes | None]) -> list[Any]:
+def _read_values(
+    kind: RecordType | None, value_format: KafkaFormat, takes_none: bool, values: Sequence[bytes | None]
+) -> list[Any]:
     decode: Callable[[bytes], object] = _decode_text if value_format == "text" else bytes
-    empty: object = MalformedRecord("null", "the record has no value", None)
+    empty: object = None if takes_none else MalformedRecord("null", "the record has no value", None)
     if kind is not None:
-        decode = JsonDecoder(kind).decode
+        decode_json = JsonDecoder(kind).decode
+        decode = partial(_decode_json, decode_json)
         # A record without a value reads as null, which fits a type that is Optional.
-        empty = decode(b"null")
+        empty = decode_json(b"null")
     return [empty if value is None else decode(value) for value in values]
 
 
@@ -191,6 +201,18 @@ def _decode_rows(read: Callable[[Sequence[bytes | None]], list[Any]], whole_reco
     return source_batch(
         zip(rows, values, strict=True), lambda row: _origin(row["topic"], row["partition"], row["offset"])
     )
+
+
+def _decode_json(decode: Callable[[bytes], object], raw: bytes) -> object:
+    element = decode(raw)
+    if isinstance(element, MalformedRecord) and raw[:1] == b"\0" and len(raw) >= 5:
+        number = int.from_bytes(raw[1:5])
+        reason = (
+            f"not JSON: it begins with a zero byte and the id of a schema, {number}, as serializers of a schema "
+            "registry write: AvroFormat and ProtobufFormat read Avro and Protobuf; JSON behind an id is read as bytes"
+        )
+        return replace(element, reason=reason)
+    return element
 
 
 def _decode_text(raw: bytes) -> str | MalformedRecord:

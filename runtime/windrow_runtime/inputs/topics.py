@@ -58,6 +58,7 @@ class _Seen:
 
     ids: dict[str, str] = field(default_factory=dict)
     is_new: bool = False  # whether no batch was planned with it yet
+    is_settled: bool = False  # whether transactions that had been committed before were waited for
     ends: dict[str, int] = field(default_factory=dict)  # of partitions that changed after the latest offsets
     bounds: dict[str, int] | None = None  # where the run ends, if it does; None: not asked yet
 
@@ -94,6 +95,9 @@ class TopicReads(Reads):
     def latest(self) -> dict[str, Any]:
         """Returns the latest offset of each partition of the topics; of bounded ones, that at which the run ends."""
         names = self.partitions()
+        if not self.seen.is_settled:
+            self._brokers.settle(names)
+            self.seen.is_settled = True
         self.seen.ends, self.seen.is_new = {}, True
         if not self.is_bounded:
             return self._brokers.offsets(names, "latest")

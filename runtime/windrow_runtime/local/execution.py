@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from windrow.errors import WindrowError
@@ -18,6 +18,7 @@ from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.partitions import Told, alignments, held_partitions, partitioned_sources
 from windrow_runtime.local.function_rules import OpenedFunctions, renewals_of, sent_steps
 from windrow_runtime.local.journal import Recorders
+from windrow_runtime.local.key_order import KeyOrder, by_key, due_keys, one_by_one
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own, own_all
@@ -98,7 +99,8 @@ class Execution:
 
     ``observe`` is called with all that keyed steps emit, and with what steps without keys emit to side outputs. A
     recorded execution uses no faster forms, since these do not tell which element or timer fires a pane. Functions are
-    called as copies, as workers of Spark have them, unless ``isolates_functions`` is off.
+    called as copies, as workers of Spark have them, unless ``isolates_functions`` is off. ``order`` has each round
+    process one key after the other, in another order.
     """
 
     def __init__(
@@ -110,7 +112,10 @@ class Execution:
         recorders: Recorders | None = None,
         isolates_functions: bool = True,
         renews_functions: bool = True,
+        order: KeyOrder | None = None,
     ) -> None:
+        self._order = order
+        self._mixed: set[str] = set()  # the steps of which several keys have emitted something in this round
         self._renews_functions = renews_functions
         topology = Topology(sent_steps(topology.steps, copies=isolates_functions))
         self.topology = topology
@@ -143,7 +148,7 @@ class Execution:
         }
         self._buffers = {step.id: self._buffer_of(step) for step in topology.keyed}
         self.operators: dict[str, KeyedOperator] = {}
-        plan = PhysicalPlan(topology, fast=fast and not recorders)
+        plan = PhysicalPlan(topology, fast=fast and not recorders and order is None)
         for step in topology.keyed:
             operator = plan.keyed[step.id].operator()
             if recorders:
@@ -226,22 +231,102 @@ class Execution:
             operator = self.operators[step.id]
             if processing_time is not None:
                 operator.set_clock(processing_time)
-            self._take(step, before=True)
+            following = operator.current_watermark
             if watermark is not None:
-                following = watermark if isinstance(watermark, int) else watermark[step.id]
-                # A watermark that stays fires nothing: timers that were set before it wait until it advances.
-                if following > operator.current_watermark:
-                    operator.advance_watermark(following)
-            if processing_time is not None:
-                operator.advance_processing_time(processing_time)
-            self._flush(step, before=True)
+                following = max(following, watermark if isinstance(watermark, int) else watermark[step.id])
+            if self._order is not None:
+                self._take_shuffled(step, operator, self._order, following, processing_time)
+                continue
+            self._take(step, before=True)
+            self._advance(step, operator, following, processing_time)
             self._take(step, before=False)
-            for _ in operator.ending_round():
-                pass
-            self._flush(step, before=False)
+            self._end(step, operator)
+
+    def _advance(self, step: Step, operator: KeyedOperator, watermark: int, now: int | None) -> bool:
+        """Advances a step's time, and passes on what came up to here; returns whether it is anything."""
+        # A watermark that stays fires nothing: timers that were set before it wait until it advances.
+        if watermark > operator.current_watermark:
+            operator.advance_watermark(watermark)
+        if now is not None:
+            operator.advance_processing_time(now)
+        return self._flush(step, before=True)
+
+    def _end(self, step: Step, operator: KeyedOperator) -> bool:
+        """Fires timers that were set before the clock, and passes on results; returns whether there are any."""
+        for _ in operator.ending_round():
+            pass
+        return self._flush(step, before=False)
+
+    def _take_shuffled(
+        self, step: Step, operator: KeyedOperator, order: KeyOrder, watermark: int, now: int | None
+    ) -> None:
+        """Runs a step's round key by key, in another order than that of times and of arrival."""
+        before = operator.current_watermark
+        where = self.topology.step(step.inputs[0]).where
+        inboxes = {phase: self._inboxes.pop((step.id, phase), []) for phase in (True, False)}
+        for keys, _, _ in chain(*inboxes.values()):
+            check_hashable(keys, where)
+        elements = {phase: by_key(batches) for phase, batches in inboxes.items()}
+        emitting: set[int] = set()
+
+        def take(key: int, *, phase: bool) -> None:
+            if (of_key := elements[phase].get(key)) is not None:
+                self._process(step, of_key)
+
+        def first(key: int) -> None:
+            operator.current_watermark = before
+            take(key, phase=True)
+
+        def advance(key: int) -> None:
+            operator.current_watermark = before
+            emitting.update([key] if self._advance(step, operator, watermark, now) else [])
+
+        def last(key: int) -> None:
+            take(key, phase=False)
+            emitting.update([key] if self._end(step, operator) else [])
+
+        def each(*phases: Callable[[int], None]) -> None:
+            state = operator.state
+            clock = operator.current_processing_time
+            due = [] if watermark == before else due_keys(state.event_timers, watermark)
+            keys = dict.fromkeys(chain(elements[True], due, due_keys(state.processing_timers, clock), elements[False]))
+            must_differ = self._mixed.isdisjoint(self._upstream_of(step))
+            with one_by_one(state, keys) as turn_to:
+                for key in order.shuffled(keys, must_differ=must_differ):
+                    turn_to(key)
+                    for phase in phases:
+                        phase(key)
+
+        if isinstance(operator, BroadcastOperator):
+            # Broadcast elements change what all keys see.
+            self._take(step, before=True)
+            each(first)
+            each(advance)
+            self._advance(step, operator, watermark, now)
+            self._take(step, before=False)
+            each(last)
+        else:
+            each(first, advance, last)
+            self._advance(step, operator, watermark, now)
+        self._end(step, operator)
+        if len(emitting) > 1:
+            self._mixed.add(step.id)
+
+    def _upstream_of(self, step: Step) -> set[str]:
+        """Returns the ids of the steps upstream of a step."""
+        upstream, waiting = set[str](), [*step.inputs]
+        while waiting:
+            identifier = waiting.pop()
+            if identifier not in upstream:
+                upstream.add(identifier)
+                waiting += self.topology.step(identifier).inputs
+        return upstream
 
     def _begin(self, processing_time: int | None) -> None:
         """Begins a round: resets functions to their attributes after ``open``, and tells trackers the clock."""
+        if self._order is not None:
+            self._order.begin_round()
+            self._mixed.clear()
         for renewal in self._renewals.values():
             renewal.renew()
         if processing_time is not None:
@@ -300,14 +385,17 @@ class Execution:
                 check_hashable(batch[0], self.topology.step(step.inputs[0]).where)
             raise
 
-    def _flush(self, step: Step, *, before: bool) -> None:
+    def _flush(self, step: Step, *, before: bool) -> bool:
+        """Passes on what a step has emitted; returns whether it is anything."""
         self._phase_before = before
-        for tag, elements in self._buffers[step.id].take():
+        taken = self._buffers[step.id].take()
+        for tag, elements in taken:
             port = Port(step.id, tag)
             if self._observe is not None:
                 self._observe(port, own_all(elements.values), elements.timestamps)
             self._pass_on(port, elements)
         self._phase_before = False
+        return bool(taken)
 
     def _pass_on(self, port: Port, elements: Elements) -> None:
         fragment = self._fragments.get(port)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from windrow.errors import MissingTimestampError, UnsupportedOperationError
 from windrow.functions import RuntimeContext, TimeDomain
 from windrow.plan import BroadcastProcessNode, KeyedProcessNode, Step
 from windrow.plan.emitting import records_of
+from windrow.plan.named_in_code import reached_state
 from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -79,6 +80,13 @@ class ProcessOperator(KeyedOperator):
         key_state = self.state.keys.get(key)
         if key_state is None:
             return
+        descriptor = self._descriptors.get(timer.name)
+        if descriptor is not None:
+            # The checkpoint may be that of a program in which the state had another time to live.
+            ttl = descriptor.ttl
+            if ttl is None or (ttl.time_domain is TimeDomain.EVENT_TIME) != event_time:
+                return  # the next call for the key converts the state
+            timer = TtlTimer(timer.name, ttl.millis)
         # In event time state expires at the time of its timer, even if the watermark has advanced beyond it.
         now = time if event_time else self.current_processing_time
         domain = TimeDomain.EVENT_TIME if event_time else TimeDomain.PROCESSING_TIME
@@ -87,6 +95,10 @@ class ProcessOperator(KeyedOperator):
             self.ttl_timers(domain).register(key, timer, following)
         if key_state.is_empty:
             del self.state.keys[key]
+
+    @cached_property
+    def _descriptors(self) -> dict[str, StateDescriptor]:
+        return reached_state(self._function)
 
     def ttl_timers(self, domain: TimeDomain) -> TimerQueue:
         """Returns the timers in a time domain, which has those that remove expired state."""

@@ -15,7 +15,7 @@ from windrow.functions.marked import LEFT
 from windrow.plan import AsOfJoinNode, IntervalJoinNode, Step, TimedJoinNode
 from windrow.plan.emitting import records_of
 from windrow.tags import OutputTag
-from windrow.time import MAX_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, no_timestamp, raise_call_error
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import KeyState
@@ -38,14 +38,16 @@ class TimedJoinOperator(KeyedOperator):
         super().__init__(step, (function,))
         self.step = step
         self._late_tags = node.late_tags
+        self._lateness = node.allowed_lateness
+        self._takes_late_left = False
 
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        states, watermark = self.state.keys, self.current_watermark
+        states, horizon = self.state.keys, self._horizon
         for key, (marked_side, left, right), timestamp in zip(keys, values, timestamps, strict=True):
             side, value = (_LEFT, left) if marked_side == LEFT else (_RIGHT, right)
             if timestamp is None:
                 raise no_timestamp(value, "a join by time", self.step.where)
-            if timestamp < watermark:
+            if timestamp < horizon and not (side == _LEFT and self._takes_late_left):
                 self._late(side == _LEFT, value, timestamp)
                 continue
             key_state = states.get(key)
@@ -69,6 +71,11 @@ class TimedJoinOperator(KeyedOperator):
             self._wait_for(key, cells, min(due, MAX_TIMESTAMP))
         if not cells:
             del self.state.keys[key]
+
+    @property
+    def _horizon(self) -> int:
+        """The timestamp below which elements are late: the watermark, less the allowed lateness."""
+        return max(MIN_TIMESTAMP, self.current_watermark - self._lateness)
 
     @abstractmethod
     def _take(self, side: str, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int | None:
@@ -133,7 +140,7 @@ class IntervalJoinOperator(TimedJoinOperator):
         super().__init__(step, node, node.function)
         self._process = node.function.process_element
         self._lower, self._upper = node.lower, node.upper
-        self._kept = {_LEFT: max(0, node.upper), _RIGHT: max(0, -node.lower)}
+        self._kept = {_LEFT: max(0, node.upper) + self._lateness, _RIGHT: max(0, -node.lower) + self._lateness}
         self._context = _PairContext(self)
 
     def _take(self, side: str, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int:
@@ -194,19 +201,22 @@ class _PairContext:
 class AsOfJoinOperator(TimedJoinOperator):
     """Pairs each left element with the latest right element (version) at or before its timestamp.
 
-    Left elements wait for the watermark. Of the versions at or before the watermark only the last one is kept.
+    Left elements wait for the watermark, or if they come late, for its next advance. Of the versions at or before the
+    watermark, less the allowed lateness, only the last one is kept. An outer join drops no left element, as in Flink's
+    ``TemporalRowTimeJoinOperator``: late ones take what is kept.
     """
 
     def __init__(self, step: Step, node: AsOfJoinNode) -> None:
         super().__init__(step, node, node.function)
         self._join = node.function
         self._is_outer = node.is_outer
+        self._takes_late_left = node.is_outer and node.late_tags.left is None
 
     def _take(self, side: str, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int | None:
         _hold(cells, side, value, timestamp)
         if side == _LEFT:
             return timestamp
-        self._drop_versions(cells, self.current_watermark)
+        self._drop_versions(cells)
         return None
 
     def _fire(self, key: Hashable, cells: dict[str, Any], watermark: int) -> int | None:
@@ -220,7 +230,7 @@ class AsOfJoinOperator(TimedJoinOperator):
         following = times[due] if due < len(times) else None
         if due:
             _drop(cells, _LEFT, due)
-        self._drop_versions(cells, watermark)
+        self._drop_versions(cells)
         return following
 
     def _emit(self, key: Hashable, left: Any, right: Any, timestamp: int) -> None:
@@ -229,15 +239,15 @@ class AsOfJoinOperator(TimedJoinOperator):
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, left=left, right=right))
 
-    def _drop_versions(self, cells: dict[str, Any], watermark: int) -> None:
-        """Drops versions that no further element pairs with: those before the last one at or before the watermark."""
+    def _drop_versions(self, cells: dict[str, Any]) -> None:
+        """Drops versions that no further element pairs with: those before the last one that is not late any more."""
         if _RIGHT not in cells:
             return
         times, values = cells[_RIGHT]
-        dropped = bisect_right(times, watermark) - 1
+        dropped = bisect_right(times, self._horizon) - 1
         left = cells.get(_LEFT)
-        if left is not None and left[0][0] <= watermark:
-            # Elements at the watermark wait for its next advance.
+        if left is not None:
+            # Elements at the watermark, and late ones, wait for its next advance.
             dropped = min(dropped, bisect_right(times, left[0][0]) - 1)
         if dropped > 0:
             del times[:dropped], values[:dropped]

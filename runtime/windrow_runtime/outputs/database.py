@@ -32,6 +32,7 @@ from windrow_runtime.operators.changes import Changed, kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key, check_newest
 from windrow_runtime.outputs.postgres_copy import Row, StagedRows, copy_rows, may_stage, takes_copy
+from windrow_runtime.outputs.postgres_texts import check_digits, postgres_json, postgres_text
 from windrow_runtime.outputs.tables import batches_table, create_statement, faults_of, table_for
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -88,10 +89,16 @@ class RowEncoder:
 def _cell_writer(value: ValueType, path: str, backend: str) -> Writer:
     if value.kind in JSON_CELLS:
         write_json, dump = json_writer(value, path), dump_of(value)
-        return lambda cell: None if (written := write_json(cell)) is None else dump(written)
+
+        def write_text(cell: object) -> str | None:
+            return None if (written := write_json(cell)) is None else dump(written)
+
+        is_raw = value.contains(Kind.RAW_JSON)
+        return postgres_json(write_text, path, is_raw=is_raw) if backend == "postgresql" else write_text
     own = _OWN.get((value.kind, backend))
     if own is None:
-        return json_writer(value, path)
+        write = json_writer(value, path)
+        return postgres_text(write, path) if backend == "postgresql" and value.scalar_kind is Kind.STR else write
 
     def fitting(cell: object) -> object:
         try:
@@ -131,8 +138,10 @@ def _number(value: object) -> float:
 
 
 def _decimal(value: object) -> object:
-    if isinstance(value, Decimal) and not value.is_finite():
+    assert isinstance(value, Decimal), "the class was checked"
+    if not value.is_finite():
         raise ValueError("not a finite number")
+    check_digits(value)
     return value
 
 
@@ -148,7 +157,11 @@ def _moment_text(value: object) -> str:
 
 
 def _microseconds(value: object) -> object:
-    return value // _MICROSECOND if isinstance(value, timedelta) else value
+    assert isinstance(value, timedelta), "the class was checked"
+    micros = value // _MICROSECOND
+    if not INT_MIN <= micros <= INT_MAX:
+        raise OverflowError("SQLite has no number of so many microseconds")
+    return micros
 
 
 def _as_is(value: object) -> object:
@@ -169,7 +182,10 @@ def _all_ints(cells: Sequence[Any]) -> bool:
 
 
 def _all_texts(cells: Sequence[Any]) -> bool:
-    return set(map(type, cells)) == {str} and "".join(cells).isascii()
+    if set(map(type, cells)) != {str}:
+        return False
+    texts = "".join(cells)
+    return texts.isascii() and "\0" not in texts
 
 
 def _all_in_utc(cells: Sequence[Any]) -> bool:

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
 from windrow.addresses.redaction import longest_first, redact
@@ -15,6 +16,8 @@ from windrow.errors import InvalidArgumentError
 from windrow.plan import Step
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
+from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
+from windrow_runtime.codecs.text_forms import NO_VALUE
 from windrow_runtime.codecs.value_type import JSON_CELLS, Kind
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
@@ -49,9 +52,10 @@ class DeltaOutput(TableOutput):
                 )
         partition_by = self.fields_named(sink.partition_by, "partition_by")
         for field in partition_by:
-            if field.type.kind in JSON_CELLS:
+            if field.type.kind in (*JSON_CELLS, Kind.BYTES):
                 raise InvalidArgumentError(
-                    "a field of JSON, or with parts, cannot lay out the files of a table",
+                    # Readers take the escapes with which bytes are named for the bytes.
+                    "a field of bytes or of JSON, or with parts, cannot lay out the files of a table",
                     given=f"{field.name}: {field.type}",
                     expected="a field of one plain value",
                     where=step.where,
@@ -61,6 +65,7 @@ class DeltaOutput(TableOutput):
         self._key = [field.column for field in key]
         self._sink = sink
         self._partition_by = [field.column for field in partition_by]
+        self._text_partitions = [field for field in partition_by if field.type.scalar_kind is Kind.STR]
         self._app = f"windrow {identity.query} {identity.sink}"
         self._schema = arrow_schema(self._kind)
 
@@ -82,7 +87,9 @@ class DeltaOutput(TableOutput):
     def write(self, batch: int, values: Sequence[object]) -> None:
         """Write a batch in one commit, unless the table has it."""
         with field_errors(self._where):
-            rows = encode_batch(list(map(value_of, values)), self._kind)
+            elements = list(map(value_of, values))
+            rows = encode_batch(elements, self._kind)
+            self._check_partitions(rows, elements)
         with self.failures("the Delta table refused a batch", batch, len(values)):
             self._delta.update_incremental()
             last = self._delta.transaction_version(self._app)
@@ -95,6 +102,18 @@ class DeltaOutput(TableOutput):
                 self._merge(rows, [kind_of(value).is_withdrawal for value in values], noted)
             else:
                 write_deltalake(self._delta, self._with_all_columns(rows), mode="append", commit_properties=noted)
+
+    # Any: a record batch.
+    def _check_partitions(self, rows: Any, elements: Sequence[object]) -> None:
+        """Refuses texts that name the partition of null: Delta Lake has no name for an empty one."""
+        for field in self._text_partitions:
+            texts = rows.column(field.column)
+            row = max([pc.index(texts, text).as_py() for text in ("", NO_VALUE)])  # -1 where there is none
+            if row >= 0:
+                text = texts[row].as_py()
+                reason = f"{short_repr(text)} is null once it names a partition of a Delta table"
+                fault = UnfitError(f"{self._kind.name}.{field.name}", reason, "another text, or None")
+                raise misfit(elements[row], fault, hint="map such texts to another one, or partition by another field")
 
     # Any: a record batch.
     def _merge(self, rows: Any, withdrawn: list[bool], commit: CommitProperties) -> None:

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
+from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSink, SinkContext
 from windrow.connectors.custom_sink import takes_arrow
 from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
-from windrow.sinks import ConsoleSink, DatabaseSink, DeltaSink, FunctionSink, Sink
+from windrow.sinks import ConsoleSink, DatabaseSink, DeltaSink, FileSink, FunctionSink, Sink
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.operators.errors import connector_errors, errors_at, field_errors, lifecycle_errors, shortened
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.output import Identity, Output, check_newest
 from windrow_runtime.outputs.process_lock import OwnStack
+
+K = TypeVar("K")
 
 # Any in this module: sinks of elements of every type.
 
@@ -66,7 +69,7 @@ class CustomOutput(Output):
             with errors_at(step.where):
                 check_pyarrow("sinks that take Arrow data are written")
                 self._kind = record_type(step.node.element_type)
-        self._context = SinkContext(identity.query, partition)
+        self._context = SinkContext(identity.query, partition, identity.sink)
         self._failed: WindrowError | None = None
 
     def open(self) -> None:
@@ -200,14 +203,15 @@ class _Entry:
     """The output of a class of sinks."""
 
     create: Callable[[Step, Any, Identity], Output]
-    # Returns a text that tells the sinks of a query apart, and does not change when other steps are added or removed.
-    target: Callable[[Any], str] = lambda _: ""
+    # Returns the text with which the labels of sinks begin that may share a target; None: they write to no place.
+    target: Callable[[Any], str | None] = lambda _: None
     extra: str = ""  # the extra of windrow that brings the library, if there is one
+    is_exact: bool = True  # whether the output notes its batches in the target, by the label
 
 
 _ENTRIES: dict[type[Any], _Entry] = {
     ConsoleSink: _Entry(ConsoleOutput),
-    CustomSink: _Entry(_custom),
+    CustomSink: _Entry(_custom, lambda sink: type(sink).__qualname__, is_exact=False),
     FunctionSink: _Entry(FunctionOutput),
     DatabaseSink: _Entry(_database, attrgetter("qualified_table"), "database"),
     DeltaSink: _Entry(_delta, _path, "delta"),
@@ -226,29 +230,51 @@ def has_output(sink: Sink[Any]) -> bool:
     return _entry(sink) is not None
 
 
-def identities(sinks: Iterable[Step], query: str) -> dict[str, Identity]:
-    """Returns the identities of the sinks of a query that outputs write, by the ids of their steps.
+class Target(NamedTuple):
+    """The target of a sink: its kind, the text with which labels begin, and whether windrow notes batches there."""
 
-    Sinks that share a target are numbered. The address of a database or of brokers is not part of the target: one that
-    is spelled differently after a restart would have the same batches written again.
+    kind: str
+    text: str
+    is_exact: bool
+
+
+def target_of(sink: Sink[Any]) -> Target | None:
+    """Returns the target of a sink, which it may share with others; None: nothing is noted there.
+
+    The address of a database or of brokers is not part of it: one that is spelled differently after a restart would
+    have the same batches written again.
     """
-    named: dict[str, Identity] = {}
-    targets: Counter[str] = Counter()
-    for step in sinks:
-        sink = sink_of(step)
-        entry = _entry(sink)
+    if isinstance(sink, FileSink):
+        local = local_path(sink.path)
+        return Target(FileSink.__name__, sink.shown_path if local is None else os.path.realpath(local), True)
+    for kind in type(sink).__mro__ if _entry(sink) is not None else ():
+        entry = _ENTRIES.get(kind)
+        text = None if entry is None else entry.target(sink)
         if entry is not None:
-            target = entry.target(sink)
-            targets[target] += 1
-            name = target if targets[target] == 1 else f"{target}#{targets[target]}"
-            named[step.id] = Identity(query, name)
-    return named
+            return None if text is None else Target(kind.__name__, text, entry.is_exact)
+    return None
 
 
-def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
+def labels_of(targets: Mapping[K, Target], others: Iterable[tuple[str, str]] = ()) -> dict[K, str]:
+    """Gives sinks labels by their order: the text of the target, with a number if another one of its kind has that."""
+    taken, labels = set(others), dict[K, str]()
+    for sink, target in targets.items():
+        texts = (target.text if number == 1 else f"{target.text}#{number}" for number in count(1))
+        labels[sink] = next(text for text in texts if (target.kind, text) not in taken)
+        taken.add((target.kind, labels[sink]))
+    return labels
+
+
+def identities(sinks: Iterable[Step], query: str) -> dict[str, Identity]:
+    """Returns the identities of the sinks of a query that runs once, by the ids of their steps."""
+    targets = {step.id: target_of(sink_of(step)) for step in sinks}
+    labels = labels_of({step: target for step, target in targets.items() if target is not None})
+    return {step: Identity(query, label) for step, label in labels.items()}
+
+
+def open_outputs(sinks: Sequence[Step], query: str, identities: Mapping[str, Identity]) -> dict[str, Output]:
     """Make and open the outputs of a query, by the ids of their steps; sinks that have none are passed over."""
     outputs: dict[str, Output] = {}
-    named = identities(sinks, query)
     try:
         for step in sinks:
             sink = sink_of(step)
@@ -256,7 +282,7 @@ def open_outputs(sinks: Sequence[Step], query: str) -> dict[str, Output]:
             if entry is None:
                 continue
             try:
-                output = entry.create(step, sink, named[step.id])
+                output = entry.create(step, sink, identities.get(step.id, Identity(query, "")))
                 output.open()
             except ModuleNotFoundError as error:
                 raise UnsupportedOperationError(

@@ -132,7 +132,8 @@ class PipelineResult:
         """Returns the elements that went to ``sink`` as a ``pandas.DataFrame``, in order of arrival.
 
         Its columns are those of :meth:`to_arrow`. Ints and bools of a column with None have the types ``Int64`` and
-        ``boolean`` of pandas, so that none becomes a float or an object. Dicts stay dicts; lists become arrays.
+        ``boolean`` of pandas, so that none becomes a float. Lists become arrays, of objects where a None is among their
+        items; records become dicts. Dicts, and what is within them and within records, stay as they are.
 
         Args:
             sink: The sink, the object that ``sink_to`` was given.
@@ -142,12 +143,10 @@ class PipelineResult:
             UnsupportedOperationError: As :meth:`to_arrow`, and if pandas is not installed.
         """
         pandas, table = _library("pandas", "spark"), self.to_arrow(sink)
-        frame = table.to_pandas(maps_as_pydicts="strict")
-        nullable = {"int64": pandas.Int64Dtype(), "bool": pandas.BooleanDtype()}
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            if column.null_count and str(column.type) in nullable:
-                frame[name] = column.to_pandas(types_mapper=lambda kind: nullable[str(kind)])
-        return frame
+        from windrow_runtime.codecs.arrow.frames import pandas_series
+
+        columns = zip(table.column_names, table.columns, strict=True)
+        return pandas.DataFrame({name: pandas_series(column, pandas) for name, column in columns})
 
     def to_polars(self, sink: CollectSink[Any]) -> polars.DataFrame:
         """Returns the elements that went to ``sink`` as a ``polars.DataFrame``, in order of arrival.

@@ -37,7 +37,7 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.registry.client import check_libraries
 from windrow_runtime.operators.errors import errors_at, field_errors, shortened
 from windrow_runtime.outputs.output import Identity, Output
-from windrow_runtime.outputs.topic_records import TopicRecords
+from windrow_runtime.outputs.topic_records import Records, TopicRecords
 
 # Any in this module: confluent-kafka and pyarrow have no types, and elements are of every type.
 
@@ -93,7 +93,6 @@ class TopicTask:
         self._batch, self._division = batch, division
         self._name = f"{_prefix(identity)}{partition}"
         self._records = TopicRecords.of(step, sink)
-        self._encode = self._records.encoder()
         self._producer: _Producer | None = None
         self._is_open = False  # whether a transaction has begun
         self._begun = 0.0
@@ -104,10 +103,8 @@ class TopicTask:
         if not values:
             return 0
         with field_errors(self._step.where):
-            topics = self._records.topics_of(values)
-            keys = self._records.keys_of(values)
-            texts = self._encode(values, topics)
-        return self._send(topics, keys, texts)
+            records = self._records.of_elements(values)
+        return self._send(records)
 
     def write_rows(self, rows: Any) -> int:
         """Does what :meth:`write` does, for elements of an Arrow batch that go to one topic without keys."""
@@ -123,7 +120,7 @@ class TopicTask:
                 assert lines is not None, "the other format that is written of columns is JSON"
                 kind = record_type(self._step.node.element_type)
                 texts = lines_of_rows(rows, kind, lines).encode().split(b"\n")[:-1]
-        return self._send([topic] * len(texts), [None] * len(texts), texts)
+        return self._send(Records.of_values(topic, texts))
 
     def finish(self) -> None:
         """Commits the transaction, at the end of a task that has succeeded."""
@@ -142,30 +139,32 @@ class TopicTask:
             self._producer.abort()
         self._producer, self._is_open = None, False
 
-    def _send(self, topics: Sequence[str], keys: Sequence[bytes | None], texts: Sequence[bytes]) -> int:
+    def _send(self, records: Records) -> int:
         if self._producer is None:
             with self._kafka_errors("the beginning of a transaction"):
-                self._begin(topics[0])
+                self._begin(records.topics[0])
         producer = self._producer
         if producer is None or not self._is_open:
             return 0  # the batch was written before
-        unknown = {*topics} - producer.topics
+        unknown = {*records.topics} - producer.topics
         if unknown:
             with self._kafka_errors("the list of topics"):
                 producer.find(unknown)
-        produce, place = producer.client.produce, 0
-        while place < len(texts):
+        produce, rows = producer.client.produce, list(zip(*records, strict=True))
+        place = 0
+        while place < len(rows):
             self._check_delivered()
             try:
-                for topic, key, text in zip(topics[place:], keys[place:], texts[place:], strict=True):
-                    produce(topic, text, key)
+                for topic, key, value, others in rows[place:]:
+                    produce(topic, value, key, **others)
                     place += 1
             except BufferError:
                 self._check_delivered(0.01)
             except client_library().KafkaException as error:
                 self._check_delivered()  # what was refused before is the reason
-                raise self._refused(error.args[0], _shown(topics[place], keys[place], texts[place])) from None
-        return sum(map(len, texts))
+                topic, key, value, _ = rows[place]
+                raise self._refused(error.args[0], _shown(topic, key, value)) from None
+        return records.size
 
     def _begin(self, topic: str) -> None:
         """Takes a producer, and begins a transaction unless an earlier one has written the batch."""
@@ -194,7 +193,7 @@ class TopicTask:
                 self._producer.client.poll(seconds)
             if self._producer.failed:
                 error, message = self._producer.failed[0]
-                raise self._refused(error, _shown(message.topic(), message.key(), message.value() or b""))
+                raise self._refused(error, _shown(message.topic(), message.key(), message.value()))
 
     def _kafka_errors(self, what: str) -> AbstractContextManager[None]:
         return kafka_errors(self._sink, self._step.where, what, self._refused)
@@ -303,12 +302,16 @@ _kept: Final[OrderedDict[_Key, _Producer]] = OrderedDict()
 
 
 def _listed(client: Any, errors: deque[Any], wanted: Collection[str] = ()) -> set[str]:
-    """Returns the names of the topics that a client sees; raises the error of one that is ``wanted``."""
+    """Returns the names of the topics that a client sees; raises the error of one that is ``wanted``.
+
+    Brokers that make topics by themselves make one that is wanted and not there, as soon as it is asked for by name.
+    """
 
     def ask(seconds: float) -> set[str]:
         with reasons_told(client, errors):
-            # Without a name, which might make a topic that is not there.
             by_name = client.list_topics(timeout=seconds).topics
+            for name in sorted({*wanted} - by_name.keys()):
+                by_name |= client.list_topics(name, timeout=seconds).topics
         names = {name for name, topic in by_name.items() if topic.error is None}
         for name in sorted({*wanted} - names):
             raise client_library().KafkaException(by_name[name].error) if name in by_name else absent_topic(name)
@@ -323,7 +326,10 @@ def check_topic(step: Step, sink: KafkaSink[Any]) -> None:
         check_client_library(sink)
         if isinstance(sink.value_format, RegistryFormat):
             check_libraries(sink.value_format)
-        TopicRecords.of(step, sink)  # refuses a type that the values cannot have
+        records = TopicRecords.of(step, sink)  # refuses a type that the values cannot have
+    if records.registered is not None and isinstance(sink.topic, str):
+        with field_errors(step.where):
+            records.registered.check(sink.topic)
     with kafka_errors(sink, step.where, "the list of topics"):
         _listed(*admin_client(sink.options), {sink.topic} if isinstance(sink.topic, str) else ())
 
@@ -450,5 +456,5 @@ def _longest(sink: KafkaSink[Any]) -> float:
     return float(sink.options.get("transaction.timeout.ms", 900_000)) / 1000
 
 
-def _shown(topic: str, key: bytes | None, value: bytes) -> str:
-    return f"{len(key or b'') + len(value)} bytes for {topic}, key {key!r}, value {shortened(value)}"
+def _shown(topic: str, key: bytes | None, value: bytes | None) -> str:
+    return f"{len(key or b'') + len(value or b'')} bytes for {topic}, key {key!r}, value {shortened(value)}"

@@ -1,13 +1,14 @@
 """Fixtures for tests of pipelines, which pytest finds by itself where windrow is installed.
 
-``stream_harness``, ``assert_same_on_spark``, ``windrow_spark`` and ``timeline_snapshot``; each says below what it is.
+``stream_harness``, ``local_runner``, ``assert_same_on_spark``, ``windrow_spark`` and ``timeline_snapshot``; each says
+below what it is.
 Nothing of windrow is imported before a test asks for one of them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,19 +19,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from windrow import DataStream, Pipeline
+    from windrow_runtime.local import LocalRunner
     from windrow_runtime.pictures import Timeline
     from windrow_runtime.testing import PushSource, StreamHarness
 
-__all__ = ["AssertSameOnSpark", "MakeHarness", "TimelineSnapshot"]
+__all__ = ["AssertSameOnSpark", "MakeHarness", "MakeRunner", "TimelineSnapshot"]
 
 _UPDATE = "--windrow-update"
 _REQUIRE = "--windrow-require-spark"
+_SHUFFLE = "--windrow-shuffles-keys"
+_SHUFFLE_INI = "windrow_shuffles_keys"
 
 
 class MakeHarness(Protocol):
     """The fixture ``stream_harness``: opens harnesses that are closed when the test ends.
 
     ``stream_harness(stream, source, record=True)`` takes what :class:`~windrow_runtime.testing.StreamHarness` takes.
+    Keys come in the order of the seed that pytest was given, unless ``shuffles_keys`` says another one, or None.
     """
 
     # Any: elements of the source, and of the stream.
@@ -42,7 +47,26 @@ class MakeHarness(Protocol):
         also: tuple[DataStream[Any], ...] = (),
         record: bool = False,
         isolates_functions: bool = True,
+        shuffles_keys: int | None = ...,
     ) -> StreamHarness[Any, Any]: ...
+
+
+class MakeRunner(Protocol):
+    """The fixture ``local_runner``: makes runners of the interpreter.
+
+    ``local_runner(record=True)`` takes what :class:`~windrow_runtime.local.LocalRunner` takes, and shows no progress.
+    Keys come in the order of the seed that pytest was given, unless ``shuffles_keys`` says another one, or None.
+    """
+
+    def __call__(
+        self,
+        *,
+        clock: Callable[[], int] | None = None,
+        fast: bool = True,
+        record: bool = False,
+        isolates_functions: bool = False,
+        shuffles_keys: int | None = ...,
+    ) -> LocalRunner: ...
 
 
 class AssertSameOnSpark(Protocol):
@@ -78,19 +102,49 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         _REQUIRE, action="store_true", help="fail tests that need Spark where it cannot run, instead of skipping them"
     )
+    about = "the seed of another order of keys, as Spark may have, for stream_harness and local_runner"
+    group.addoption(_SHUFFLE, metavar="SEED", help=about)
+    parser.addini(_SHUFFLE_INI, help=about)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say by which seed keys come in another order."""
+    seed = _seed(config)
+    return None if seed is None else f"windrow: keys in the order of {_SHUFFLE}={seed}"
+
+
+def _seed(config: pytest.Config) -> int | None:
+    text = config.getoption(_SHUFFLE) or config.getini(_SHUFFLE_INI)
+    try:
+        return int(text) if text else None
+    except ValueError:
+        raise pytest.UsageError(f"{_SHUFFLE} and {_SHUFFLE_INI} take an int, and not {text!r}") from None
 
 
 @pytest.fixture
-def stream_harness() -> Iterator[MakeHarness]:
+def stream_harness(pytestconfig: pytest.Config) -> Iterator[MakeHarness]:
     """Open harnesses that are closed when the test ends; see :class:`MakeHarness`."""
     from windrow_runtime.testing import StreamHarness
 
     with ExitStack() as harnesses:
 
         def make(stream: DataStream[Any], source: PushSource[Any] | None = None, **options: Any) -> Any:
+            options = {"shuffles_keys": _seed(pytestconfig), **options}
             return harnesses.enter_context(StreamHarness(stream, source, **options))
 
         yield make
+
+
+@pytest.fixture
+def local_runner(pytestconfig: pytest.Config) -> MakeRunner:
+    """Make runners of the interpreter; see :class:`MakeRunner`."""
+    from windrow_runtime.local import LocalRunner
+
+    # Any: the options of a runner.
+    def make(**options: Any) -> LocalRunner:
+        return LocalRunner(**{"progress": False, "shuffles_keys": _seed(pytestconfig), **options})
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -160,6 +160,13 @@ _FAILURES = (
         CheckpointError,
     ),
     _Failure(
+        r"S3Exception: [^\n]*Status Code: 100\b",
+        "Hadoop's client of S3 cannot upload the files of state",
+        "start the session with the setting spark.hadoop.fs.s3a.optimized.copy.from.local.enabled=false; windrow sets "
+        "it only where nobody has opened the bucket before",
+        CheckpointError,
+    ),
+    _Failure(
         (
             r"MALFORMED_LOG_FILE|Failed to read log file|STREAMING_CHECKPOINT_|STDS_FAILED|_STATE_STORE"
             r"|STREAMING_STATEFUL_OPERATOR_MISSING|RocksDBException|CheckpointFileChecksum"

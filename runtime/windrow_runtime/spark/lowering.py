@@ -25,6 +25,8 @@ from windrow_runtime.inputs.checks import may_grow
 from windrow_runtime.inputs.partitions import PartitionedSource, alignments, partitioned_sources
 from windrow_runtime.operators.sending.culprits import called_parts
 from windrow_runtime.operators.topology import Port, Topology, source_of
+from windrow_runtime.outputs.output import Identity
+from windrow_runtime.outputs.registry import identities
 from windrow_runtime.physical.choose import operator_for
 from windrow_runtime.physical.columns import ColumnPlanner
 from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan, PhysicalStep
@@ -178,14 +180,19 @@ class Lowered:
             check_picklable(step, called_parts(step.node).values())
         self.sinks = dict(enumerate(topology.sinks))
         # A job that is run again cannot be recognised, so each run has batches of its own.
-        self.query_id = uuid.uuid4().hex if checkpoint is None else checkpoint.query_id()
+        self.query_id = query = uuid.uuid4().hex if checkpoint is None else checkpoint.query_id()
+        self.identities = (
+            identities(topology.sinks, query)
+            if stored.sinks is None
+            else {step: Identity(query, label) for step, label in stored.sinks.items()}
+        )
         batch = JOB_BATCH if checkpoint is None else None
         before, sources = topology.boundaries_before, {source.id for source in topology.sources}
         straight = frozenset(sink.id for sink in topology.sinks if not sources.isdisjoint(before[sink.id]))
         # Topics and users' own sources have partitions; Spark or windrow divides all others.
         is_divided = not all(isinstance(source_of(each), TopicSource | CustomSource) for each in topology.sources)
         division = f", {division_settings(spark, limits.large_file_bytes)}" if is_divided else ""
-        self.parts = worker_sinks(self.sinks, lambda: self.query_id, batch, straight=straight, division=division)
+        self.parts = worker_sinks(self.sinks, self.identities, batch, straight=straight, division=division)
         self.codec = state_codec(self.classes, allow_pickled=pipeline.allow_pickled_state)
         register_classes(self.classes)
         writers = {writer_of(sink) for sink in topology.sinks}

@@ -153,6 +153,14 @@ def _cells(name: str, step: StepProgress) -> list[str]:
     return [name, *["" if each is None else f"{each:,}" for each in numbers], size, behind]
 
 
+def _has_work(progress: PipelineProgress) -> bool:
+    """Returns whether the batch took, gave, or lost an element, or ended the stream."""
+    return progress.ended or any(
+        step.records_in or step.records_out or step.late or step.malformed or any(step.dropped.values())
+        for step in progress.steps.values()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class WatchedStep:
     """A source, keyed step or sink, by its id, whose work is part of the progress reports."""
@@ -340,8 +348,9 @@ class Reporter:
     def report(self, progress: PipelineProgress) -> None:
         """Report on a batch. Errors of the user's function are logged: a report does not stop the pipeline."""
         self._scale.check({identifier: step.watermark for identifier, step in progress.steps.items()})
-        if _LOG.isEnabledFor(logging.INFO):
-            _LOG.info(self._line(progress))
+        level = logging.INFO if _has_work(progress) else logging.DEBUG  # a pipeline that waits writes no log
+        if _LOG.isEnabledFor(level):
+            _LOG.log(level, self._line(progress))
         if self._on_progress is None:
             return
         try:

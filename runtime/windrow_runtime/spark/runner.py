@@ -39,7 +39,7 @@ from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.outputs.topic_writes import check_topic
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import lock_of
-from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath
+from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, unset_elsewhere, warn_of_uploads
 from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
@@ -394,6 +394,8 @@ class SparkRunner:
             else:
                 checkpoint = Checkpoint(opened.enter_context(_temporary_folder()))
                 _check_checkpoint_apart(topology.sources, os.fspath(checkpoint.path))
+            if isinstance(checkpoint.path, HadoopPath) and topology.keyed:
+                warn_of_uploads(checkpoint.path)
             lock = lock_of(checkpoint.path, self._limits.lease_seconds)
             opened.callback(lock.release)
             claims = opened.enter_context(ExitStack())  # released after the outputs are closed
@@ -412,7 +414,7 @@ class SparkRunner:
             if is_connect(self.spark):
                 # The server opens users' own sinks.
                 sinks = [step for step in sinks if not isinstance(sink_of(step), CustomSink)]
-            outputs = open_outputs(sinks, lowered.query_id)
+            outputs = open_outputs(sinks, lowered.query_id, lowered.identities)
             opened.enter_context(closing_outputs(outputs))
             # Folders are claimed after all checks that may refuse the run, and before the keeper begins a batch.
             claims.enter_context(
@@ -503,6 +505,7 @@ class SparkRunner:
             self._wanted(),
             self._accepted,
             begins=not checkpoint.has_run(),
+            is_kept=by_user or self._checkpoint is not None,
         )
         checkpoint.check_whole(topology.sources, stateful=bool(topology.keyed))
         if topology.keyed and self._partitions is None and checkpoint.last_planned() < 0:
@@ -511,7 +514,8 @@ class SparkRunner:
         if by_user:
             # The user's session has to shuffle into as many partitions as the stored state has.
             partitions = {SHUFFLE_PARTITIONS: str(stored.groups.partitions)}
-            spark = session_with(spark, {**STATE, **partitions} if topology.keyed else {})
+            settings = {**STATE, **partitions} if topology.keyed else {}
+            spark = session_with(spark, settings if checkpoint.is_mounted else settings | unset_elsewhere(spark))
         else:
             checkpoint.clear_leftovers()
         prepare_workers(spark)

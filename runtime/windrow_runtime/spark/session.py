@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from windrow.errors import warn
 from windrow_runtime.operators.errors import line_of_caller
+from windrow_runtime.spark.checkpoint.storage import ELSEWHERE_SETTINGS
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 from windrow_runtime.spark.java import check_java
 from windrow_runtime.spark.quiet import quiet_paths, quiet_session, variable_set
@@ -133,11 +134,15 @@ def lacks_jar(name: str) -> bool:
     home = Path(_find_spark_home())
     if any((home / "jars").glob(f"{name}*")) or any(os.environ.get(path) for path in _CLASS_PATHS):
         return False
-    folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
+    return not any(map(_BRINGS_JARS.search, configuration()))
+
+
+def configuration() -> list[str]:
+    """Returns the texts that may bring settings and packages into a session that is started here."""
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf")
     files = [folder / "spark-defaults.conf", folder / "spark-env.sh"]
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]
-    texts += [os.environ.get(option, "") for option in _OPTIONS]
-    return not any(map(_BRINGS_JARS.search, texts))
+    return [*texts, *(os.environ.get(option, "") for option in _OPTIONS)]
 
 
 def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
@@ -169,6 +174,8 @@ def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
         **QUERY,
     }
     conf.setAll([*settings.items()])
+    for name, value in ELSEWHERE_SETTINGS.items():
+        conf.setIfMissing(f"spark.hadoop.{name}", value)
 
     def start() -> SparkSession:
         # A JVM whose launch is interrupted would run for ever, so the launch is not interrupted.

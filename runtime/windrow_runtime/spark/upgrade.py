@@ -12,6 +12,7 @@ from windrow.addresses.redaction import redact_address
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.operators.topology import topology_of
 from windrow_runtime.physical.plan import PhysicalPlan
+from windrow_runtime.spark.checkpoint.alike import alike_in
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description
 from windrow_runtime.spark.checkpoint.plan_shape import harmless_changes
 from windrow_runtime.spark.checkpoint.stored_plan import refused_changes, shapes_of, stored_on_columns
@@ -30,12 +31,14 @@ class Upgrade:
         unreadable: A line for each change for which a run is refused.
         moved: A line for each exchanged or replaced stream for which a run is refused unless the user accepts it.
         hint: What to do if a run is refused.
+        alike: A line for each step, input of a step or source that only its place tells from another one.
     """
 
     kept: Mapping[str, Sequence[str]]
     unreadable: Sequence[str]
     moved: Sequence[str]
     hint: str
+    alike: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,8 @@ class StoredRun:
         refused = refused_changes(checkpoint, self.description, plan, time, accepted)
         if not refused.lines:
             checkpoint.check_whole(topology.sources, stateful=bool(topology.keyed))
-        return Upgrade(self._kept(plan, refused.lines), refused.unreadable, refused.moved, refused.hint)
+        alike = list(map(str, alike_in(plan)))
+        return Upgrade(self._kept(plan, refused.lines), refused.unreadable, refused.moved, refused.hint, alike)
 
     def _kept(self, plan: PhysicalPlan, refused: Sequence[str]) -> dict[str, list[str]]:
         kept: dict[str, list[str]] = {}

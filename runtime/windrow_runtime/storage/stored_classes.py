@@ -27,7 +27,7 @@ import msgspec
 from windrow.aggregates.sketches import HllSketch, KllSketch
 from windrow.errors import IncompatibleStateError
 from windrow.functions.marked import Tagged
-from windrow.kafka import KafkaRecord
+from windrow.kafka import KafkaRecord, ProducerRecord
 from windrow.panes import Change, ChangeKind, PaneInfo, PaneTiming, WindowResult
 from windrow.plan.records import reading_hook
 from windrow.sources import MalformedRecord, RateRecord
@@ -57,7 +57,17 @@ STANDARD_CLASSES: Final[Mapping[str, type[Any]]] = {
 """Classes that may themselves be stored as values, such as the factory of a defaultdict, by their names."""
 _FACTORIES: Final = frozenset(STANDARD_CLASSES.values())
 _OWN_RECORDS: Final = (
-    *(TimeWindow, GlobalWindow, KafkaRecord, RateRecord, MalformedRecord, HllSketch, KllSketch, TtlTimer),
+    *(
+        TimeWindow,
+        GlobalWindow,
+        KafkaRecord,
+        ProducerRecord,
+        RateRecord,
+        MalformedRecord,
+        HllSketch,
+        KllSketch,
+        TtlTimer,
+    ),
     *(SafeUUID, PaneState, PaneInfo, PaneTiming, WindowResult, Change, ChangeKind, Tagged),
 )
 """Value classes of windrow and of the standard library that a state may hold though no annotation names them."""

@@ -21,6 +21,7 @@ from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.journal import Journal, recorders_of, recording_of
+from windrow_runtime.local.key_order import KeyOrder
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.operators.operator import KeyedOperator
@@ -128,6 +129,8 @@ class StreamHarness(Generic[In, Out]):
         isolates_functions: Whether functions are called as copies, as workers of Spark have them: what a call changes
             in a variable around the function is not seen outside, and what it leaves on ``self`` is gone at the next
             step of the test. Without it a test can watch calls, through a closure or an attribute.
+        shuffles_keys: A seed, by which each step of the test processes one key after the other, in another order, as
+            Spark may do; see :class:`~windrow_runtime.local.LocalRunner`.
 
     Example:
         >>> from datetime import timedelta
@@ -157,6 +160,7 @@ class StreamHarness(Generic[In, Out]):
         explains: bool = True,
         record: bool = False,
         isolates_functions: bool = True,
+        shuffles_keys: int | None = None,
     ) -> None:
         if not isinstance(stream, DataStream):
             raise InvalidArgumentError(
@@ -176,6 +180,7 @@ class StreamHarness(Generic[In, Out]):
         self._explains, self._records = explains, record
         self._recorders = recorders_of(self._topology.keyed, explains=explains) if explains or record else {}
         self._isolates_functions = isolates_functions
+        self._order = KeyOrder.of(shuffles_keys)
         self._pushed: list[tuple[Any, int | None]] = []
         self._execution = self._new_execution()
         self._inputs = {step.id: _Input() for step in self._topology.sources}
@@ -190,6 +195,7 @@ class StreamHarness(Generic[In, Out]):
             recorders=self._recorders,
             isolates_functions=self._isolates_functions,
             renews_functions=self._isolates_functions,
+            order=self._order,
         )
         execution.open()
         return execution

@@ -175,7 +175,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Answers with the page, or with what it shows."""
         if not self._is_from_here():
             return
-        path = urlsplit(self.path).path
+        try:
+            path = urlsplit(self.path).path
+        except ValueError:
+            self._refuse(HTTPStatus.BAD_REQUEST, "the request names no page")
+            return
         if path == "/":
             self._send("text/html; charset=utf-8", self._site.page)
         elif path == "/run.json":

@@ -30,6 +30,7 @@ from windrow.plan.nodes import (
     ReduceSpec,
     ReturnsNode,
     SinkNode,
+    TimedJoinNode,
     TimestampsNode,
     UnionNode,
     WindowNode,
@@ -206,6 +207,11 @@ def _element_type(node: Node, types: Mapping[int, object | None]) -> object | No
 def _notes(node: Node, by_node: Mapping[int, Step]) -> Iterator[str]:
     if early := _stamped_early(node):
         yield f"results of {_named(early, by_node)} may be late here, and are dropped then"
+    if dropping := _dropping_late(node):
+        yield (
+            f"elements that are late at {_named(dropping, by_node)} are dropped there, so the allowed lateness here "
+            "does not get them: allowed_lateness(...) there keeps them, side outputs for late data show them"
+        )
     if repeating := repeating_windows(node):
         yield (
             f"panes of {_named(repeating, by_node)} hold the elements of earlier panes, which count again here: "
@@ -229,18 +235,48 @@ def _stamped_early(node: Node) -> list[WindowNode]:
     """
     if not isinstance(node, WindowNode) or not node.assigner.is_event_time or node.allowed_lateness:
         return []
-    early_windows: list[WindowNode] = []
+    return [each for each in _upstream(node) if isinstance(each, WindowNode) and _is_early(each)]
+
+
+def _is_early(node: WindowNode) -> bool:
+    return node.panes.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}
+
+
+def _dropping_late(node: Node) -> list[WindowNode | TimedJoinNode]:
+    """The steps upstream that drop elements as late for which this one would wait."""
+    if not isinstance(node, (WindowNode, TimedJoinNode)) or not (allowed := node.allowed_lateness):
+        return []
+    return [
+        each
+        for each in _upstream(node)
+        if isinstance(each, (WindowNode, TimedJoinNode))
+        and (each.allowed_lateness or 0) < allowed
+        and _drops_late(each)
+    ]
+
+
+def _drops_late(node: WindowNode | TimedJoinNode) -> bool:
+    """Whether late elements of a step are gone: it has no side output for them, and does not take them."""
+    left, right = node.late_tags
+    if isinstance(node, AsOfJoinNode) and node.is_outer:
+        return right is None  # left ones are joined with what is there
+    if isinstance(node, TimedJoinNode):
+        return None in (left, right)
+    is_timed = node.assigner.is_event_time and not isinstance(node.assigner, GlobalWindows) and not _is_early(node)
+    return is_timed and node.late_tag is None and None in (left, right)
+
+
+def _upstream(node: Node) -> Iterator[Node]:
+    """The nodes upstream, up to windows and to steps that give timestamps."""
     waiting, seen = list(node.inputs), {id(node)}
     while waiting:
         each = waiting.pop()
         if id(each) in seen or isinstance(each, TimestampsNode):
             continue
         seen.add(id(each))
+        yield each
         if not isinstance(each, WindowNode):
             waiting += each.inputs
-        elif each.panes.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}:
-            early_windows.append(each)
-    return early_windows
 
 
 def sides_of(view: StepView) -> list[str]:

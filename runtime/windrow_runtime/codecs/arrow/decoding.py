@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import json
-import math
 import operator
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise, repeat
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from windrow_runtime.codecs.exact import exactly
 from windrow_runtime.codecs.json.any_json import checked_text, value_of_text
 from windrow_runtime.codecs.json.encoder import JsonLines
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error
-from windrow_runtime.codecs.records import build_records
-from windrow_runtime.codecs.unmatched import Names
+from windrow_runtime.codecs.records import build_records, made_of
+from windrow_runtime.codecs.unmatched import Names, missing_column
 from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Field, Kind, RecordType, ValueType
+
+# Any in this module: values of every type.
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
@@ -73,11 +74,14 @@ def schema_faults(schema: pa.Schema, record_type: RecordType) -> list[str]:
 def _field_faults(schema: pa.Schema | pa.StructType, fields: Sequence[Field], prefix: str) -> list[str]:
     faults: list[str] = []
     for field in fields:
-        index = schema.get_field_index(field.column)
-        if index >= 0:
-            faults += _type_faults(schema.field(index).type, field.column_type, f"{prefix}{field.column}")
-        elif field.required:
-            faults.append(f"{prefix}{field.column}: no such column, or two of them; expected {field.type}")
+        path = f"{prefix}{field.column}"
+        indices = schema.get_all_field_indices(field.column)
+        if len(indices) > 1:
+            faults.append(f"{path}: {len(indices)} columns of this name")
+        elif indices:
+            faults += _type_faults(schema.field(indices[0]).type, field.column_type, path)
+        else:
+            faults += missing_column(field, fields, schema.names, path)
     return faults
 
 
@@ -85,8 +89,8 @@ def _type_faults(column_type: pa.DataType, value: ValueType, path: str) -> list[
     kind = value.kind
     wrong = [f"{path}: expected {value}, not {column_type}"]
     column_type = _plain_type(column_type)
-    if types.is_null(column_type):
-        return [] if value.nullable else wrong
+    if types.is_null(column_type) or kind is Kind.NONE:
+        return []  # the values tell, if there are any
     if kind in (Kind.RECORD, Kind.TUPLE):
         return _field_faults(column_type, value.columns, f"{path}.") if types.is_struct(column_type) else wrong
     if kind is Kind.DICT:
@@ -262,9 +266,9 @@ def _decode_struct(batch: pa.RecordBatch, value: ValueType, path: str) -> list[o
 
 
 def _decode(array: pa.Array, value: ValueType, path: str) -> list[object]:
-    if value.kind is Kind.NONE or (types.is_null(array.type) and value.nullable):
-        return [None] * len(array)
     array = plain(array)
+    if types.is_null(array.type) and (value.nullable or not len(array)):
+        return [None] * len(array)
     if not array.null_count:
         return _decode_valid(array, value, path)
     if not value.nullable:
@@ -277,14 +281,17 @@ def _decode(array: pa.Array, value: ValueType, path: str) -> list[object]:
 def _decode_valid(array: pa.Array, value: ValueType, path: str) -> list[object]:
     """The values of an array without nulls."""
     kind = value.kind
+    if kind is Kind.NONE and len(array):
+        raise UnfitError(path, f"expected None, not a value of {array.type}")
     if kind in (Kind.RECORD, Kind.TUPLE):
         return _decode_struct(pa.RecordBatch.from_struct_array(array), value, path)
     if kind is Kind.DICT:
         return _decode_map(array, value, path)
     if kind in COLLECTIONS:
         items = _decode(array.flatten(), value.arguments[0], f"{path}[]")
-        runs: list[object] = [items[start:end] for start, end in _runs(array)]
-        return runs if kind is Kind.LIST else list(map(value.python_type, runs))
+        if kind is Kind.LIST:
+            return [items[start:end] for start, end in _runs(array)]
+        return [made_of(value.python_type, items[start:end], path) for start, end in _runs(array)]
     if kind is Kind.ENUM:
         members = _decode_valid(array, value.arguments[0], path)
         return _converted(map(value.python_type, members), path, value)
@@ -305,7 +312,11 @@ def _decode_map(array: pa.Array, value: ValueType, path: str) -> list[object]:
     # Unlike a list's flatten(), the keys and items of a slice are those of the whole array.
     keys = _decode(array.keys.slice(first, length), key, f"{path}{{key}}")
     items = _decode(array.items.slice(first, length), item, f"{path}{{}}")
-    return [dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in _runs(array)]
+    runs = _runs(array)
+    dicts: list[object] = [dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in runs]
+    if sum(map(len, dicts)) < length:  # type: ignore[arg-type]  # they are dicts
+        raise UnfitError(f"{path}{{key}}", "a map has a key twice")
+    return dicts
 
 
 def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object]:
@@ -325,57 +336,34 @@ def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object
         return _converted(_microseconds(array, pa.duration("us"), value, path), path, value)
     if kind in ANY_JSON:
         read_text = value_of_text if kind is Kind.JSON else checked_text
-        return [read_text(text, path) for text in array.to_pylist()]
+        return [read_text(text, path) for text in _texts(array, path)]
     if kind is Kind.UUID:
         read = uuid.UUID if _is_text(array.type) else _uuid_of_bytes
-        return _converted(map(read, array.to_pylist()), path, value)
+        return _converted(map(read, _texts(array, path)), path, value)
     if kind is Kind.DECIMAL:
         if not value.holds_decimals(array.type.precision, array.type.scale):
-            return [_with_digits(number, value, path) for number in array.to_pylist()]
+            return [exactly(number, value, path) for number in array.to_pylist()]
         return _converted(array.to_pylist(), path, value)
     if kind is Kind.INT:
         array = _cast(array, pa.int64(), value, path)
     elif kind is Kind.FLOAT:
         if types.is_decimal(array.type) or array.type.id in _WIDE:
-            return _exact_floats(array, path)
+            return [exactly(int(number), value, path) for number in array.to_pylist()]
         array = array.cast(pa.float64())
-    # Numpy makes Python's values faster than to_pylist() in older releases of Arrow.
-    values: list[object] = array.to_numpy(zero_copy_only=False).tolist()
-    return values
-
-
-_DIGITS: Final = decimal.Context(prec=100, traps=[decimal.Inexact, decimal.InvalidOperation])
-
-
-def _with_digits(number: decimal.Decimal, value: ValueType, path: str) -> decimal.Decimal:
-    """A number with as many digits after the point as its type says; Arrow may cast many to another one."""
-    before = value.precision - value.scale
-    try:
-        exact = number.quantize(decimal.Decimal(1).scaleb(-value.scale), context=_DIGITS)
-    except decimal.DecimalException:
-        exact = None
-    if exact is None or exact.adjusted() >= before:
-        digits = f"at most {before} digits before the point and {value.scale} after it"
-        raise UnfitError(path, f"{number} has not {digits}")
-    return exact
+    return _texts(array, path)
 
 
 _WIDE: Final = (pa.int64().id, pa.uint64().id)
 
 
-def _exact_floats(array: pa.Array, path: str) -> list[object]:
-    """Whole numbers as floats; a float does not hold each of them."""
-    numbers: list[int] = [int(number) for number in array.to_pylist()]
-    floats: list[object] = []
-    for number in numbers:
-        try:
-            wanted = float(number)
-        except OverflowError:
-            wanted = math.inf
-        if wanted != number:
-            raise UnfitError(path, f"{number} is no float: the nearest one is {wanted}")
-        floats.append(wanted)
-    return floats
+def _texts(array: pa.Array, path: str) -> list[Any]:
+    """The texts of a column, or the bytes; files may have texts that are not UTF-8, which Arrow does not look at."""
+    try:
+        # Numpy makes Python's values faster than to_pylist() in older releases of Arrow.
+        texts: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
+    except (pa.ArrowException, UnicodeDecodeError):
+        raise UnfitError(path, "the text is not UTF-8") from None
+    return texts
 
 
 def _uuid_of_bytes(data: bytes) -> uuid.UUID:
@@ -401,8 +389,8 @@ def _microseconds(array: pa.Array, wanted: pa.DataType, value: ValueType, path: 
 
 
 def _converted(values: Iterable[object], path: str, value: ValueType) -> list[object]:
-    """The values of an iterator that may fail: a year beyond 9999, an unknown member of an Enum."""
+    """The values of an iterator that may fail: a year beyond 9999, an unknown member of an Enum, by the user's code."""
     try:
         return list(values)
-    except (ValueError, OverflowError, TypeError) as error:
+    except Exception as error:
         raise UnfitError(path, f"not a {value.python_type.__name__}: {error}") from error

@@ -17,10 +17,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from windrow.errors import InvalidArgumentError
+from windrow_runtime.codecs.exact import as_plain
 from windrow_runtime.codecs.json.any_json import checked_text, dump, plain_json
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
-from windrow_runtime.codecs.value_type import COLLECTIONS, JSON_NULL, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import COLLECTIONS, JSON_NULL, NESTED, Field, Kind, RecordType, ValueType
 
 # Any in this module: pyarrow has no types.
 
@@ -105,7 +106,9 @@ def _encode(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
             if item is not None:
                 raise UnfitError(path, f"{short_repr(item)} is not None", "None")
         return pa.nulls(len(values))
-    has_none = _check_types(values, value, path)
+    has_none, others = _check_types(values, value, path)
+    if others and value.kind not in NESTED:
+        values = [None if item is None else as_plain(item, value, path) for item in values]
     if value.kind in (Kind.RECORD, Kind.TUPLE):
         return _encode_struct(values, value, path, has_none)
     if value.kind is Kind.DICT or value.kind in COLLECTIONS:
@@ -113,8 +116,8 @@ def _encode(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
     return _encode_scalars(values, value, path)
 
 
-def _check_types(values: Sequence[object], value: ValueType, path: str) -> bool:
-    """Refuses values of other classes; returns whether there is a ``None`` among them."""
+def _check_types(values: Sequence[object], value: ValueType, path: str) -> tuple[bool, set[type]]:
+    """Refuses values of wrong classes; returns whether a ``None`` is among them, and the other classes than its own."""
     kinds = set(map(type, values))
     kinds.discard(value.python_type)
     has_none = NoneType in kinds
@@ -125,7 +128,7 @@ def _check_types(values: Sequence[object], value: ValueType, path: str) -> bool:
         if not value.admits(kind):
             wrong = next(item for item in values if type(item) is kind)
             raise UnfitError(path, f"{short_repr(wrong)} is a {kind.__name__}", str(value))
-    return has_none
+    return has_none, kinds
 
 
 def _encode_scalars(values: Sequence[object], value: ValueType, path: str) -> pa.Array:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import types
 
-from windrow.errors import InvalidArgumentError, SourceError
+from windrow.errors import InvalidArgumentError, SourceError, WindrowError
 from windrow.sources import ArrowSource, MalformedRecord
 from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.decoding import check_arrow_schema, decode_batch
@@ -162,7 +162,9 @@ def _without_view(kind: pa.DataType) -> pa.DataType:
 def _taking(data: Any) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, TypeError) as error:
+    except WindrowError:
+        raise
+    except (pa.ArrowException, TypeError, ValueError) as error:  # pandas refuses two columns of one name
         raise SourceError(
             "Arrow data cannot be taken",
             given=f"{type(data).__name__}: {' '.join(str(error).split())}",

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from windrow.errors import SourceError
@@ -22,11 +23,12 @@ from windrow_runtime.codecs.arrow.spark_metadata import spark_metadata
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
 from windrow_runtime.codecs.unmatched import unmatched_columns
-from windrow_runtime.codecs.value_type import Field, Kind
+from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Field, Kind, ValueType
 
 # Any in this module: pyarrow has no types.
 
 _ROWS_AT_ONCE: Final = 1 << 16
+_TEXTS: Final = (Kind.STR, *ANY_JSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ def _columns_read(opened: pq.ParquetFile, kind: RecordType) -> list[tuple[pa.Fie
         wanted = arrow_type(field.type)
         name = _name_in_file([one.name for one in stored], field.column, f"{kind.name}.{field.name}")
         if name is not None:
+            # Two columns of one name are refused when the schema is checked.
             same = [one for one in stored if one.name == name]
             columns += [(one.with_name(field.column).with_type(_type_read(one.type, field)), name) for one in same]
         elif field.type.nullable and field.default is None:
@@ -220,7 +223,7 @@ def _name_in_file(names: list[str], column: str, path: str) -> str | None:
     """The column of a file for one of the type; as in Spark, it does not matter how letters are cased."""
     if column in names:
         return column
-    alike = [name for name in names if name.lower() == column.lower()]
+    alike = list(dict.fromkeys(name for name in names if name.lower() == column.lower()))
     if len(alike) > 1:
         raise SourceError(
             "columns of a file differ by the case of letters alone",
@@ -236,20 +239,59 @@ def _type_read(column_type: pa.DataType, field: Field) -> pa.DataType:
     wanted = arrow_type(field.type)
     number = column_type.value_type if pa.types.is_dictionary(column_type) else column_type
     is_decimal = pa.types.is_decimal(number) and field.type.kind is Kind.DECIMAL
-    return wanted if is_decimal and field.type.holds_decimals(number.precision, number.scale) else column_type
+    exact = is_decimal and field.type.holds_decimals(number.precision, number.scale)
+    return wanted if exact else _with_texts(column_type, field.type)
+
+
+def _with_texts(column_type: pa.DataType, value: ValueType) -> pa.DataType:
+    """The type of a column with texts in the place of bytes where the record type asks for texts.
+
+    Some writers leave out the note that bytes are a text. Spark and Flink read such bytes as the user's schema says.
+    """
+    if pa.types.is_struct(column_type):
+        types = {field.column: field.type for field in value.columns}
+        return pa.struct(
+            [
+                field.with_type(_with_texts(field.type, types[field.name])) if field.name in types else field
+                for field in column_type
+            ]
+        )
+    if pa.types.is_map(column_type) and value.kind is Kind.DICT:
+        return pa.map_(*map(_with_texts, (column_type.key_type, column_type.item_type), value.arguments))
+    if is_list(column_type) and value.kind in COLLECTIONS:
+        item = _with_texts(column_type.value_type, value.arguments[0])
+        return column_type if item == column_type.value_type else pa.list_(column_type.value_field.with_type(item))
+    return pa.string() if pa.types.is_binary(column_type) and value.scalar_kind in _TEXTS else column_type
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted):
-        wanted = pa.timestamp(values.type.unit, wanted.tz)  # a decoder says which of finer ones do not fit
-    return values if values.type == wanted else values.cast(wanted)
+    wanted = _with_units(wanted, values.type)
+    if values.type == wanted:
+        return values
+    # A decoder says which texts are not UTF-8.
+    return values.cast(options=pc.CastOptions(target_type=wanted, allow_invalid_utf8=True))
+
+
+def _with_units(wanted: pa.DataType, there: pa.DataType) -> pa.DataType:
+    """A type with the units that timestamps have: a decoder says which of finer ones do not fit."""
+    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(there):
+        return pa.timestamp(there.unit, wanted.tz)
+    if pa.types.is_struct(wanted) and pa.types.is_struct(there) and wanted.num_fields == there.num_fields:
+        pairs = zip(wanted, there, strict=True)
+        return pa.struct([field.with_type(_with_units(field.type, stored.type)) for field, stored in pairs])
+    if pa.types.is_map(wanted) and pa.types.is_map(there):
+        return pa.map_(wanted.key_type, _with_units(wanted.item_type, there.item_type))
+    if is_list(wanted) and is_list(there):
+        item = _with_units(wanted.value_type, there.value_type)
+        return wanted if item == wanted.value_type else pa.list_(wanted.value_field.with_type(item))
+    return wanted
 
 
 def _int96_columns(opened: pq.ParquetFile, names: Sequence[str]) -> list[str]:
-    """Finds the columns that are timestamps of the oldest form, which have nanoseconds; not those within others."""
+    """Finds the columns with timestamps of the oldest form, which have nanoseconds, also within lists and structs."""
     leaves = [opened.schema.column(index) for index in range(len(opened.schema))]
-    oldest = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
-    return [name for name in names if name in oldest]
+    oldest = [f"{leaf.path}." for leaf in leaves if leaf.physical_type == "INT96"]
+    return [name for name in names if any(path.startswith(f"{name}.") for path in oldest)]
 
 
 def _with_nanoseconds(
@@ -265,9 +307,7 @@ def _with_nanoseconds(
         for batch, nanoseconds in zip(batches, finer, strict=True):
             is_finer = np.zeros(batch.num_rows, np.bool_)
             for name in names:
-                # The remainder is right even where the number of nanoseconds has more than 64 bits.
-                whole, exact = (_numbers(rows.column(name)) for rows in (batch, nanoseconds))
-                is_finer |= (exact - whole * np.int64(1000)) != 0
+                is_finer |= _are_finer(batch.column(name), nanoseconds.column(name))
             begin = 0
             for end in [*(np.flatnonzero(np.diff(is_finer)) + 1).tolist(), batch.num_rows]:
                 rows = batch.slice(begin, end - begin)
@@ -280,5 +320,19 @@ def _with_nanoseconds(
                 begin = end
 
 
-def _numbers(column: pa.Array) -> Any:
-    return column.view(pa.int64()).fill_null(0).to_numpy()
+def _are_finer(coarse: pa.Array, fine: pa.Array) -> Any:
+    """Returns which rows have a timestamp that is finer than microseconds, by the same values in nanoseconds."""
+    kind = coarse.type
+    if pa.types.is_timestamp(kind):
+        # The remainder is right even where the number of nanoseconds has more than 64 bits.
+        whole, exact = (each.view(pa.int64()).fill_null(0).to_numpy() for each in (coarse, fine))
+        return (exact - whole * np.int64(1000)) != 0
+    is_finer = np.zeros(len(coarse), np.bool_)
+    if pa.types.is_struct(kind):
+        for parts in zip(coarse.flatten(), fine.flatten(), strict=True):
+            is_finer |= _are_finer(*parts)
+    elif pa.types.is_map(kind) or is_list(kind):
+        items = (coarse.items, fine.items) if pa.types.is_map(kind) else (coarse.values, fine.values)
+        counts = np.concatenate([[0], np.cumsum(_are_finer(*items))])[coarse.offsets.to_numpy()]
+        is_finer = counts[1:] > counts[:-1]
+    return is_finer

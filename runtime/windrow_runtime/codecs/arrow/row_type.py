@@ -99,7 +99,8 @@ def _value_type(arrays: list[pa.Array], kind: pa.DataType, path: str) -> Any:
             (field.name, _column_type([array.field(number) for array in arrays], field.type, f"{path}.{field.name}"))
             for number, field in enumerate(kind)
         ]
-        if not all(name.isidentifier() and not iskeyword(name) for name, _ in fields):
+        names = [name for name, _ in fields]
+        if len({*names}) < len(names) or not all(name.isidentifier() and not iskeyword(name) for name in names):
             raise _UnknownTypeError(f"{path}: {kind}")
         return _row_class(path.rpartition(".")[2].title().replace("_", ""), tuple(fields))
     if types.is_map(kind):

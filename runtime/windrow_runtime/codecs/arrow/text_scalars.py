@@ -35,7 +35,8 @@ _LEAP_DAY: Final = "-02-29"
 _FORMS: Final = {
     Kind.BOOL: "^(?:[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])$",
     Kind.INT: r"^-?\d{1,18}$",
-    Kind.FLOAT: r"^[+-]?(?:\d{1,99}(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?$",
+    # A whole number of more digits may be no float.
+    Kind.FLOAT: r"^[+-]?(?:\d{1,15}|\d{1,99}\.\d*|\.\d+|\d{1,99}(?:\.\d*)?[eE][+-]?\d{1,2})$",
     Kind.DATETIME: _CLOCK_TIME + _OFFSET,
     Kind.DATE: f"{_DAY}$",
 }
@@ -108,7 +109,8 @@ def _ints(texts: pa.Array) -> pa.Array | None:
 def _floats(texts: pa.Array) -> pa.Array | None:
     # Arrow takes names of what is not finite, some of which the parsers refuse.
     numbers = _cast(texts, pa.float64()) if _consists_of(texts, _DECIMAL) else None
-    return numbers if numbers is not None and pc.all(pc.is_finite(numbers)).as_py() is not False else None
+    # Whether a float has the digits of a larger one only the parsers know.
+    return numbers if numbers is not None and _within(numbers, 1 - 2**53, 2**53 - 1) else None
 
 
 def _bools(texts: pa.Array) -> pa.Array | None:

@@ -15,13 +15,14 @@ from decimal import Decimal
 from functools import partial
 from itertools import chain
 from operator import attrgetter, itemgetter, methodcaller
-from typing import Any
+from typing import Annotated, Any
 
 from windrow.plan.records import making_hook
+from windrow_runtime.codecs.exact import exactly, float_of_digits
 from windrow_runtime.codecs.formatted_times import format_parser
 from windrow_runtime.codecs.json.any_json import JsonText, any_value, json_reader
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, raw_text, short_repr
-from windrow_runtime.codecs.records import forget_msgspec, refused_record
+from windrow_runtime.codecs.records import forget_msgspec, made_of, refused_record
 from windrow_runtime.codecs.text_forms import TEXT_FORMS, parse_datetime
 from windrow_runtime.codecs.value_type import (
     ANY_JSON,
@@ -42,6 +43,7 @@ _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _INTEGER = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
 _NAMES = {bool: "bool", int: "int", float: "float", str: "str", list: "array", dict: "object", type(None): "null"}
 _MISSING = object()
+_LEAST_INEXACT = 2**53  # from here on not each whole number is a float
 
 
 def parser(value: ValueType, path: str) -> Parser:
@@ -79,9 +81,7 @@ def _parse_as_is(value: ValueType, path: str, json_value: object) -> object:
 def _parse_int(value: ValueType, path: str, json_value: object) -> object:
     if type(json_value) is not int:
         raise _wrong(json_value, value, path)
-    if not INT_MIN <= json_value <= INT_MAX:
-        raise UnfitError(path, f"{short_repr(json_value)} does not fit 64 bits")
-    return json_value
+    return exactly(json_value, value, path)
 
 
 def _parse_float(value: ValueType, path: str, json_value: object) -> object:
@@ -89,10 +89,7 @@ def _parse_float(value: ValueType, path: str, json_value: object) -> object:
         return _NON_FINITE[json_value]
     if type(json_value) is bool or not isinstance(json_value, (int, float, Decimal)):
         raise _wrong(json_value, value, path)
-    try:
-        number = float(json_value)
-    except OverflowError:
-        number = math.inf
+    number = float_of_digits(json_value, path) if isinstance(json_value, int) else float(json_value)
     if math.isinf(number):
         raise UnfitError(path, "the number is out of range")
     return number
@@ -101,12 +98,7 @@ def _parse_float(value: ValueType, path: str, json_value: object) -> object:
 def _parse_str(value: ValueType, path: str, json_value: object) -> object:
     if not isinstance(json_value, str):
         raise _wrong(json_value, value, path)
-    if not json_value.isascii():
-        try:
-            json_value.encode()
-        except UnicodeEncodeError:
-            raise UnfitError(path, "half of a surrogate pair is no character") from None
-    return json_value
+    return json_value if json_value.isascii() else exactly(json_value, value, path)
 
 
 def _parse_raw_json(value: ValueType, path: str, json_value: object) -> object:
@@ -158,7 +150,7 @@ def _enum_parser(value: ValueType, path: str) -> Parser:
         member_value = parse_value(json_value)
         try:
             return enum_type(member_value)
-        except ValueError:
+        except Exception:  # _missing_ is the user's and may raise anything
             raise UnfitError(path, f"{short_repr(json_value)} is no value of {enum_type.__name__}") from None
 
     return parse
@@ -171,7 +163,8 @@ def _list_parser(value: ValueType, path: str) -> Parser:
     def parse(json_value: object) -> object:
         if not isinstance(json_value, list):
             raise _wrong(json_value, value, path)
-        return make(map(parse_element, json_value))
+        elements = list(map(parse_element, json_value))
+        return elements if make is list else made_of(make, elements, path)
 
     return parse
 
@@ -364,6 +357,11 @@ def _named_tuple_reader(root: ValueType) -> Callable[[str | bytes], object] | No
     if len(root.fields) < 2:
         return None
     hints = typing_extensions.get_type_hints(root.python_type, include_extras=True)
+    numbers = bounded_numbers()
+    for field in root.fields:
+        if field.type.kind in numbers:
+            number = numbers[field.type.kind]
+            hints[field.name] = number | None if field.type.nullable else number
     marks = [msgspec.field(default_factory=one.default) if one.default else msgspec.field() for one in root.fields]
     fields = [(field.name, hints[field.name], mark) for field, mark in zip(root.fields, marks, strict=True)]
     # A Struct with defaults before required fields must be keyword-only; it is never built by position.
@@ -372,6 +370,16 @@ def _named_tuple_reader(root: ValueType) -> Callable[[str | bytes], object] | No
     values_of = attrgetter(*(field.name for field in root.fields))
     make = root.python_type
     return lambda line: make(*values_of(read(line)))
+
+
+def bounded_numbers() -> dict[Kind, Any]:
+    """Returns annotations with which msgspec refuses numbers that it reads more freely than the plain way."""
+    import msgspec
+
+    return {
+        Kind.INT: Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)],
+        Kind.FLOAT: Annotated[float, msgspec.Meta(gt=-_LEAST_INEXACT, lt=_LEAST_INEXACT)],
+    }
 
 
 def _read_alike(value: ValueType) -> bool:
@@ -391,10 +399,12 @@ def _read_alike(value: ValueType) -> bool:
 
 
 def _check_for(value: ValueType) -> _Check | None:
-    """Finds what msgspec reads more freely: ints beyond 64 bits, datetimes not in UTC; ``None`` passes the check."""
+    """Finds what msgspec reads more freely: large numbers, datetimes not in UTC; ``None`` passes the check."""
     kind = value.kind
     if kind is Kind.INT:
         return lambda item: item is None or INT_MIN <= item <= INT_MAX
+    if kind is Kind.FLOAT:
+        return lambda item: item is None or -_LEAST_INEXACT < item < _LEAST_INEXACT
     if kind is Kind.DATETIME:
         return lambda item: item is None or item.tzinfo is datetime.UTC
     if kind is Kind.RECORD or kind is Kind.TUPLE:
@@ -402,6 +412,8 @@ def _check_for(value: ValueType) -> _Check | None:
         parts: list[tuple[_Getter, ValueType]] = [
             (methodcaller("get", field.name) if is_dict else attrgetter(field.name), field.type)
             for field in value.fields
+            # The twin of a named tuple has bounds for numbers.
+            if value.shape is not RecordShape.NAMED_TUPLE or field.type.kind not in (Kind.INT, Kind.FLOAT)
         ]
         parts += [(itemgetter(place), part) for place, part in enumerate(value.arguments)]
         return _check_of_parts([(get, check) for get, part in parts if (check := _check_for(part)) is not None])
@@ -414,7 +426,11 @@ def _check_for(value: ValueType) -> _Check | None:
 
 
 def _check_of_parts(checks: Sequence[tuple[_Getter, _Check]]) -> _Check | None:
-    if len(checks) == 1:
-        ((get_only, check_only),) = checks
-        return lambda item: item is None or check_only(get_only(item))
-    return (lambda item: item is None or all(check(get(item)) for get, check in checks)) if checks else None
+    if not checks:
+        return None
+    (get, check), *others = checks
+    check_others = _check_of_parts(others)
+    if check_others is None:
+        return lambda item: item is None or check(get(item))
+    # One call after the other takes half the time of a loop over them.
+    return lambda item: item is None or (check(get(item)) and check_others(item))

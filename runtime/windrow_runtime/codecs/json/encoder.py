@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from json.encoder import encode_basestring
-from operator import attrgetter, index, itemgetter
+from operator import attrgetter, itemgetter
 from types import NoneType
-from typing import Any, Final, SupportsFloat, SupportsIndex, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from windrow_runtime.codecs.exact import as_plain, exactly
 from windrow_runtime.codecs.formatted_times import format_writer
 from windrow_runtime.codecs.json.any_json import JsonText, checked_text, dump, dump_of, plain_json
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
@@ -50,8 +52,10 @@ def checked_writer(value: ValueType, path: str, write: Writer) -> Writer:
             if not value.nullable:
                 raise UnfitError(path, "None in a field that is not Optional", str(value))
             return None
-        if type(datum) is not value.python_type and not value.admits(type(datum)):
-            raise UnfitError(path, f"{short_repr(datum)} is a {type(datum).__name__}", str(value))
+        if type(datum) is not value.python_type:
+            if not value.admits(type(datum)):
+                raise UnfitError(path, f"{short_repr(datum)} is a {type(datum).__name__}", str(value))
+            datum = as_plain(datum, value, path)
         return write(datum)
 
     return checked
@@ -76,40 +80,20 @@ def _text_writer(value: ValueType, path: str) -> Writer:
     return write
 
 
-def _int_writer(value: ValueType, path: str) -> Writer:
-    def write(datum: object) -> object:
-        # numpy's integers are let in as well. Such a check of a protocol is slow.
-        number = datum if type(datum) is int else index(datum) if isinstance(datum, SupportsIndex) else INT_MAX + 1
-        if not INT_MIN <= number <= INT_MAX:
-            raise UnfitError(path, f"{short_repr(datum)} does not fit 64 bits", str(value))
-        return number
-
-    return write
+def _exact_writer(value: ValueType, path: str) -> Writer:
+    return lambda datum: exactly(datum, value, path)
 
 
 def _write_float(datum: object) -> object:
-    number = datum if type(datum) is float else float(datum) if isinstance(datum, SupportsFloat) else math.nan
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-
-
-def _str_writer(value: ValueType, path: str) -> Writer:
-    def write(datum: object) -> object:
-        text = str.__str__(datum) if isinstance(datum, str) else ""
-        if not text.isascii():
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                raise UnfitError(path, f"{short_repr(datum)} has half a surrogate pair", str(value)) from None
-        return text
-
-    return write
+    assert isinstance(datum, float), "other numbers were made floats"
+    if math.isfinite(datum):
+        return datum
+    return "NaN" if math.isnan(datum) else "Infinity" if datum > 0 else "-Infinity"
 
 
 def _raw_json_writer(value: ValueType, path: str) -> Writer:
-    write_text = _str_writer(value, path)
-    return lambda datum: JsonText(checked_text(str(write_text(datum)), path))
+    text = replace(value, kind=Kind.STR)
+    return lambda datum: JsonText(checked_text(str(exactly(datum, text, path)), path))
 
 
 def _list_writer(value: ValueType, path: str) -> Writer:
@@ -172,9 +156,9 @@ def _record_writer(value: ValueType, path: str) -> Writer:
 _MAKERS: dict[Kind, Callable[[ValueType, str], Writer]] = {
     Kind.NONE: lambda value, path: lambda datum: datum,
     Kind.BOOL: lambda value, path: bool,
-    Kind.INT: _int_writer,
+    Kind.INT: _exact_writer,
     Kind.FLOAT: lambda value, path: _write_float,
-    Kind.STR: _str_writer,
+    Kind.STR: _exact_writer,
     Kind.JSON: lambda value, path: lambda datum: plain_json(datum, path),
     Kind.RAW_JSON: _raw_json_writer,
     # Not the value attribute: a class may shadow it.

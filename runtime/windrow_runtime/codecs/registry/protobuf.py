@@ -6,12 +6,15 @@ import datetime
 import decimal
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.codecs.malformed import UnfitError
+from windrow_runtime.codecs.exact import NANOS, Form, exactly, stored
+from windrow_runtime.codecs.malformed import UnfitError, short_repr
 from windrow_runtime.codecs.registry.datum import Convert, plain_default
-from windrow_runtime.codecs.value_type import COLLECTIONS, INT_MAX, Kind, RecordType, ValueType
+from windrow_runtime.codecs.registry.protobuf_schema import check_fields, message_at, parse_protobuf, place_of
+from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, ValueType
 
 # Any in this module: messages are of generated classes.
 
@@ -19,6 +22,16 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NOTHING: Final = datetime.timedelta()
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
 _DURATION: Final = "google.protobuf.Duration"
+_WRAPPERS: Final = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+_FORMS: Final = {form.name: form for form in (Form.INT32, Form.UINT32, Form.UINT64)} | {"FLOAT": Form.FLOAT32}
+"""The types of fields that hold less than the types of Python."""
+
+_LONGEST: Final = 315_576_000_000
+"""The seconds that a Duration may have, to either side."""
+
 _PLAIN: Final = {
     Kind.BOOL: ("BOOL",),
     Kind.INT: ("INT32", "INT64", "UINT32", "UINT64"),
@@ -49,12 +62,28 @@ class _Part(NamedTuple):
     fitted: Fitted
 
 
-def check_indexes(value: bytes, path: str) -> int:
-    """Returns where the message begins, behind its place in the schema, which is a list of numbers."""
-    count, place = _varint(value, 5, path)
+def read_place(value: bytes, path: str) -> tuple[tuple[int, ...], int]:
+    """Returns the place of the message in its schema, which is a list of numbers, and where the message begins."""
+    count, at = _varint(value, 5, path)
+    numbers: list[int] = []
     for _ in range(count):
-        _, place = _varint(value, place, path)
-    return place
+        number, at = _varint(value, at, path)
+        numbers.append(number)
+    return tuple(numbers), at
+
+
+def written_place(place: Sequence[int]) -> bytes:
+    """Returns the bytes of a message's place; one byte stands for that of the first message."""
+    if tuple(place) == (0,):
+        return b"\0"
+    written = bytearray()
+    for number in (len(place), *place):
+        zigzag = number << 1
+        while zigzag > 0x7F:
+            written.append(zigzag & 0x7F | 0x80)
+            zigzag >>= 7
+        written.append(zigzag)
+    return bytes(written)
 
 
 def _varint(value: bytes, place: int, path: str) -> tuple[int, int]:
@@ -69,8 +98,12 @@ def _varint(value: bytes, place: int, path: str) -> tuple[int, int]:
             return (number >> 1) ^ -(number & 1), place  # signed numbers are zigzagged
 
 
-def fit_message(message: type[Any], kind: RecordType) -> Fitted:
-    """Returns how messages become plain values of a type, and back; it is refused if they do not fit."""
+def fit_message(message: type[Any], kind: RecordType, *, is_sink: bool = False) -> Fitted:
+    """Returns how messages become plain values of a type, and back; it is refused if they do not fit.
+
+    A sink's type has the fields of the message, so that none is lost; fields that tell when they are absent, and those
+    that are repeated, may stay empty.
+    """
     if kind.root.kind is not Kind.RECORD:
         raise InvalidArgumentError(
             "values in Protobuf are records",
@@ -78,6 +111,8 @@ def fit_message(message: type[Any], kind: RecordType) -> Fitted:
             expected=f"a record with the fields of {message.DESCRIPTOR.full_name}, or the class itself",
         )
     try:
+        if is_sink:
+            _check_whole(message.DESCRIPTOR, kind.root, kind.name)
         return _fit_record(message.DESCRIPTOR, message, kind.root, kind.name)
     except UnfitError as error:
         raise InvalidArgumentError(
@@ -85,6 +120,28 @@ def fit_message(message: type[Any], kind: RecordType) -> Fitted:
             given=f"{error.path} of {message.DESCRIPTOR.full_name}",
             expected=kind.name,
         ) from None
+
+
+def _check_whole(descriptor: Any, value: ValueType, path: str) -> None:
+    """Refuses a record with a field that the message lacks, or the other way round, within its parts too."""
+    if value.kind is not Kind.RECORD:
+        for part in value.arguments:
+            _check_whole(descriptor, part, path)
+        return
+    columns = {field.column: field.type for field in value.columns}
+    for name, of_field in columns.items():
+        if name not in descriptor.fields_by_name:
+            raise UnfitError(f"{path}.{name}", f"{descriptor.full_name} lacks this field of {of_field}")
+    for proto_field in descriptor.fields:
+        name, where = proto_field.name, f"{path}.{proto_field.name}"
+        if name not in columns and not proto_field.has_presence and not proto_field.is_repeated:
+            shown = _TYPE_NAMES[proto_field.cpp_type]
+            raise UnfitError(where, f"{descriptor.full_name} has this field of {shown}, which would be read as empty")
+        inner = proto_field.message_type
+        if inner is not None and inner.GetOptions().map_entry:
+            inner = inner.fields_by_name["value"].message_type
+        if name in columns and inner is not None:
+            _check_whole(inner, columns[name], where)
 
 
 def _fit_record(descriptor: Any, message: Any, value: ValueType, path: str) -> Fitted:
@@ -111,7 +168,7 @@ def _fit_record(descriptor: Any, message: Any, value: ValueType, path: str) -> F
                 _fit_field(proto_field, field.type, where, is_map=is_map),
             )
         )
-    return Fitted(_reader(parts, missing, path), _writer(parts, message))
+    return Fitted(_reader(parts, missing, path), _writer(parts, message, path))
 
 
 def _reader(parts: Sequence[_Part], missing: Sequence[tuple[str, Any]], path: str) -> Convert:
@@ -140,12 +197,14 @@ def _reader(parts: Sequence[_Part], missing: Sequence[tuple[str, Any]], path: st
     return read
 
 
-def _writer(parts: Sequence[_Part], message: Any) -> Convert:
+def _writer(parts: Sequence[_Part], message: Any, path: str) -> Convert:
     def write(record: dict[str, Any]) -> Any:
         arguments: dict[str, Any] = {}
         for part in parts:
             value, convert = record[part.column], part.fitted.write
             if value is None:
+                if not part.has_presence:
+                    raise UnfitError(f"{path}.{part.column}", "None, where the field of the message is never absent")
                 continue
             if part.is_map:
                 arguments[part.name] = {key: each if convert is None else convert(each) for key, each in value}
@@ -175,32 +234,43 @@ def _fit_field(proto_field: Any, value: ValueType, path: str, *, is_map: bool) -
 def _fit_one(proto_field: Any, value: ValueType, path: str) -> Fitted:
     kind = value.kind
     if proto_field.message_type is not None:
-        name = proto_field.message_type.full_name
-        if kind is Kind.DATETIME and name == _TIMESTAMP:
-            return Fitted(_moment, lambda moment: _parts_of(moment - _EPOCH))
-        if kind is Kind.TIMEDELTA and name == _DURATION:
-            return Fitted(_span, _signed_parts_of)
-        if kind is Kind.RECORD:
-            # A message within another is given as its class makes it.
-            from google.protobuf.message_factory import GetMessageClass
-
-            return _fit_record(proto_field.message_type, GetMessageClass(proto_field.message_type), value, path)
-        raise UnfitError(path, f"the message has a {name}, not {value}")
+        return _fit_inner(proto_field.message_type, value, path)
     if proto_field.enum_type is not None and kind is Kind.ENUM:
         return _fit_enum(proto_field.enum_type, value, path)
     if proto_field.enum_type is not None and kind is Kind.INT:
-        return Fitted(None, None)
+        return Fitted(None, partial(stored, form=Form.INT32, path=path))
     type_name = _TYPE_NAMES[proto_field.cpp_type]
     is_text = proto_field.type == proto_field.TYPE_STRING
     if kind is Kind.UUID and is_text:
         return Fitted(lambda text: str(uuid.UUID(text)), None)
     if kind is Kind.DECIMAL and is_text:
-        return Fitted(_decimal, str)
-    if kind is Kind.INT and type_name == "UINT64":
-        return Fitted(_small, None)
+        return Fitted(partial(_decimal, value, path), str)
     if type_name in _PLAIN.get(kind, ()) and is_text == (kind is Kind.STR):
-        return Fitted(None, None)
+        form = _FORMS.get(type_name)
+        read = partial(exactly, value=value, path=path) if form is Form.UINT64 else None
+        return Fitted(read, None if form is None else partial(stored, form=form, path=path))
     raise UnfitError(path, f"the message has {type_name}, not {value}")
+
+
+def _fit_inner(descriptor: Any, value: ValueType, path: str) -> Fitted:
+    """Fits a message within another: a record, a time, or a wrapper of a scalar, which may be absent."""
+    from google.protobuf.message_factory import GetMessageClass
+
+    name, kind = descriptor.full_name, value.kind
+    if kind is Kind.DATETIME and name == _TIMESTAMP:
+        return Fitted(partial(_moment, value, path), lambda moment: _parts_of(moment - _EPOCH))
+    if kind is Kind.TIMEDELTA and name == _DURATION:
+        return Fitted(partial(_span, value, path), partial(_signed_parts_of, path))
+    if kind is Kind.RECORD:
+        # A message within another is given as its class makes it.
+        return _fit_record(descriptor, GetMessageClass(descriptor), value, path)
+    if name in _WRAPPERS:
+        read, write = _fit_one(descriptor.fields_by_name["value"], value, path)
+        return Fitted(
+            lambda wrapper: wrapper.value if read is None else read(wrapper.value),
+            lambda datum: {"value": datum if write is None else write(datum)},
+        )
+    raise UnfitError(path, f"the message has a {name}, not {value}")
 
 
 _TYPE_NAMES: Final = {
@@ -211,6 +281,7 @@ _TYPE_NAMES: Final = {
 
 def _fit_enum(enum_type: Any, value: ValueType, path: str) -> Fitted:
     members = {member.value for member in value.python_type}  # type: ignore[attr-defined]  # an Enum class, by its kind
+    known, is_open = {each.number for each in enum_type.values}, not enum_type.is_closed
     if value.scalar_kind is Kind.INT:
         numbers = {number: number for number in members}
     else:
@@ -222,19 +293,32 @@ def _fit_enum(enum_type: Any, value: ValueType, path: str) -> Fitted:
         return numbers[number]
 
     backwards = {name: number for number, name in numbers.items()}
-    return Fitted(read, backwards.__getitem__)
+
+    def write(member: Any) -> int:
+        if member not in backwards or not (value.scalar_kind is Kind.STR or is_open or member in known):
+            raise UnfitError(path, f"{member!r} is no value of {enum_type.full_name}")
+        return int(stored(backwards[member], Form.INT32, path))
+
+    return Fitted(read, write)
 
 
-def _moment(message: Any) -> datetime.datetime:
-    return _EPOCH + _span(message)
+def _moment(value: ValueType, path: str, message: Any) -> Any:
+    if not 0 <= message.nanos < NANOS:
+        raise UnfitError(path, f"a Timestamp has {message.nanos} nanoseconds")
+    return exactly(message.seconds * NANOS + message.nanos, value, path, NANOS)
 
 
-def _span(message: Any) -> datetime.timedelta:
-    return datetime.timedelta(seconds=message.seconds, microseconds=int(message.nanos / 1_000))
+def _span(value: ValueType, path: str, message: Any) -> Any:
+    seconds, nanos = message.seconds, message.nanos
+    if abs(nanos) >= NANOS or abs(seconds) > _LONGEST or seconds * nanos < 0:
+        raise UnfitError(path, f"a Duration has {seconds} seconds and {nanos} nanoseconds")
+    return exactly(seconds * NANOS + nanos, value, path, NANOS)
 
 
-def _signed_parts_of(span: datetime.timedelta) -> dict[str, int]:
+def _signed_parts_of(path: str, span: datetime.timedelta) -> dict[str, int]:
     """The parts of a time span, which have the same sign."""
+    if abs(span) > datetime.timedelta(seconds=_LONGEST):
+        raise UnfitError(path, f"{span} is longer than a Duration")
     return _parts_of(span) if span >= _NOTHING else {name: -part for name, part in _parts_of(-span).items()}
 
 
@@ -244,24 +328,54 @@ def _parts_of(span: datetime.timedelta) -> dict[str, int]:
     return {"seconds": seconds, "nanos": micros // datetime.timedelta(microseconds=1) * 1_000}
 
 
-def _decimal(text: str) -> decimal.Decimal:
+def _decimal(value: ValueType, path: str, text: str) -> Any:
     try:
-        return decimal.Decimal(text)
+        number = decimal.Decimal(text)
     except decimal.InvalidOperation:
-        raise ValueError(f"{text!r} is no decimal") from None
+        raise UnfitError(path, f"{short_repr(text)} is no decimal") from None
+    return exactly(number, value, path)
 
 
-def _small(number: int) -> int:
-    if number > INT_MAX:
-        raise ValueError(f"{number} does not fit 64 bits with a sign")
-    return number
+def message_decoder(message: type[Any], fitted: Fitted | None, schema_text: str) -> Callable[[bytes], Any]:
+    """Returns what decodes values of a schema: into plain values, or into the messages themselves.
 
-
-def message_decoder(message: type[Any], fitted: Fitted | None, path: str) -> Callable[[bytes], Any]:
-    """Returns what decodes values: into plain values, or into the messages themselves."""
+    ``UnfitError``: a message of that schema is another one, or has other fields, than the class.
+    """
+    name, path = message.DESCRIPTOR.full_name, message.__name__
+    written = parse_protobuf(schema_text)
+    check_fields(written.descriptor, file_of(message), name, is_sink=False)
+    right_places: set[tuple[int, ...]] = set()
 
     def decode(value: bytes) -> Any:
-        instance = message.FromString(value[check_indexes(value, path) :])
+        place, start = read_place(value, path)
+        if place not in right_places:
+            written_name = message_at(written.descriptor, place)
+            if written_name != name:
+                raise UnfitError(path, f"it is a {written_name}, not a {name}")
+            right_places.add(place)
+        instance = message.FromString(value[start:])
         return instance if fitted is None or fitted.read is None else fitted.read(instance)
 
     return decode
+
+
+def first_bytes(message: type[Any], number: int, schema_text: str) -> bytes:
+    """Returns what stands before messages of a class that are written by a schema of the registry.
+
+    ``UnfitError``: the schema does not have the message, or not with its fields.
+    """
+    registered = parse_protobuf(schema_text)
+    name = message.DESCRIPTOR.full_name
+    place = place_of(registered.descriptor, name)
+    if registered.has_fields:
+        check_fields(file_of(message), registered.descriptor, name, is_sink=True)
+    return b"\0" + number.to_bytes(4) + written_place(place)
+
+
+def file_of(message: Any) -> Any:
+    """Returns the descriptor of the file of a class."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    file = FileDescriptorProto()
+    message.DESCRIPTOR.file.CopyToProto(file)
+    return file

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from windrow.connectors.producer_record import without_none
 from windrow.connectors.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
 from windrow.errors import InvalidArgumentError, SinkError, SourceError
 from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, raw_text, short_repr
@@ -20,18 +21,18 @@ from windrow_runtime.codecs.value_type import RecordType
 _NOT_FOUND = 404
 
 
-def registered_type(value_format: RegistryFormat, annotation: object) -> RecordType | None:
+def registered_type(value_format: RegistryFormat, annotation: object, *, is_sink: bool = False) -> RecordType | None:
     """Returns the type of values; None: they are messages of Protobuf as they are. It is refused if it does not fit."""
     if isinstance(value_format, ProtobufFormat):
-        if annotation is value_format.message:
+        if without_none(annotation)[0] is value_format.message:
             return None
         check_libraries(value_format)
         from windrow_runtime.codecs.registry.protobuf import fit_message
 
         kind = record_type(annotation)
-        fit_message(value_format.message, kind)
+        fit_message(value_format.message, kind, is_sink=is_sink)
         return kind
-    from windrow_runtime.codecs.registry.avro import AvroSchema
+    from windrow_runtime.codecs.registry.avro_of_type import AvroSchema
 
     kind = record_type(annotation)
     AvroSchema(kind)
@@ -44,6 +45,7 @@ class RegisteredReader:
 
     format: RegistryFormat
     kind: RecordType | None  # None: values are messages of Protobuf
+    takes_none: bool = False  # whether a record without value is None
 
     def values(self, payloads: Sequence[bytes | None]) -> list[Any]:
         """Returns the element of each value, or a ``MalformedRecord``."""
@@ -85,8 +87,7 @@ class RegisteredReader:
     def _decoded(self, value: bytes | None) -> Any:
         """Returns a plain value, or a ``MalformedRecord``."""
         if value is None:
-            is_optional = self.kind is not None and self.kind.root.nullable
-            return None if is_optional else MalformedRecord("null", "the record has no value", None)
+            return None if self.takes_none else MalformedRecord("null", "the record has no value", None)
         if len(value) < 5 or value[0]:
             reason = (
                 "cut off in front of the id of its schema"
@@ -117,14 +118,15 @@ class RegisteredReader:
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"format": self.format, "kind": self.kind}
+        return {"format": self.format, "kind": self.kind, "takes_none": self.takes_none}
 
     def _decoder(self, number: int) -> Callable[[bytes], Any] | str:
         """Returns what decodes values of a schema, or why that cannot be."""
         check_libraries(self.format)
         with registry_errors(self.format, SourceError, f"schema {number}"):
             try:
-                schema = client_of(self.format).get_schema(number)
+                as_bytes = {} if isinstance(self.format, AvroFormat) else {"fmt": "serialized"}
+                schema = client_of(self.format).get_schema(number, **as_bytes)
             except Exception as error:
                 if getattr(error, "http_status_code", None) == _NOT_FOUND:
                     return f"the registry has no schema {number}"
@@ -132,51 +134,44 @@ class RegisteredReader:
             wanted = "AVRO" if isinstance(self.format, AvroFormat) else "PROTOBUF"
             if (schema.schema_type or "AVRO") != wanted:
                 return f"schema {number} is one of {schema.schema_type}, not of {wanted}"
-            if isinstance(self.format, ProtobufFormat):
-                return self._of_messages()
-            named = referenced(client_of(self.format), schema)
-        from windrow_runtime.codecs.registry.avro import avro_decoder
-
-        assert self.kind is not None, "messages alone are elements"
+            others = [] if as_bytes else referenced(client_of(self.format), schema)
+        name = self.kind or "a message"
         try:
-            return avro_decoder(schema.schema_str, named, self.kind)
-        except UnfitError as error:
-            return f"schema {number} does not fit {self.kind.name}: {error.path}: {error.reason}"
+            if isinstance(self.format, ProtobufFormat):
+                return self._of_messages(self.format.message, schema.schema_str)
+            from windrow_runtime.codecs.registry.avro_reader import avro_decoder
 
-    def _of_messages(self) -> Callable[[bytes], Any]:
+            assert self.kind is not None, "messages alone are elements"
+            return avro_decoder(schema.schema_str, others, self.kind)
+        except UnfitError as error:
+            return f"schema {number} does not fit {name}: {error.path}: {error.reason}"
+
+    def _of_messages(self, message: type[Any], schema_text: str) -> Callable[[bytes], Any]:
         from windrow_runtime.codecs.registry.protobuf import fit_message, message_decoder
 
-        assert isinstance(self.format, ProtobufFormat), "asked by the caller"
-        message = self.format.message
         fitted = None if self.kind is None else fit_message(message, self.kind)
-        return message_decoder(message, fitted, message.__name__)
+        return message_decoder(message, fitted, schema_text)
 
 
-def referenced(client: Any, schema: Any) -> dict[str, Any]:
-    """Returns the named types of the schemas to which one refers."""
-    import json
-
-    import fastavro
-
-    named: dict[str, Any] = {}
+def referenced(client: Any, schema: Any) -> list[str]:
+    """Returns the schemas to which one refers, each behind those to which it refers itself."""
+    texts: list[str] = []
     for each in schema.references or ():
         other = client.get_version(each.subject, each.version).schema
-        named |= referenced(client, other)
-        fastavro.parse_schema(json.loads(other.schema_str), named_schemas=named)
-    return named
+        texts += [*referenced(client, other), other.schema_str]
+    return texts
 
 
-def _encoded(encode: Callable[[Sequence[Any]], list[bytes]], value: Any, subject: str) -> bytes:
-    """Encodes a value alone, to name it if it does not fit."""
-    try:
-        return encode([value])[0]
-    except Exception as error:
-        raise InvalidArgumentError(
-            f"a value does not fit the schema of {subject}: {type(error).__name__}: {error}",
-            given=short_repr(value),
-            expected="what the schema has",
-            hint="the schema in the registry differs from the type of the elements",
-        ) from error
+def _misfit(error: Exception, subject: str, value: Any) -> InvalidArgumentError:
+    """The error for a value that does not fit a schema."""
+    reason = error.reason if isinstance(error, UnfitError) else f"{type(error).__name__}: {error}"
+    return InvalidArgumentError(
+        f"a value does not fit the schema of {subject}: {reason}",
+        given=short_repr(value),
+        expected="what the schema has",
+        where=error.path if isinstance(error, UnfitError) else None,
+        hint="the schema in the registry is narrower than the type of the elements",
+    )
 
 
 @dataclass(frozen=True)
@@ -185,6 +180,11 @@ class RegisteredWriter:
 
     format: RegistryFormat
     kind: RecordType | None  # None: elements are messages of Protobuf
+
+    def check(self, topic: str) -> None:
+        """Refuses a type that does not fit the schema that a topic has; a schema of its own is registered later."""
+        if not self.format.auto_register:
+            self._encoder(topic)
 
     def encode(self, values: Sequence[Any], topics: Sequence[str]) -> list[bytes]:
         """Returns the value of each element, for the topic to which it goes."""
@@ -217,52 +217,72 @@ class RegisteredWriter:
             subject = self.format.subject or f"{topic}-value"
             make = self._avro if isinstance(self.format, AvroFormat) else self._protobuf
             with registry_errors(self.format, SinkError, f"the schema of {subject}"):
-                encode_all = make(subject, topic)
+                try:
+                    encode_value = make(subject, topic)
+                except UnfitError as error:
+                    raise InvalidArgumentError(
+                        f"the type of the elements does not fit the schema of {subject}: {error.reason}",
+                        given="messages" if self.kind is None else self.kind.name,
+                        expected="the fields and types of the schema",
+                        where=error.path,
+                        hint="map the elements to a record with the fields of the schema, or give another subject",
+                    ) from None
 
             def encode(values: Sequence[Any]) -> list[bytes]:
-                try:
-                    return encode_all(values)
-                except Exception:  # fastavro and Protobuf raise anything for a value that does not fit
-                    return [_encoded(encode_all, value, subject) for value in values]
+                encoded: list[bytes] = []
+                for value in values:
+                    try:
+                        encoded.append(encode_value(value))
+                    except Exception as error:  # fastavro and Protobuf raise anything for a value that does not fit
+                        raise _misfit(error, subject, value) from error
+                return encoded
 
             self._encoders[topic] = encode
         return self._encoders[topic]
 
-    def _avro(self, subject: str, topic: str) -> Callable[[Sequence[Any]], list[bytes]]:
+    def _avro(self, subject: str, topic: str) -> Callable[[Any], bytes]:
         import confluent_kafka.schema_registry as registry
 
-        from windrow_runtime.codecs.registry.avro import AvroSchema, avro_encoder
+        from windrow_runtime.codecs.registry.avro_of_type import AvroSchema
+        from windrow_runtime.codecs.registry.avro_writer import avro_encoder
 
         assert self.kind is not None, "messages are of Protobuf"
         client = client_of(self.format)
         if self.format.auto_register:
             text = AvroSchema(self.kind).text
-            named: dict[str, Any] = {}
+            others: list[str] = []
             schema_of: Any = registry.Schema  # made by attrs, whose types are not there without it
             number = client.register_schema(subject, schema_of(text, "AVRO"))
         else:
             latest = client.get_latest_version(subject)
-            number, text, named = latest.schema_id, latest.schema.schema_str, referenced(client, latest.schema)
-        encode, first = avro_encoder(text, named, self.kind), b"\0" + number.to_bytes(4)
-        return lambda values: encode(first, values)
+            number, text, others = latest.schema_id, latest.schema.schema_str, referenced(client, latest.schema)
+        return avro_encoder(text, others, self.kind, b"\0" + number.to_bytes(4))
 
-    def _protobuf(self, subject: str, topic: str) -> Callable[[Sequence[Any]], list[bytes]]:
+    def _protobuf(self, subject: str, topic: str) -> Callable[[Any], bytes]:
         from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
         from confluent_kafka.serialization import MessageField, SerializationContext
 
-        from windrow_runtime.codecs.registry.protobuf import fit_message
+        from windrow_runtime.codecs.registry.protobuf import first_bytes, fit_message
 
         assert isinstance(self.format, ProtobufFormat), "asked by the caller"
-        message, register = self.format.message, self.format.auto_register
-        settings: dict[str, Any] = {
-            "auto.register.schemas": register,
-            "use.latest.version": not register,
-            "subject.name.strategy": lambda *_: subject,
-        }
-        serialize = ProtobufSerializer(message, client_of(self.format), settings)
-        # Of an empty message there are the first bytes alone: the id, and the place of the message in its file.
-        first: bytes = serialize(message(), SerializationContext(topic, MessageField.VALUE))
-        write = None if self.kind is None else fit_message(message, self.kind).write
-        return lambda values: [
-            first + (value if write is None else write(value)).SerializeToString() for value in values
-        ]
+        message = self.format.message
+        write = None if self.kind is None else fit_message(message, self.kind, is_sink=True).write
+        if self.format.auto_register:
+            settings: dict[str, Any] = {"auto.register.schemas": True, "subject.name.strategy": lambda *_: subject}
+            serialize = ProtobufSerializer(message, client_of(self.format), settings)
+            # Of an empty message there are the first bytes alone: the id, and the place of the message in its file.
+            first: bytes = serialize(message(), SerializationContext(topic, MessageField.VALUE))
+        else:
+            latest = client_of(self.format).get_latest_version(subject, fmt="serialized")
+            first = first_bytes(message, latest.schema_id, latest.schema.schema_str)
+        if write is not None:
+            return lambda value: first + write(value).SerializeToString()
+
+        def encode_message(value: Any) -> bytes:
+            if not isinstance(value, message):
+                wanted = message.DESCRIPTOR.full_name
+                raise UnfitError(message.__name__, f"it is a {type(value).__name__}, not a {wanted}")
+            encoded: bytes = first + value.SerializeToString()
+            return encoded
+
+        return encode_message

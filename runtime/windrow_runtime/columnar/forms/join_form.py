@@ -19,6 +19,7 @@ from windrow.functions.wrapper import unwrapped
 from windrow.joins import DeclaredJoin
 from windrow.joins.declared_join import JoinField, JoinSide
 from windrow.plan import AsOfJoinNode, Form, IntervalJoinNode, Step, WindowNode
+from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.value_type import ValueType
 from windrow_runtime.columnar import Ints
 from windrow_runtime.columnar.expressions.over_columns import ColumnExpression
@@ -160,7 +161,10 @@ def _kind_of(node: _JoinNode) -> tuple[_MakeOperator, JoinKind]:
     if isinstance(node, IntervalJoinNode):
         if any(node.late_tags):
             raise DeclinedError("late elements leave one by one")
-        return partial(IntervalOperator, lower=node.lower, upper=node.upper), JoinKind.INNER
+        if node.allowed_lateness == MAX_TIMESTAMP:
+            raise DeclinedError("its elements stay for ever")
+        make = partial(IntervalOperator, lower=node.lower, upper=node.upper, lateness=node.allowed_lateness)
+        return make, JoinKind.INNER
     assert isinstance(node, WindowNode), "there are no other joins"
     assert isinstance(node.function.process, JoinPairs), "the caller asked"
     windows, kind = windows_of(node), node.function.process.kind

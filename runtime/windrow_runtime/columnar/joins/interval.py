@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.functions.marked import LEFT
-from windrow.time import MAX_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.joins.ranges import Side, near_in_time
 from windrow_runtime.columnar.joins.side_rows import JoinOperator, Pairs
@@ -28,9 +28,10 @@ class IntervalOperator(JoinOperator):
 
     lower: int  # how long after the left element the right one may come at least, in milliseconds
     upper: int  # and at most
+    lateness: int = 0  # how long after the watermark elements still come, in milliseconds
 
     def late(self, stamps: Ints, watermark: int) -> Mask:
-        return stamps < watermark
+        return stamps < max(MIN_TIMESTAMP, watermark - self.lateness)
 
     def describe(self) -> str:
         return "pairs as elements arrive"
@@ -47,7 +48,7 @@ class IntervalOperator(JoinOperator):
         """Returns the watermark at which each row is dropped."""
         is_left = rows.column(2).to_numpy() == LEFT
         ends: Ints = rows.column(1).to_numpy() + np.where(is_left, max(0, self.upper), max(0, -self.lower))
-        return ends
+        return ends + self.lateness
 
     def pairs_with(self, rows: pa.RecordBatch, elements: pa.RecordBatch, portions: PortionTuning) -> Iterator[Pairs]:
         both = concatenated([rows, elements])

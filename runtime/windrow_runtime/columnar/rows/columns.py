@@ -1,4 +1,4 @@
-"""Checks columns that a source gives as elements, and converts columns of elements into Python values."""
+"""Converts columns of elements into Python values."""
 
 from __future__ import annotations
 
@@ -8,82 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from windrow_runtime.codecs.arrow.decoding import decode_batch, schema_faults
-from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
-from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, NESTED, Kind, RecordType, ValueType
+from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.value_type import Field as RecordField
+from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
 from windrow_runtime.columnar.expressions.over_columns import PLAIN
 from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: values are of every type.
 
-# The first and the last value of a column of times that Python's years, 1 to 9999, can hold.
-_MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-_DAYS: Final = tuple([(day - datetime.date(1970, 1, 1)).days for day in (datetime.date.min, datetime.date.max)])
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-
-
-def clean_columns(batch: pa.RecordBatch, kind: RecordType) -> pa.RecordBatch | None:
-    """Returns the columns of a type's fields from a source's batch, in the type's order and Arrow types.
-
-    None if a record may be malformed, or a column has to be filled with defaults: then records are decoded one by one.
-    """
-    if schema_faults(batch.schema, kind):
-        return None  # a cast may accept what decoding refuses
-    schema = arrow_schema(kind)
-    columns: list[pa.Array] = []
-    for field, wanted in zip(kind.columns, schema, strict=True):
-        index = batch.schema.get_field_index(field.column)
-        if index < 0 or field.type.contains(*ANY_JSON):
-            return None  # a text may be invalid JSON
-        column = batch.column(index)
-        if pa.types.is_timestamp(column.type) and column.type.tz is None:
-            return None  # decoding says what a time without a zone means
-        if isinstance(column.type, pa.BaseExtensionType):
-            return None
-        if column.type != wanted.type:
-            if not _is_cast_exact(column.type, field.type):
-                return None
-            try:
-                column = column.cast(wanted.type)
-            except pa.ArrowException:
-                return None
-        if not _is_clean(column, field.type):
-            return None
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema.with_metadata(batch.schema.metadata))
-
-
-def _is_clean(column: pa.Array, value: ValueType) -> bool:
-    """Returns whether a column, and those within it, have nulls where they may have some, and times that Python has."""
-    if column.null_count:
-        if not value.nullable:
-            return False
-        column = column.drop_null() if value.kind in NESTED else column
-    if value.kind in (Kind.RECORD, Kind.TUPLE):
-        return all(_is_clean(part, each.type) for part, each in zip(column.flatten(), value.columns, strict=True))
-    if value.kind is Kind.DICT:
-        return all(map(_is_clean, (column.keys, column.items), value.arguments))
-    if value.kind in COLLECTIONS:
-        return _is_clean(column.flatten(), value.arguments[0])
-    if value.kind in (Kind.DATETIME, Kind.DATE):
-        days = pa.types.is_date(column.type)
-        low, high = pc.min_max(column.view(pa.int32() if days else pa.int64())).values()
-        first, last = _DAYS if days else _MICROSECONDS
-        return not low.is_valid or first <= low.as_py() <= high.as_py() <= last
-    return True
-
-
-def _is_cast_exact(column_type: pa.DataType, value: ValueType) -> bool:
-    """Returns whether Arrow's cast gives what decoding gives, or fails: some casts take bytes for text, or round."""
-    if value.kind in {Kind.UUID, *NESTED}:
-        return False
-    if pa.types.is_decimal(column_type):
-        is_same = value.kind is Kind.DECIMAL and value.holds_decimals(column_type.precision, column_type.scale)
-        return is_same or value.kind is Kind.INT
-    return True
 
 
 @dataclass(frozen=True, slots=True)

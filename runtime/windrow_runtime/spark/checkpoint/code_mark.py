@@ -19,7 +19,7 @@ from typing import Any, Final
 from windrow.attributes import attribute_of
 from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
-from windrow.expressions.tree import Binary, Element, Field, Item, Unary
+from windrow.expressions.tree import Binary, Constant, Element, Field, Item, Unary
 from windrow.functions.names import function_name
 from windrow.functions.wrapper import unwrapped
 from windrow.plan.closures import closure_of, globals_of
@@ -29,6 +29,7 @@ from windrow_runtime.operators.class_facts import attributes_of, is_library, is_
 
 _SCALARS: Final = (str, bytes, int, float, bool, type(None))
 _COLLECTIONS: Final = (tuple, list, dict, set, frozenset)
+_NUMBERS: Final = (int, float)
 _NO_VALUES: Final = (Element, Field, Unary, Binary)
 
 
@@ -37,16 +38,18 @@ class Mark:
     """The stored description of a function, or of another part of a plan, to be compared with that of a later run.
 
     Attributes:
-        text: The text to show, if it has no values of variables; else ``#`` and a digest.
+        text: The text to compare; ``#`` and a digest, if it depends on values.
         names: A digest of the names and texts in the code of a function; None: the part is no function.
         recognised: Whether the text is that of an expression.
         code: The version of Python and a digest of the bytecode, for functions that are not recognised.
+        shown: The text to show, with the names of variables, if ``text`` is a digest.
     """
 
     text: str
     names: str | None = None
     recognised: bool = False
     code: str | None = None
+    shown: str | None = None
 
     def is_that_of(self, other: Mark) -> bool:
         """Returns whether two marks belong to the same part."""
@@ -56,8 +59,13 @@ class Mark:
             return self.code == other.code
         return self.names == other.names  # another Python may recognise what this one does not
 
+    def change_to(self, now: Mark) -> str:
+        """Returns the words for the change of a part."""
+        other = "the same with other values" if self.recognised and now.recognised else "another one"
+        return f"was {self} and is {now if str(now) != str(self) else other}"
+
     def __str__(self) -> str:
-        return "another function" if self.text.startswith("#") else self.text
+        return self.shown or ("another function" if self.text.startswith("#") else self.text)
 
 
 def mark_of(function: Callable[..., Any]) -> Mark:
@@ -71,7 +79,38 @@ def mark_of(function: Callable[..., Any]) -> Mark:
         return Mark(text, names, code=code)
     text = str(expression)
     is_whole = _has_no_values(expression) and "..." not in text  # long texts are shortened
-    return Mark(text if is_whole else f"#{expression.stored_digest()}", names, recognised=True)
+    if is_whole:
+        return Mark(text, names, recognised=True)
+    return Mark(f"#{expression.stored_digest()}", names, recognised=True, shown=text)
+
+
+def object_digest(value: object) -> str:
+    """Returns a digest of an object's class, and of the texts and numbers in its attributes."""
+    return digest(*_Walk(_names_in).of_object(value))
+
+
+def code_of(function: Any) -> str:
+    """Returns a digest of all that a function, or another object, computes and holds, in this version of Python."""
+    plain = unwrapped(function)
+    expression = recognise(plain) if callable(plain) else Opaque("")
+    if not isinstance(expression, Opaque):
+        return expression.stored_digest()
+    # What windrow's own functions hold is the user's.
+    own = attributes_of(plain).values() if is_of_windrow(type(plain).__module__) else ()
+    return digest(*_Walk(_steps_of).of_function(plain), *_Walk(_steps_of).of_values(own))
+
+
+def outline_of(function: Callable[..., Any]) -> str:
+    """Returns a digest of a function without its numbers, which is the same in each version of Python."""
+    plain = unwrapped(function)
+    expression = recognise(plain)
+    if isinstance(expression, Opaque):
+        return digest(*sorted(set(_Walk(_names_in, has_numbers=False).of_function(plain))))
+    changed: dict[Expression, Expression] = {}
+    for part in expression.parts():
+        is_number = isinstance(part, Constant) and type(part.value) in _NUMBERS
+        changed[part] = Constant(0) if is_number else part.with_children(changed)
+    return changed[expression].stored_digest()
 
 
 def digest(*texts: str) -> str:
@@ -96,8 +135,9 @@ def _version(code: str) -> str:
 class _Walk:
     """Collects texts of a function, and of the functions, objects and values that it uses."""
 
-    def __init__(self, texts_in: Callable[[CodeType, str | None], Iterator[str]]) -> None:
+    def __init__(self, texts_in: Callable[[CodeType, str | None], Iterator[str]], *, has_numbers: bool = True) -> None:
         self._texts_in = texts_in
+        self._has_numbers = has_numbers
         self._seen: set[int] = set()
         self._within: set[int] = set()  # the collections that are walked through at the moment
 
@@ -105,23 +145,23 @@ class _Walk:
         """Yields the texts of a function, and of the functions of its module that it uses."""
         if isinstance(function, functools.partial):
             yield from self.of_function(function.func)
-            yield from self._of_values((*function.args, *function.keywords.values()))
+            yield from self.of_values((*function.args, *function.keywords.values()))
         elif isinstance(function, MethodType):
             yield from self.of_function(function.__func__)
-            yield from self._of_object(function.__self__)
+            yield from self.of_object(function.__self__)
         elif not isinstance(function, FunctionType):
-            yield from self._of_object(function)
+            yield from self.of_object(function)
         elif id(function) not in self._seen:
             self._seen.add(id(function))
             yield from self._texts_in(function.__code__, function.__doc__)
             for variable in globals_of(function).values():
                 is_helper = isinstance(variable, FunctionType) and variable.__module__ == function.__module__
                 if is_helper or isinstance(variable, (*_SCALARS, *_COLLECTIONS)):
-                    yield from self._of_values((variable,))
+                    yield from self.of_values((variable,))
             around = (*closure_of(function).values(), *(function.__defaults__ or ()))
-            yield from self._of_values((*around, *(function.__kwdefaults__ or {}).values()))
+            yield from self.of_values((*around, *(function.__kwdefaults__ or {}).values()))
 
-    def _of_object(self, value: Any) -> Iterator[str]:
+    def of_object(self, value: Any) -> Iterator[str]:
         """Yields the name of an object's class, and the texts of its attributes and of its class's methods."""
         kind = value if isinstance(value, type) else type(value)
         yield attribute_of(value, "__qualname__", kind.__qualname__).rpartition("<locals>.")[2]
@@ -130,34 +170,36 @@ class _Walk:
         self._seen.add(id(value))
         for name, each in sorted(attributes_of(value).items()):
             yield name
-            yield from self._of_values((each,))
+            yield from self.of_values((each,))
         for owner in kind.__mro__:
             methods = () if is_library(owner.__module__) or is_of_windrow(owner.__module__) else vars(owner).values()
             for method in methods:
                 if isinstance(method, FunctionType) and (method.__name__ == "__call__" or method.__name__[:2] != "__"):
                     yield from self.of_function(method)
 
-    def _of_values(self, values: Iterable[object]) -> Iterator[str]:
+    def of_values(self, values: Iterable[object]) -> Iterator[str]:
+        """Yields the texts of values."""
         for value in values:
             if isinstance(value, (FunctionType, functools.partial, MethodType)):
                 yield from self.of_function(value)
             elif isinstance(value, _SCALARS):
-                yield repr(value)
+                if self._has_numbers or type(value) not in _NUMBERS:
+                    yield repr(value)
             elif isinstance(value, _COLLECTIONS):
                 yield from self._of_collection(value)
             else:
-                yield from self._of_object(value)
+                yield from self.of_object(value)
 
     def _of_collection(self, value: Any) -> Iterator[str]:
         if id(value) in self._within:
             return  # the collection contains itself
         self._within.add(id(value))
         if isinstance(value, dict):
-            yield from sorted(digest(*self._of_values(pair)) for pair in value.items())
+            yield from sorted(digest(*self.of_values(pair)) for pair in value.items())
         elif isinstance(value, (set, frozenset)):
-            yield from sorted(digest(*self._of_values((each,))) for each in value)
+            yield from sorted(digest(*self.of_values((each,))) for each in value)
         else:
-            yield from self._of_values(value)
+            yield from self.of_values(value)
         self._within.discard(id(value))
 
 

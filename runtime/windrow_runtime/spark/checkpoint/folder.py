@@ -285,9 +285,16 @@ class Checkpoint:
 
         After a restart Spark waits for something to read, even if timers are due or the clock goes on. A query that
         waits for Spark's watermark alone, ``by_watermark``, gets no line if its newest batch has not moved it.
+        No query runs meanwhile: lines of batches that are done are deleted.
         """
         last = self.last_planned()
-        if last >= 0 and self.is_committed(last) and not (by_watermark and has_settled(self.spark_path, last)):
+        if last < 0 or not self.is_committed(last):
+            return
+        if not is_there(self._end_line):  # the lines before the end say after how many batches it is read
+            with checkpoint_errors(self.control_folder):
+                for line in [*self.control_folder.glob("wake-*")]:
+                    line.unlink(missing_ok=True)
+        if not (by_watermark and has_settled(self.spark_path, last)):
             self._write(self.control_folder / f"wake-{last + 1}", "wake")
 
     def end_batch(self) -> int:

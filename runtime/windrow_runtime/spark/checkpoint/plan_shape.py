@@ -17,7 +17,7 @@ from windrow.aggregates.combined import Combined
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
-from windrow.functions import AggregateFunction
+from windrow.functions import AggregateFunction, TimeDomain
 from windrow.functions.marked import CoGroup, JoinPairs
 from windrow.functions.plain import Applied, AppliedAll
 from windrow.functions.wrapper import unwrapped
@@ -32,10 +32,12 @@ from windrow.plan import (
     WindowNode,
 )
 from windrow.plan.changing import takes_changes
+from windrow.plan.keys import key_type
+from windrow.plan.named_in_code import reached_state
 from windrow.plan.own_parts import declared_state, held_types
 from windrow.plan.types import base_argument
 from windrow.rolling import RollingReduce, RollingValue
-from windrow.state import StateDescriptor
+from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.time import duration_text
 from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.record_type import record_type, type_name
@@ -48,6 +50,10 @@ from windrow_runtime.storage.stored_classes import StoredForm, default_makers, s
 Shape = dict[str, Any]
 _MISSING = object()
 _TYPES = ("key type", "record type", "accumulator type")
+_FROM_CODE = "key type from code"  # whether the selector's code says the type of the keys, and not an annotation
+_NO_KEYS = "no keys"
+_LIVES = "times to live"
+_ENDLESS = "without end"
 _NOT_COUNTED = "not counted"
 _UNSAID = {"panes": _NOT_COUNTED, "elements": "records"}  # the defaults, of which nothing is stored
 _HASHED = ("dict", "set", "frozenset")
@@ -58,13 +64,16 @@ def step_shape(plan: PhysicalPlan, step: Step) -> Shape:
     """Describes the parts of a keyed step on which its state depends; the caller fills in its form on columns."""
     node = step.node
     keys = plan.topology.key_by(step)
+    kind = _NO_KEYS if keys is None else type_shape(key_type(keys))
     shape: Shape = {
         "form": None,
         "kind": node.kind,
         "level": plan.topology.levels[step.id],
-        "key type": "no keys" if keys is None else type_shape(keys.key_type),
+        "key type": kind,
         "record type": type_shape(node.inputs[0].element_type),
     }
+    if keys is not None and keys.key_type is None and kind is not None:
+        shape[_FROM_CODE] = True
     if isinstance(node, WindowNode):
         shape["assigner"] = _part(node.assigner)
         shape["trigger"] = _part(node.effective_trigger)
@@ -85,6 +94,9 @@ def step_shape(plan: PhysicalPlan, step: Step) -> Shape:
         function = unwrapped(node.function)
         shape["function"] = _process_function(function)
         shape["state"] = _descriptors(declared_state(function))
+        lives = {name: _life_text(descriptor.ttl) for name, descriptor in reached_state(function).items()}
+        if any(life != _ENDLESS for life in lives.values()):
+            shape[_LIVES] = lives
         if isinstance(node, BroadcastProcessNode):
             shape["state"] |= _descriptors(node.rules.descriptors, "broadcast ")
     return shape
@@ -210,6 +222,13 @@ def _descriptors(descriptors: Iterable[StateDescriptor], prefix: str = "") -> Sh
     }
 
 
+def _life_text(ttl: StateTtlConfig | None) -> str:
+    if ttl is None:
+        return _ENDLESS
+    domain = "the clock" if ttl.time_domain is TimeDomain.PROCESSING_TIME else "event time"
+    return f"{duration_text(ttl.millis)} of {domain}{', renewed on read' if ttl.refresh_on_read else ''}"
+
+
 def type_shape(kind: object) -> object:
     """Describes a type as plain data, a record with its fields; None if the type is unknown."""
     if kind is None:
@@ -249,16 +268,24 @@ def _value_shape(value: ValueType) -> object:
     return str(value)
 
 
-def step_changes(before: Shape, now: Shape) -> Iterator[str]:
+def step_changes(before: Shape, now: Shape, *, same_key: bool = False) -> Iterator[str]:
     """Yields the changes that keep a step from reading the state that it stored as ``before``.
 
     A field that is new in a record and has a default is no such change: stored records get the default. Nor is state
-    that is new or gone in a function. Unknown parts (None) are not compared.
+    that is new or gone in a function. Unknown parts (None) are not compared. ``same_key`` says that the selector of the
+    key computes what it did: then it does not count if an annotation says less or more than its code.
     """
     for part in dict.fromkeys((*before, *now)):
         old, new = before.get(part), now.get(part)
-        if part in _TYPES:
-            yield from _type_changes(part, old, new, grows=part != "key type")
+        if part == "key type":
+            if (old == _NO_KEYS) != (new == _NO_KEYS) and None in (old, new):
+                yield _change(part, _text(old or "not known"), _text(new or "not known"))
+            elif not same_key or bool(before.get(_FROM_CODE)) == bool(now.get(_FROM_CODE)):
+                yield from _type_changes(part, old, new, grows=False)
+        elif part in (_FROM_CODE, _LIVES):
+            pass
+        elif part in _TYPES:
+            yield from _type_changes(part, old, new)
         elif part == "state":
             yield from _state_changes(old or {}, new or {})
         elif part in _UNSAID:
@@ -286,6 +313,12 @@ def harmless_changes(before: Shape, now: Shape) -> Iterator[str]:
     for name in old_state:
         if name not in new_state:
             yield f"state {name!r} is gone: what is stored of it stays, and nothing reads it"
+    old_lives, lives = before.get(_LIVES) or {}, now.get(_LIVES) or {}
+    for name in sorted(old_lives.keys() | lives.keys()):
+        old, new = old_lives.get(name, _ENDLESS), lives.get(name, _ENDLESS)
+        is_gone = name in old_state and name not in new_state
+        if old != new and not is_gone and (name in old_state or name in old_lives):
+            yield f"state {name!r}: its time to live {_was(old, new)}, which counts for stored values as well"
 
 
 def _new_fields(path: str, before: Any, now: Any) -> Iterator[str]:
@@ -304,9 +337,12 @@ def _new_fields(path: str, before: Any, now: Any) -> Iterator[str]:
 
 def merged(before: Shape, now: Shape) -> Shape:
     """Returns the shape to store for a step whose changes do no harm: the new one, with unknown parts from before."""
-    return {part: before.get(part) if value is None else value for part, value in now.items()} | {
+    shape = {part: before.get(part) if value is None else value for part, value in now.items()} | {
         "state": {**(before.get("state") or {}), **(now.get("state") or {})}
     }
+    if now["key type"] is None and _FROM_CODE in before:
+        shape[_FROM_CODE] = before[_FROM_CODE]
+    return shape
 
 
 def _compared(value: Any) -> Any:
@@ -323,7 +359,11 @@ def _text(value: Any) -> str:
 
 
 def _change(part: str, old: str, new: str) -> str:
-    return f"{part} was {old} and is {new}"
+    return f"{part} {_was(old, new)}"
+
+
+def _was(old: str, new: str) -> str:
+    return f"was {old} and is {new}"
 
 
 def _state_changes(before: Shape, now: Shape) -> Iterator[str]:

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from windrow.addresses.redaction import redact_address
+from windrow.errors import warn
+from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.outputs import whole_files
 
 if TYPE_CHECKING:
@@ -38,6 +40,16 @@ _WHOLE_AT_CLOSE: Final = "fs.capability.outputstream.abortable"
 """What Hadoop calls file systems where a file is there when it is closed, and not before, such as S3A."""
 _ONCE: Final = "fs.option.create.conditional.overwrite"
 """S3A's option by which the second of two writers fails; elsewhere ``overwrite(false)`` suffices."""
+
+
+S3A_UPLOADS: Final = "fs.s3a.optimized.copy.from.local.enabled"
+
+ELSEWHERE_SETTINGS: Final = {
+    # Hadoop's client of S3 would upload the files of state through Netty, of which Spark and Amazon's SDK have other
+    # versions; the upload fails with status 100, and so does each batch.
+    S3A_UPLOADS: "false"
+}
+"""The further settings of a query whose checkpoint lies in another file system, unless the session has others."""
 
 
 class HadoopPath:
@@ -209,7 +221,10 @@ class _Opened:
         jvm: Any = spark.sparkContext._jvm
         hadoop = jvm.org.apache.hadoop.fs
         settings = spark._jsparkSession.sessionState().newHadoopConf()
+        for name, value in unset_elsewhere(spark).items():
+            settings.set(name, value)
         path = hadoop.Path(url)
+        # The JVM keeps it: a file system that was opened before has the settings of then.
         files = path.getFileSystem(settings)
         rename = hadoop.Options.Rename.OVERWRITE
         keep, overwrite = (jvm.java.lang.reflect.Array.newInstance(rename.getClass(), size) for size in (0, 1))
@@ -252,6 +267,33 @@ def _called(call: Callable[[], T], url: str, guard: Guard) -> T:
             raise FileNotFoundError(errno.ENOENT, "there is no such file", redact_address(url)) from None
         said = str(error if cause is None else cause.toString()).splitlines()[0]
         raise OSError(errno.EIO, said, redact_address(url)) from error
+
+
+def unset_elsewhere(spark: SparkSession) -> dict[str, str]:
+    """Returns the settings of a query whose checkpoint lies in another file system, but those that users have set."""
+    return {
+        name: value
+        for name, value in ELSEWHERE_SETTINGS.items()
+        if all(spark.conf.get(f"{prefix}{name}", None) is None for prefix in ("", "spark.hadoop."))
+    }
+
+
+def warn_of_uploads(path: HadoopPath) -> None:
+    """Warn of a file system on S3 that the session has opened before with the uploads that fail for files of state."""
+
+    def fails(opened: _Opened, path: Any) -> bool:
+        before, now = (conf.getBoolean(S3A_UPLOADS, True) for conf in (opened.files.getConf(), opened.settings))
+        return bool(before and not now)
+
+    if path.url.startswith("s3a://") and path._call(fails):
+        location = line_of_caller()
+        warn(
+            "the session has opened the file system of the checkpoint before, and may fail to store state there",
+            given=f"{path!r}, opened with {S3A_UPLOADS}=true",
+            where=location,
+            hint=f"start the session with the setting spark.hadoop.{S3A_UPLOADS}=false",
+            location=location,
+        )
 
 
 StoragePath: TypeAlias = Path | HadoopPath

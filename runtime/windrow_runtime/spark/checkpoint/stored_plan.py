@@ -17,9 +17,10 @@ from windrow.sources import Source
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan
+from windrow_runtime.spark.checkpoint.alike import warn_of_alike
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
 from windrow_runtime.spark.checkpoint.plan_shape import Shape, merged, step_changes, step_shape
-from windrow_runtime.spark.checkpoint.streams import check_accepted, stream_changes, streams_of
+from windrow_runtime.spark.checkpoint.streams import check_accepted, key_changes, sinks_of, stream_changes, streams_of
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
 from windrow_runtime.spark.key_groups import KeyGroups
 from windrow_runtime.spark.progress import reported_times
@@ -33,8 +34,14 @@ KEPT_TIME: Final = "a watermark or clock that windrow keeps"
 _DEFAULT_GROUPS: Final = 2
 _HINT: Final = "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
 _MOVED_HINT: Final = (
-    "put each stream where it was; if the change is meant, and what is stored goes with it, say so once: "
+    "put each stream and sink where it was; if the change is meant, and what is stored goes with it, say so once: "
     "SparkRunner(accept_changes=[...]) with the ids or names of these steps"
+)
+
+_UNKNOWN_KEYS: Final = "the type of the keys"
+_UNKNOWN_HINT: Final = (
+    "give the plan a checkpoint of its own; or say the type in both plans, key_by(selector, key_type), and run the "
+    "former one with it first: then keys of the same type may be accepted"
 )
 
 
@@ -62,6 +69,7 @@ class StoredPlan:
     folders: Mapping[str, str]  # the folder of each source, by the id of its step
     time: str = EVENT_TIME  # who keeps the time
     columnar: frozenset[str] = frozenset()  # the ids of the steps whose state lies in columns
+    sinks: Mapping[str, str] | None = None  # the labels of sinks in their targets, by step id; None: by their order
 
 
 def resume(
@@ -72,6 +80,7 @@ def resume(
     accepted: Collection[str] = (),
     *,
     begins: bool = False,
+    is_kept: bool = True,
 ) -> StoredPlan:
     """Read the plan that the checkpoint stores, or store that of this run if it is the first.
 
@@ -80,13 +89,15 @@ def resume(
     Spark, which showed it to the first level of keyed steps alone, windrow keeps it from now on.
 
     ``accepted`` has the ids and names of steps that may take other streams, and compute other values from them.
-    A query ``begins`` if no batch was ever planned: a plan that is stored then is that of a run that was refused.
+    A query ``begins`` if no batch was ever planned: a plan that is stored then is that of a run that was refused. If
+    the checkpoint ``is_kept`` for later runs, a warning says what these could exchange unseen.
     """
     topology, names = plan.topology, plan.state_ids
     check_accepted(topology.steps, accepted)
     shapes = shapes_of(plan)
-    streams = streams_of(plan)
-    stored = checkpoint.description()
+    stored, stored_streams = checkpoint.description(), checkpoint.streams.read()
+    sinks = sinks_of(stored_streams, plan, accepted, begins=begins or stored is None)
+    streams = replace(streams_of(plan), sinks=sinks.all)
     if stored is None or begins:
         identifier = uuid.uuid4().hex if stored is None else stored.id
         if stored is not None:
@@ -96,6 +107,8 @@ def resume(
                 shapes[names[step_id]]["form"] = step.on_columns.state_text
         stored = _new_description(identifier, plan, time, wanted.groups(), shapes)
         checkpoint.plan.write(stored)
+        if is_kept:
+            warn_of_alike(plan)
     else:
         _check_parallelism(stored, wanted, checkpoint)
         refused = refused_changes(checkpoint, stored, plan, time, accepted)
@@ -120,7 +133,7 @@ def resume(
             # The next run has to read the state that this one stores.
             stored = replace(stored, steps=steps, time=time)
             checkpoint.plan.write(stored)
-    if checkpoint.streams.read() != streams:
+    if stored_streams != streams:
         checkpoint.streams.write(streams)
     return StoredPlan(
         KeyGroups.balanced(stored.partitions, stored.groups),
@@ -128,6 +141,7 @@ def resume(
         {step.id: source.folder for step, source in zip(topology.sources, stored.sources, strict=True)},
         time,
         frozenset(step.id for step in topology.keyed if stored.steps[names[step.id]]["form"] is not None),
+        sinks.labels,
     )
 
 
@@ -135,8 +149,8 @@ def resume(
 class RefusedChanges:
     """The changes of a plan for which it may not go on from a checkpoint, a line each, and what to do."""
 
-    unreadable: Sequence[str]  # it cannot read what is stored
-    moved: Sequence[str]  # streams were exchanged or replaced, which a user may accept
+    unreadable: Sequence[str]  # some of them keep it from reading what is stored, so nothing can be accepted
+    moved: Sequence[str]  # streams or sinks were exchanged or replaced, which a user may accept
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -146,6 +160,8 @@ class RefusedChanges:
     @property
     def hint(self) -> str:
         """What the user can do."""
+        if any(f": {_UNKNOWN_KEYS} " in line for line in self.unreadable):
+            return _UNKNOWN_HINT
         return _HINT if self.unreadable else _MOVED_HINT
 
 
@@ -154,10 +170,16 @@ def refused_changes(
 ) -> RefusedChanges:
     """Compares a plan with the one that a checkpoint stores, and writes nothing."""
     before = checkpoint.streams.read()  # None: an older version wrote the checkpoint
-    return RefusedChanges(
-        list(_changes(stored, plan, time, shapes_of(plan))),
-        [] if before is None else list(stream_changes(before, streams_of(plan), plan, accepted)),
-    )
+    now, shapes = streams_of(plan), shapes_of(plan)
+    keys: dict[str, list[str]] = {}
+    if before is not None:
+        both = now.steps.keys() & before.steps.keys()
+        keys = {name: key_changes(before.steps[name], now.steps[name]) for name in both}
+    unreadable = list(_changes(stored, plan, time, shapes, keys))
+    moved = [] if before is None else list(stream_changes(before, now, plan, accepted))
+    moved += sinks_of(before, plan, accepted).refused
+    # No run begins with what is unreadable, whatever is accepted.
+    return RefusedChanges([*unreadable, *moved], []) if unreadable else RefusedChanges([], moved)
 
 
 def shapes_of(plan: PhysicalPlan) -> dict[str, Shape]:
@@ -236,16 +258,26 @@ def _kind_of(source: Source[Any]) -> str:
     return f"{name} by confluent-kafka" if isinstance(source, TopicSource) and not source.engine_connector else name
 
 
-def _changes(stored: Description, plan: PhysicalPlan, time: str, shapes: Mapping[str, Shape]) -> Iterator[str]:
-    """Yields the changes that keep a plan from reading the stored state."""
+def _changes(
+    stored: Description, plan: PhysicalPlan, time: str, shapes: Mapping[str, Shape], keys: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Yields the changes that keep a plan from reading the stored state.
+
+    ``keys`` has the changes of the functions that take the keys of a step, if these are stored.
+    """
     topology, names = plan.topology, plan.state_ids
     for step in topology.keyed:
         name = names[step.id]
         if name not in stored.steps:
             yield f"{step.where} is new"
             continue
-        for change in step_changes(stored.steps[name], shapes[name]):
+        stored_shape, shape = stored.steps[name], shapes[name]
+        for change in step_changes(stored_shape, shape, same_key=keys.get(name) == []):
             yield f"{step.where}: {change}"
+        unknown = [when for when, each in (("was", stored_shape), ("is", shape)) if each["key type"] is None]
+        if unknown and keys.get(name):
+            # State of keys of another type would stay in the checkpoint, and no element would find it.
+            yield f"{step.where}: {_UNKNOWN_KEYS} {' and '.join(unknown)} not known, and {'; '.join(keys[name])}"
     for name, shape in stored.steps.items():
         if name not in shapes:
             part = shape["assigner"]["text"] if "assigner" in shape else shape["function"]

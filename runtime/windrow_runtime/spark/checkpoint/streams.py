@@ -6,38 +6,61 @@ as before: two sources of one class, or the sides of a join, may have changed pl
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import permutations
+from typing import Any, Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
+from windrow.connectors import CustomSink
 from windrow.errors import InvalidArgumentError
-from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, SideKey
+from windrow.functions.marked import CoGroup, JoinPairs, SideKey
 from windrow.functions.wrapper import unwrapped
+from windrow.kafka import KafkaSink
 from windrow.plan import (
     AggregateSpec,
     AsOfJoinNode,
-    BroadcastNode,
     IntervalJoinNode,
     KeyByNode,
     KeyedProcessNode,
-    MapNode,
-    ReturnsNode,
-    SideOutputNode,
-    SourceNode,
     Step,
     TimestampsNode,
-    UnionNode,
     WindowNode,
 )
 from windrow.plan.nodes import type_name
 from windrow.rolling import Extreme, RollingReduce, RollingValue
 from windrow.sources import CollectionSource, FileSource
-from windrow_runtime.operators.topology import is_keyed, source_of
+from windrow_runtime.operators.topology import sink_of, source_of
+from windrow_runtime.outputs.registry import target_of
 from windrow_runtime.physical.plan import PhysicalPlan
-from windrow_runtime.spark.checkpoint.code_mark import Mark, digest, mark_of
+from windrow_runtime.spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, object_digest
+from windrow_runtime.spark.checkpoint.feeds import Feeds, Input, stable_mark
+from windrow_runtime.spark.checkpoint.stored_sinks import (
+    FoundSinks,
+    SinkMarks,
+    StoredSink,
+    found_sinks,
+    new_sinks,
+    unstored_sinks,
+)
 
 # Any in this module: functions of elements of every type.
+
+_KEYS: Final = ("the key", "the key of the left", "the key of the right")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The mark of an input of a step: digests of the functions in front, and the names of their steps."""
+
+    functions: str
+    code: str
+    name: str | None = None
+
+    def is_that_of(self, other: Side) -> bool:
+        """Returns whether two marks belong to the same stream."""
+        return self.name == other.name and self.functions == other.functions and self.code == other.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,37 +71,67 @@ class StreamMarks:
         parts: Marks that must not change, by their names in errors.
         moving: Marks that may change, but not into the former mark of a similar step, by their names in errors.
         name: The name that the user gave the step.
+        sides: Its inputs that the same sources and keyed steps feed, such as the left and the right of a self-join.
     """
 
     parts: Mapping[str, Mark] = field(default_factory=dict)
     moving: Mapping[str, str] = field(default_factory=dict)
     name: str | None = None
+    sides: Mapping[str, Side] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredStreams:
-    """The marks of a plan: those of sources in their order, and those of other steps by the names of their state."""
+    """The marks of a plan: those of sources in their order, and those of other steps by the names of their state.
+
+    The sinks are None where an earlier version wrote the checkpoint.
+    """
 
     sources: Sequence[StreamMarks]
     steps: Mapping[str, StreamMarks]
+    sinks: Sequence[StoredSink] | None = None
 
 
 def streams_of(plan: PhysicalPlan) -> StoredStreams:
     """Returns the marks of a plan."""
     topology, names = plan.topology, plan.state_ids
-    feeds = _Feeds(plan)
+    feeds = Feeds(plan)
     steps: dict[str, StreamMarks] = {}
     for step in topology.keyed:
         # A named step cannot be mixed up with another one, but for those of several uses of one function.
-        moving = {} if step.name is not None and not step.scope else {"the functions in front": feeds.route_to(step)}
+        route, moving = feeds.route_to(step), {}
+        if step.name is None or step.scope:
+            moving = {"the functions in front": route.functions, "the code in front": _of_this_python(route.code)}
         parts = feeds.inputs_of(step) | _parts(step, topology.key_by(step))
-        steps[names[step.id]] = StreamMarks(parts, moving, step.name)
+        steps[names[step.id]] = StreamMarks(parts, moving, step.name, _sides(feeds.alike_inputs_of(step)))
     for step in topology.timestamps:
         assert isinstance(step.node, TimestampsNode)
-        taken = "" if step.node.timestamp is None else _stable(step.node.timestamp)
-        moving = {"the timestamps": digest(taken, step.node.strategy.description)}
+        moving = {"the timestamps": digest(stable_mark(step.node.timestamp), step.node.strategy.description)}
         steps[names[step.id]] = StreamMarks(feeds.inputs_of(step), moving, step.name)
     return StoredStreams(list(map(_source_marks, topology.sources)), steps)
+
+
+def sinks_of(
+    stored: StoredStreams | None, plan: PhysicalPlan, accepted: Collection[str] = (), *, begins: bool = False
+) -> FoundSinks:
+    """Finds the sinks of a plan among those that its checkpoint has stored, unless the query ``begins``."""
+    feeds = Feeds(plan)
+    marks = {
+        step: SinkMarks(
+            target,
+            None if step.scope else step.name,  # several uses of one function are numbered by their order
+            digest(sink.describe(), object_digest(sink) if isinstance(sink, CustomSink) else ""),
+            _written_by(feeds, step, stable_mark, feeds.route_to(step).functions),
+            _written_by(feeds, step, code_of, feeds.route_to(step).code),
+        )
+        for step in plan.topology.sinks
+        if (target := target_of(sink := sink_of(step))) is not None
+    }
+    if begins:
+        return new_sinks(marks)
+    if stored is None or stored.sinks is None:
+        return unstored_sinks(marks)
+    return found_sinks(stored.sinks, marks, lambda step: _is_in(step, accepted))
 
 
 def stream_changes(
@@ -101,13 +154,19 @@ def stream_changes(
     for step, before, marks in triples:
         if _is_in(step, accepted):
             continue
+        yield from (f"{step.where}: {change}" for change in _exchanged_sides(before.sides, marks.sides))
         for part in dict.fromkeys((*before.parts, *marks.parts)):
             old, new = before.parts.get(part), marks.parts.get(part)
             if old is None or new is None:
                 yield f"{step.where}: {part} was {old or 'nothing'} and is {new or 'nothing'}"
             elif not old.is_that_of(new):
-                shown = str(new) if str(new) != str(old) else "another one"
-                yield f"{step.where}: {part} was {old} and is {shown}"
+                yield f"{step.where}: {part} {old.change_to(new)}"
+
+
+def key_changes(before: StreamMarks, now: StreamMarks) -> list[str]:
+    """Returns the changes of the functions that take the keys of a step."""
+    pairs = [(part, before.parts[part], mark) for part, mark in now.parts.items() if part in before.parts]
+    return [f"{part} {old.change_to(new)}" for part, old, new in pairs if part in _KEYS and not old.is_that_of(new)]
 
 
 def check_accepted(steps: Iterable[Step], accepted: Collection[str]) -> None:
@@ -127,6 +186,32 @@ def _is_in(step: Step, accepted: Collection[str]) -> bool:
     return step.id in accepted or step.name in accepted
 
 
+def _exchanged_sides(before: Mapping[str, Side], now: Mapping[str, Side]) -> Iterator[str]:
+    """Yields the inputs of a step that are another one of its former inputs, by name or by the functions in front."""
+    both = [port for port in now if port in before]
+    for port, other in permutations(both, 2):
+        side, old = now[port], before[port]
+        if None not in (side.name, old.name):
+            if side.name != old.name:
+                yield f"the {port} was {old.name!r} and is {side.name!r}"
+            continue
+        by_name = side.name != old.name and (side.name, now[other].name) == (before[other].name, old.name)
+        is_other = side.is_that_of(before[other]) and not side.is_that_of(old)
+        if by_name or (is_other and not now[other].is_that_of(before[other])):
+            yield f"the {port} was the {other}"
+
+
+def _sides(inputs: Mapping[str, Input]) -> dict[str, Side]:
+    return {
+        port: Side(each.route.functions, _of_this_python(each.route.code), ", ".join(sorted(each.route.names)) or None)
+        for port, each in inputs.items()
+    }
+
+
+def _of_this_python(code: str) -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}:{code}"
+
+
 def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted: Collection[str]) -> Iterator[str]:
     """Yields the steps that have the former mark of a similar step, which has another one now."""
     for step, before, now in pairs:
@@ -138,6 +223,9 @@ def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted:
                 if moved:
                     yield f"{step.where}: {what} was that of {other.where}"
                     break
+            else:
+                continue
+            break  # code changes places with its functions
 
 
 def _source_marks(step: Step) -> StreamMarks:
@@ -163,70 +251,17 @@ def _shown(elements: Sequence[Any]) -> str | None:
     return None if " at 0x" in text else text
 
 
-class _Feeds:
-    """Finds, for each step, which sources and keyed steps feed it, and through which functions."""
-
-    def __init__(self, plan: PhysicalPlan) -> None:
-        topology, names = plan.topology, plan.state_ids
-        numbers = {step.id: number for number, step in enumerate(topology.sources, start=1)}
-        self._before: dict[str, dict[str, frozenset[str]]] = {}
-        self._routes: dict[str, str] = {}
-        outputs: dict[str, dict[str, frozenset[str]]] = {}
-        routes: dict[str, str] = {}
-        for step in topology.steps:
-            node = step.node
-            taken: dict[str, frozenset[str]] = {}
-            for source in step.inputs:
-                for port, labels in outputs[source].items():
-                    taken[port] = taken.get(port, frozenset()) | labels
-            self._before[step.id] = taken
-            self._routes[step.id] = digest(*sorted(routes[source] for source in step.inputs))
-            if isinstance(node, SourceNode) or is_keyed(node):
-                label = f"source {numbers[step.id]}" if isinstance(node, SourceNode) else names[step.id].lstrip("#")
-                outputs[step.id] = {"input": frozenset([label])}
-                routes[step.id] = ""
-                continue
-            outputs[step.id] = _led_on(step, taken)
-            routes[step.id] = digest(node.kind, _function_mark(node), self._routes[step.id])
-
-    def inputs_of(self, step: Step) -> dict[str, Mark]:
-        """Returns marks of the sources and keyed steps that feed each input of a step."""
-        return {
-            f"the {port}": Mark(", ".join(sorted(labels))) for port, labels in sorted(self._before[step.id].items())
-        }
-
-    def route_to(self, step: Step) -> str:
-        """Returns a digest of the functions directly upstream of a step."""
-        return self._routes[step.id]
-
-
-def _led_on(step: Step, taken: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Returns the sources and keyed steps that feed steps downstream of a stateless one, by input."""
-    node = step.node
-    whole: frozenset[str] = frozenset().union(*taken.values())
-    match node:
-        case BroadcastNode():
-            return {"rules": whole}
-        case MapNode(function=FromLeft()):
-            return {"left": whole}
-        case MapNode(function=FromRight()):
-            return {"right": whole}
-        case SideOutputNode():
-            return {"input": frozenset(f"{label} side output {node.tag.name!r}" for label in whole)}
-        case KeyByNode() | UnionNode() | ReturnsNode():
-            return dict(taken)
-    # A function turns elements of two streams into those of one.
-    return {"input": whole}
-
-
-def _function_mark(node: Any) -> str:
-    function = getattr(node, "function", None)
-    return "" if function is None else _stable(function)
-
-
-def _stable(function: Callable[..., Any]) -> str:
-    mark = mark_of(function)
-    return mark.text if mark.recognised else mark.names or ""
+def _written_by(feeds: Feeds, step: Step, function_mark: Callable[[Any], str], route: str) -> str:
+    """Returns a mark of what a sink writes: by which functions, of which sources and keyed steps, and how."""
+    sink = sink_of(step)
+    functions = (sink.topic, sink.key) if isinstance(sink, KafkaSink) else ()
+    return digest(
+        route,
+        *(f"{what} {mark}" for what, mark in feeds.inputs_of(step).items()),
+        (step.node.name or "") if step.scope else "",
+        type_name(step.node.element_type),
+        *(function_mark(function) for function in functions if callable(function)),
+    )
 
 
 def _parts(step: Step, keys: KeyByNode | None) -> dict[str, Mark]:
@@ -234,9 +269,9 @@ def _parts(step: Step, keys: KeyByNode | None) -> dict[str, Mark]:
     parts: dict[str, Mark] = {}
     match keys:
         case KeyByNode(selector=SideKey() as selector):
-            parts["the key of the left"], parts["the key of the right"] = map(mark_of, selector.selectors)
+            parts |= zip(_KEYS[1:], map(mark_of, selector.selectors), strict=True)
         case KeyByNode(selector=selector):
-            parts["the key"] = mark_of(selector)
+            parts[_KEYS[0]] = mark_of(selector)
     match step.node:
         case IntervalJoinNode() as join:
             parts["the bounds"] = Mark(f"{join.lower} to {join.upper} ms")

@@ -26,6 +26,7 @@ from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import LeaseLock, RunLock
+from windrow_runtime.spark.checkpoint.storage import unset_elsewhere
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import engine_errors, engine_failure, shows_secret
 from windrow_runtime.spark.kafka import kafka_failure
@@ -34,6 +35,7 @@ from windrow_runtime.spark.progress import OnProgress, ProgressKeeper, Reporter
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
 from windrow_runtime.spark.run.background import BackgroundCall, Ending, JobCalls, uninterrupted, wait_for_tasks
 from windrow_runtime.spark.run.gate import BatchGate, Interrupted
+from windrow_runtime.spark.run.idle import IdleBatches
 from windrow_runtime.spark.run.measures import RunMeasure
 from windrow_runtime.spark.session import (
     FEW_ROWS_SETTINGS,
@@ -120,6 +122,7 @@ class Query:
             lowered.classes,
             self._results,
             lowered.query_id,
+            lowered.identities,
             ProgressKeeper(lowered.watched(), checkpoint.progress_file, lowered.clock),
             lowered.parts,
             keeper,
@@ -209,8 +212,7 @@ class Query:
         self._gate = BatchGate()
         settings = {**QUERY, SHUFFLE_PARTITIONS: str(self.lowered.groups.partitions)}
         defaults = {**(FEW_ROWS_SETTINGS if self.lowered.has_few_rows else {}), **QUERY_SETTINGS}
-        if self._checkpoint.is_mounted:
-            defaults |= MOUNTED_SETTINGS
+        defaults |= MOUNTED_SETTINGS if self._checkpoint.is_mounted else unset_elsewhere(self.lowered.spark)
         with settings_during(self.lowered.spark, settings, defaults):
             writer = self._writer().queryName(self._free_name())
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
@@ -300,7 +302,8 @@ class Query:
         planned = self._checkpoint.last_planned()
         self.lowered.wake()
         if self.lowered.by_clock:
-            self._run_until(lambda query: self._has_idled(query, after=planned))
+            idle = IdleBatches(self.lowered.clock)
+            self._run_until(lambda query: idle.newest(query) > planned)
         else:
             self.wait(self._start(availableNow=True))
             self.check_lock()
@@ -395,21 +398,9 @@ class Query:
         # The last planned batch may be older than the elements that the sources have now; so may the next one, which
         # Spark may be planning.
         done = self._checkpoint.last_planned() + 1
-        if self._wait_until(query, lambda: self._has_idled(query, after=done)):
+        idle = IdleBatches(self.lowered.clock)
+        if self._wait_until(query, lambda: idle.newest(query) > done):
             raise UnsupportedOperationError("the query was stopped by somebody else", given=self.lowered.pipeline.name)
-
-    def _has_idled(self, query: StreamingQuery, *, after: int) -> bool:
-        """Returns whether a batch later than ``after`` read nothing, and the next one has no timers to fire."""
-        clock = self.lowered.clock
-        for progress in query.recentProgress:
-            batch = int(progress["batchId"])
-            if batch > after and all(source.startOffset == source.endOffset for source in progress.sources):
-                begun, following = (None, None) if clock is None else (clock.find(batch), clock.find(batch + 1))
-                # If partitions waited for one that has nothing to read, the next batch reads them. If the files of an
-                # old batch are deleted, a later batch decides.
-                if clock is None or (following and following.settled and not (begun and begun.waiting)):
-                    return True
-        return False
 
     def wait(self, query: StreamingQuery, timeout_seconds: float | None = None) -> bool:
         """Wait for the end of a query; returns whether it has ended, and raises its failure."""
@@ -469,14 +460,22 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None, *, shows_progress:
     calls = JobCalls(lowered.spark, f"windrow {query}")
     with OwnStack() as opening:
         claims = opening.enter_context(ExitStack())  # released after the outputs are closed
-        outputs = open_outputs(driver_sinks(sinks), query)
+        outputs = open_outputs(driver_sinks(sinks), query, lowered.identities)
         opening.enter_context(closing_outputs(outputs))
         claims.enter_context(claim_folders(sinks, query, begins=True))
         opened = opening.pop_all()
     try:
         progress = ProgressKeeper(lowered.watched(), None)
         write = BatchWriter(
-            lowered.sinks, lowered.classes, results, query, progress, lowered.parts, outputs=outputs, calls=calls
+            lowered.sinks,
+            lowered.classes,
+            results,
+            query,
+            lowered.identities,
+            progress,
+            lowered.parts,
+            outputs=outputs,
+            calls=calls,
         )
         measure = RunMeasure(lowered.topology, results, lowered.spark, begins=True, is_job=True)
         with (

@@ -19,7 +19,7 @@ from windrow_runtime.inputs.checks import warn_of_header
 from windrow_runtime.inputs.partitions import Told
 from windrow_runtime.operators.outcome import is_loss
 from windrow_runtime.outputs.file_sinks import check_owner
-from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open_outputs
 from windrow_runtime.outputs.topic_writes import check_marks
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
@@ -65,6 +65,7 @@ class BatchWriter:
     classes: tuple[UserClass, ...]  # classes that may occur in elements
     results: Results
     query: str
+    identities: Mapping[str, Identity]  # of the sinks, by step id
     progress: ProgressKeeper
     parts: WorkerSinks | None = None  # the sinks that workers write; their rows have names of files only
     keeper: ClockKeeper | None = None
@@ -264,7 +265,9 @@ class ConnectWriter:
         """Write one batch; Spark returns its errors to the user's process as text."""
         with failures_marked(), secrets_hidden(self._secrets):
             if self._opened is None:
-                self._batches.outputs = open_outputs(driver_sinks(self._batches.sinks.values()), self._batches.query)
+                batches = self._batches
+                sinks = driver_sinks(batches.sinks.values())
+                batches.outputs = open_outputs(sinks, batches.query, batches.identities)
                 self._opened = closing_outputs(self._batches.outputs)
                 # The only sign that the run is over is that Spark ends this process.
                 atexit.register(self._opened.close)

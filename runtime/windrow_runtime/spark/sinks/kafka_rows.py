@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from windrow.errors import SinkError
+from windrow.errors import SinkError, UnsupportedOperationError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
@@ -23,7 +23,8 @@ from windrow_runtime.spark.sinks.by_spark import Unpack
 # Any in this module: elements of every type, and pyarrow has no types.
 
 
-_WRITTEN: Final = "topic string, key binary, value binary"
+_HEADERS: Final = "array<struct<key: string, value: binary>>"
+_WRITTEN: Final = f"topic string, key binary, value binary, headers {_HEADERS}, partition int"
 _SHOWN: Final = 200
 
 
@@ -75,7 +76,7 @@ def _unwritten(said: str, rows: DataFrame, sink: KafkaSink[Any]) -> SinkError | 
         "the topic of a sink is not there" if answered else "no broker of Kafka answers to a sink",
         given=f"{absent[1]} of {sink.describe()}, after {int(absent[2]) / 1000:g} s",
         expected="a topic that was made before" if answered else "a server that workers reach",
-        hint="make it, or correct its name"
+        hint="make it, or correct its name; brokers with auto.create.topics.enable=true make it when it is written"
         if answered
         else "look whether the brokers run, at the port, and at "
         "options={'kafka.security.protocol': ...}; 'kafka.max.block.ms' says how long to wait",
@@ -93,12 +94,26 @@ def _encoder(records: TopicRecords) -> Callable[[Sequence[Any]], Any]:
     """Returns the function that turns elements into an Arrow batch; its errors do not name the step."""
     import pyarrow as pa
 
-    encode = records.encoder()
+    types = {
+        "topic": pa.string(),
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+        "partition": pa.int32(),
+    }
 
     def rows_of(values: Sequence[Any]) -> Any:
-        names = records.topics_of(values)
-        topics, keys = pa.array(names, pa.string()), pa.array(records.keys_of(values), pa.binary())
-        texts = pa.array(encode(values, names), pa.binary())
-        return pa.record_batch([topics, keys, texts], names=["topic", "key", "value"])
+        topics, keys, texts, others = records.of_elements(values)
+        if any("timestamp" in each for each in others):
+            raise UnsupportedOperationError(
+                "Spark's connector writes no timestamps of records",
+                given="a record with a timestamp",
+                expected="records without one",
+                hint="confluent-kafka, which writes topics by default, takes them",
+            )
+        headers = [each.get("headers") for each in others]
+        columns = [topics, keys, texts, headers, [each.get("partition") for each in others]]
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, types.values(), strict=True)]
+        return pa.record_batch(arrays, names=[*types])
 
     return rows_of

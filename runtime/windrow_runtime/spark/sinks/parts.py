@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +30,7 @@ from windrow_runtime.outputs.file_sinks import file_sink_of
 from windrow_runtime.outputs.output import Identity, check_newest
 from windrow_runtime.outputs.part_files import PartFile, PartitionedFiles, part_of_task
 from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
-from windrow_runtime.outputs.registry import CustomOutput, has_output, identities
+from windrow_runtime.outputs.registry import CustomOutput
 from windrow_runtime.outputs.topic_writes import TopicTask
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
@@ -162,7 +162,7 @@ class WorkerSinks:
 
 def worker_sinks(
     sinks: Mapping[int, Step],
-    query: Callable[[], str],
+    identities: Mapping[str, Identity],
     batch: int | None = None,
     *,
     straight: frozenset[str] = frozenset(),
@@ -170,12 +170,10 @@ def worker_sinks(
 ) -> WorkerSinks | None:
     """Returns the sinks that workers write; None: there are none. The driver or Spark writes the others.
 
-    ``query`` returns the identity of the query, if a topic or a user's own sink needs it.
+    ``identities`` are those of topics and of users' own sinks, by the ids of their steps.
     """
     steps = {number: step for number, step in sinks.items() if writer_of(step) is SinkWriter.WORKERS}
-    own = [step for step in steps.values() if has_output(sink_of(step))]
-    named = identities(own, query()) if own else {}
-    written = {number: _worker_sink(step, named.get(step.id)) for number, step in steps.items()}
+    written = {number: _worker_sink(step, identities.get(step.id)) for number, step in steps.items()}
     return WorkerSinks(written, batch, straight, division) if written else None
 
 

@@ -10,7 +10,7 @@ from windrow.addresses.paths import local_path
 from windrow.connectors import CustomSink
 from windrow.connectors.custom_sink import takes_arrow
 from windrow.errors import UnsupportedOperationError
-from windrow.kafka import AvroFormat, KafkaSink
+from windrow.kafka import AvroFormat, KafkaSink, values_of_sink
 from windrow.plan import Step
 from windrow.sinks import (
     CollectSink,
@@ -74,13 +74,17 @@ def takes_columns(step: Step) -> bool:
     """Returns whether the elements of a sink are written as columns, whoever writes them.
 
     JSON is, unless its texts would differ or take longer: a column of decimals does not know how many digits each value
-    has, and one of any JSON would have to be parsed. Functions that give topics and keys take elements.
+    has, and one of any JSON would have to be parsed. Functions that give topics and keys take elements, and
+    so do records with keys of their own, and values that may be None.
     """
     sink = sink_of(step)
-    if isinstance(sink, KafkaSink) and (sink.engine_connector or callable(sink.topic) or sink.key is not None):
-        return False
-    if isinstance(sink, KafkaSink) and sink.value_format != "json":
-        return isinstance(sink.value_format, AvroFormat)
+    if isinstance(sink, KafkaSink):
+        values = values_of_sink(step.node.element_type)
+        has_more = callable(sink.topic) or sink.key is not None or values.of_records or values.takes_none
+        if sink.engine_connector or has_more:
+            return False
+        if sink.value_format != "json":
+            return isinstance(sink.value_format, AvroFormat)
     if isinstance(sink, (JsonFileSink, KafkaSink)):
         root = record_type(step.node.element_type).root
         return root.kind is Kind.RECORD and not root.may_lack_keys and not root.contains(Kind.DECIMAL, *ANY_JSON)

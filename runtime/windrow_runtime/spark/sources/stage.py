@@ -249,8 +249,8 @@ def _columns_of(batch: Any, kind: RecordType) -> Any | None:
     """Returns the elements of a batch of the source as columns; None if a record may be malformed."""
     if isinstance(batch, TextRows):
         return batch.columns()
-    # A plan without columns does not import the columnar modules.
-    from windrow_runtime.columnar.rows.columns import clean_columns
+    # A plan without columns does not import Arrow.
+    from windrow_runtime.codecs.arrow.clean import clean_columns
 
     # Batches that workers read from Parquet files have their Arrow batch in `rows`.
     return clean_columns(getattr(batch, "rows", batch), kind)

@@ -27,7 +27,7 @@ from windrow.sources import (
 )
 from windrow_runtime.codecs.arrow.decoding import NO_FIELD
 from windrow_runtime.codecs.record_type import Kind, record_type
-from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_names, spark_type
+from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_ddl, spark_names, without_void
 from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
@@ -173,9 +173,9 @@ def _scan_dataframe(source: DataFrameSource[Any], context: ScanContext) -> Scan:
 def _columns_of(dataframe: Any, kind: RecordType) -> tuple[Any, list[str]]:
     """Returns a DataFrame's columns that belong to fields, in types that files can hold, and the columns' names."""
     from pyspark.sql import functions as f
-    from pyspark.sql.types import NullType
 
-    types = {column.column: spark_type(column.type) for column in kind.columns}
+    empty = dataframe.sparkSession.createDataFrame([], spark_ddl(kind))
+    types = {field.name: field.dataType for field in empty.schema.fields}
     indices = [index for index, name in enumerate(dataframe.columns) if name in types]
     names = [dataframe.columns[index] for index in indices]
     are_alike = len({name.lower() for name in names}) < len(names)
@@ -183,8 +183,9 @@ def _columns_of(dataframe: Any, kind: RecordType) -> tuple[Any, list[str]]:
     columns = []
     for index, name in zip(indices, names, strict=True):
         column = f.col(f"c{index}")
-        if isinstance(dataframe.schema.fields[index].dataType, NullType):
-            column = column.cast(types[name])  # no file holds a column without a type
+        there = dataframe.schema.fields[index].dataType
+        if "void" in there.simpleString():
+            column = column.cast(without_void(there, types[name]))
         columns.append(column.alias(f"c{index}" if are_alike else name))
     if not columns:
         # If no column belongs to a field, a constant one keeps the number of rows.

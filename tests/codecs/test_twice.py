@@ -1,0 +1,326 @@
+"""Columns of one name or in another case, columns of nulls alone, and texts that are not UTF-8."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypedDict
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.types import ArrayType, LongType, MapType, NullType, StringType, StructField, StructType
+
+from windrow import DataStream, Pipeline, from_arrow, from_pandas, from_source
+from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
+from windrow.sinks import CollectSink
+from windrow.sources import ParquetFileSource
+from windrow_runtime.codecs.arrow.clean import clean_columns
+from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
+from windrow_runtime.codecs.json.decoder import JsonDecoder
+from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.spark_schema import check_spark_schema, without_void
+from windrow_runtime.local import LocalRunner
+
+
+class Part(NamedTuple):
+    a: int | None = None
+
+
+class Row(NamedTuple):
+    part: Part | None = None
+
+
+class Rows(NamedTuple):
+    part: list[Part] | None = None
+
+
+class Named(NamedTuple):
+    part: dict[str, Part] | None = None
+
+
+class Deep(NamedTuple):
+    part: tuple[Row, int] | None = None
+
+
+class Counts(NamedTuple):
+    counts: dict[str, int]
+
+
+class Void(NamedTuple):
+    l: list[int]  # noqa: E741 - the type says what it is
+    m: dict[str, int]
+    s: Part
+    r: int
+
+
+class TwoCases(TypedDict):
+    a: int | None
+    A: int
+
+
+class Text(NamedTuple):
+    text: str
+
+
+class Texts(NamedTuple):
+    text: list[str]
+
+
+Nest = Callable[[pa.Array], pa.Array]
+
+
+def _list(values: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+
+
+def _map(values: pa.Array) -> pa.Array:
+    return pa.MapArray.from_arrays(pa.array([0, len(values)], pa.int32()), pa.array(["k"]), values)
+
+
+def _deep(values: pa.Array) -> pa.Array:
+    row = pa.StructArray.from_arrays([values], ["part"])
+    return pa.StructArray.from_arrays([row, pa.array([1])], ["_1", "_2"])
+
+
+NESTS: dict[type, Nest] = {Row: lambda values: values, Rows: _list, Named: _map, Deep: _deep}
+
+
+def _struct(*names: str) -> pa.Array:
+    fields = [pa.field(name, pa.int64()) for name in names]
+    return pa.StructArray.from_arrays([pa.array([number]) for number in range(len(names))], fields=fields)
+
+
+def _collected(stream: DataStream[object]) -> list[object]:
+    sink: CollectSink[object] = CollectSink()
+    return LocalRunner().run(Pipeline("read", stream.sink_to(sink))).collected(sink)
+
+
+@pytest.mark.parametrize("kind", NESTS)
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [(("a", "a"), "a: 2 columns of this name"), (("A",), "a: no such column; .*there is 'A': names differ in case")],
+    ids=["twice", "case"],
+)
+def test_field_that_two_columns_or_none_may_be(
+    tmp_path: Path, kind: type[object], names: tuple[str, ...], reason: str
+) -> None:
+    table = pa.table({"part": NESTS[kind](_struct(*names))})
+    with pytest.raises(SourceError, match=reason):
+        _collected(from_arrow(table, kind))
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=reason):
+        _collected(from_source(ParquetFileSource(tmp_path, kind)))
+
+
+@pytest.mark.parametrize("kind", NESTS)
+def test_two_columns_that_no_field_is_do_not_matter(tmp_path: Path, kind: type[object]) -> None:
+    table = pa.table({"part": NESTS[kind](_struct("x", "a", "x"))})
+    (row,) = _collected(from_arrow(table, kind))
+    assert "a=1" in repr(row)
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert _collected(from_source(ParquetFileSource(tmp_path, kind))) == [row]
+
+
+def test_optional_column_twice_at_the_top(tmp_path: Path) -> None:
+    table = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    for stream in (from_arrow(table, Part), from_source(ParquetFileSource(tmp_path, Part))):
+        with pytest.raises(SourceError, match=r"Part\.a: 2 columns of this name"):
+            _collected(stream)
+    with pytest.raises(SourceError, match="'a'"):
+        _collected(from_pandas(pd.DataFrame([[1, 2]], columns=["a", "a"]), Part))
+    with pytest.raises(InvalidArgumentError, match="'a'"):
+        from_arrow(table)
+    with pytest.raises(InvalidArgumentError, match="struct<a: int64, a: int64>"):
+        from_arrow(pa.table({"part": _struct("a", "a")}))
+
+
+def test_fields_of_a_dataframe_twice_and_in_another_case() -> None:
+    for names, reason in ((("a", "a"), "2 columns of this name"), (("A",), "there is 'A': names differ in case")):
+        part = StructType([StructField(name, LongType()) for name in names])
+        for kind, nested in (
+            (Part, part),
+            (Row, StructType([StructField("part", part)])),
+            (Rows, StructType([StructField("part", ArrayType(part))])),
+            (Named, StructType([StructField("part", MapType(StringType(), part))])),
+        ):
+            with pytest.raises(SourceError, match=reason):
+                check_spark_schema(nested, record_type(kind))
+
+
+def test_fields_of_a_dataframe_twice_that_nobody_asks_for() -> None:
+    part = StructType([StructField(name, LongType()) for name in ("a", "x", "x")])
+    with pytest.raises(SourceError, match=r"Row\.part\.x: several fields of this name"):
+        check_spark_schema(StructType([StructField("part", part)]), record_type(Row))
+    check_spark_schema(part, record_type(Part))
+
+
+def test_field_whose_name_differs_by_case_from_that_of_another() -> None:
+    assert _collected(from_arrow(pa.table({"A": [1]}), TwoCases)) == [{"a": None, "A": 1}]
+    check_spark_schema(StructType([StructField("A", LongType())]), record_type(TwoCases))
+
+
+NULLS: dict[str, tuple[object, pa.Array, list[object], int]] = {
+    "empty lists": (list[int], pa.array([[], []]), [[], []], 0),
+    "lists of nulls": (list[int], pa.array([[], [None]]), [[]], 1),
+    "lists of optional": (list[int | None], pa.array([[None], []]), [[None], []], 0),
+    "lists of lists": (list[list[str]], pa.array([[[]], []]), [[[]], []], 0),
+    "sets": (set[str], pa.array([[]]), [set()], 0),
+    "tuples": (tuple[Part | None, ...], pa.array([[None]]), [(None,)], 0),
+    "records in lists": (list[Part], pa.array([[{"a": None}], []]), [[Part()], []], 0),
+    "maps": (dict[str, int], pa.array([[], [("k", None)]], pa.map_(pa.string(), pa.null())), [{}], 1),
+    "maps of optional": (
+        dict[str, int | None], pa.array([[("k", None)]], pa.map_(pa.string(), pa.null())), [{"k": None}], 0
+    ),
+    "maps without keys": (dict[int, int], pa.array([[]], pa.map_(pa.int64(), pa.null())), [{}], 0),
+    "records": (tuple[Text | None], pa.array([{"_1": {"text": None}}, {"_1": None}]), [(None,)], 1),
+    "required": (int, pa.nulls(2), [], 2),
+    "none": (None, pa.array([None, 3]), [None], 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NULLS)
+def test_types_of_columns_without_values_say_nothing(case: str) -> None:
+    annotation, column, expected, bad = NULLS[case]
+    # Nested, so that a tuple is one column.
+    kind = record_type(list[annotation])  # type: ignore[valid-type]  # a type that is known when the test runs
+    lists = pa.ListArray.from_arrays(pa.array(range(len(column) + 1), pa.int32()), column)
+    malformed: list[MalformedRecord] = []
+    batch = pa.record_batch({"value": lists})
+    assert decode_batch(batch, kind, malformed.append) == [[value] for value in expected]
+    assert len(malformed) == bad
+
+
+def test_void_of_a_dataframe_is_read_by_its_values() -> None:
+    void = StructType(
+        [
+            StructField("l", ArrayType(NullType())),
+            StructField("m", MapType(StringType(), NullType())),
+            StructField("s", StructType([StructField("a", NullType()), StructField("b", NullType())])),
+            StructField("r", NullType()),
+        ]
+    )
+    kind = record_type(Void)
+    check_spark_schema(void, kind)
+
+    def filled(*parts: str) -> StructType:
+        of_part = {"a": LongType(), "b": StringType()}
+        return StructType(
+            [
+                StructField("l", ArrayType(LongType())),
+                StructField("m", MapType(StringType(), LongType())),
+                StructField("s", StructType([StructField(name, of_part[name]) for name in parts])),
+                StructField("r", LongType()),
+            ]
+        )
+
+    # What nobody asks for is a text, which any file holds.
+    assert without_void(void, filled("a")) == filled("a", "b")
+    assert without_void(filled("a"), filled("a")) == filled("a")
+
+
+def test_required_column_of_nulls_alone_is_malformed() -> None:
+    for kind in (Text, Texts, int):
+        rows = pa.record_batch({"text": pa.nulls(2), "value": pa.nulls(2)})
+        malformed: list[MalformedRecord] = []
+        assert decode_batch(rows, record_type(kind), malformed.append) == []
+        assert len(malformed) == 2
+        assert clean_columns(rows, record_type(kind)) is None
+        assert decode_batch(rows.slice(2), record_type(kind)) == []
+
+
+def test_files_of_nulls_and_of_values(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": [[], []]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"text": [["x"]]}), tmp_path / "b.parquet")
+    assert sorted(_collected(from_source(ParquetFileSource(tmp_path, Texts))), key=repr) == [
+        Texts(["x"]), Texts([]), Texts([]),
+    ]  # fmt: skip
+
+
+def _view(values: list[bytes], kind: pa.DataType) -> pa.Array:
+    return pa.array(values, pa.binary()).view(kind)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()], ids=str)
+def test_texts_of_parquet_that_are_not_utf_8(tmp_path: Path, kind: pa.DataType) -> None:
+    values = [b"a", b"\xff", "é".encode(), b"\xc3", b""]
+    pq.write_table(pa.table({"text": _view(values, kind)}), tmp_path / "a.parquet")
+    source = ParquetFileSource(tmp_path, Text, on_malformed="drop")
+    assert _collected(from_source(source)) == [Text("a"), Text("é"), Text("")]
+    with pytest.raises(MalformedRecordError, match=r"Text\.text: the text is not UTF-8(.|\n)*row 1"):
+        _collected(from_source(ParquetFileSource(tmp_path, Text)))
+    nested = pa.ListArray.from_arrays(pa.array(range(len(values) + 1), pa.int32()), _view(values, kind))
+    pq.write_table(pa.table({"text": nested}), tmp_path / "a.parquet")
+    lists = ParquetFileSource(tmp_path, Texts, on_malformed="drop")
+    assert _collected(from_source(lists)) == [Texts(["a"]), Texts(["é"]), Texts([""])]
+
+
+def test_columns_of_texts_that_are_not_utf_8_are_decoded() -> None:
+    kind = record_type(Text)
+    good = pa.record_batch({"text": _view([b"\xff", "é".encode(), b"a"], pa.string())}).slice(1)
+    assert clean_columns(good, kind) is not None
+    assert clean_columns(pa.record_batch({"text": _view([b"\xc3", b"\xa9"], pa.string())}), kind) is None
+    assert clean_columns(pa.record_batch({"text": pa.array([], pa.string())}), kind) is not None
+
+
+def test_bytes_of_arrow_are_no_text() -> None:
+    with pytest.raises(SourceError, match=r"Text\.text: expected str, not binary"):
+        _collected(from_arrow(pa.table({"text": [b"a"]}), Text))
+
+
+def test_key_of_a_map_twice(tmp_path: Path) -> None:
+    maps = pa.array([[("a", 1)], [("a", 1), ("b", 2), ("a", 3)], [], [("b", 1)]], pa.map_(pa.string(), pa.int64()))
+    kind = record_type(Counts)
+    rows = pa.record_batch({"counts": maps})
+    assert clean_columns(rows, kind) is None
+    assert clean_columns(rows.slice(2), kind) is not None
+    malformed: list[MalformedRecord] = []
+    assert decode_batch(rows, kind, malformed.append) == [Counts({"a": 1}), Counts({}), Counts({"b": 1})]
+    assert [(bad.row, bad.field, bad.reason) for bad in malformed] == [
+        (1, "Counts.counts{key}", "a map has a key twice")
+    ]
+
+
+@dataclass(frozen=True)
+class Unhashed:
+    a: int
+
+    def __hash__(self) -> int:
+        if self.a < 0:
+            raise RuntimeError("no hash")
+        return self.a
+
+
+class Odd(enum.Enum):
+    RED = "red"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Odd:
+        raise LookupError(f"{value} is no colour")
+
+
+class UserMade(NamedTuple):
+    colour: Odd = Odd.RED
+    parts: set[Unhashed] = frozenset()  # type: ignore[assignment]  # a default that nobody changes
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [('{"colour": "blue"}', "colour"), ('{"parts": [{"a": 1}, {"a": -1}]}', "no hash")]
+)
+def test_code_of_the_users_that_refuses_a_value(text: str, reason: str) -> None:
+    kind = record_type(UserMade)
+    decoded = JsonDecoder(kind).decode(text)
+    assert isinstance(decoded, MalformedRecord)
+    assert reason in f"{decoded.field} {decoded.reason}"
+    data = json.loads(text)
+    rows = pa.RecordBatch.from_pylist([data], schema=pa.schema([arrow_schema(kind).field(name) for name in data]))
+    malformed: list[MalformedRecord] = []
+    assert decode_batch(rows, kind, malformed.append) == []
+    assert reason in f"{malformed[0].field} {malformed[0].reason}"
