@@ -20,6 +20,7 @@ from windrow_runtime.command.doctor import (
     package_finding,
     python_finding,
     requirements,
+    s3_findings,
     worker_finding,
 )
 from windrow_runtime.spark.java import check_java
@@ -32,6 +33,18 @@ REQUIRES = [
     "windrow-streams[spark]; extra == 'connect'",
     "confluent-kafka<3,>=2.16.1; (python_version < '3.15') and extra == 'kafka'",
 ]
+
+
+def test_the_setting_for_checkpoints_on_s3_is_looked_at() -> None:
+    name = "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled"
+    assert list(s3_findings(["", "--packages org.apache.kafka:kafka-clients:3.9.2 pyspark-shell"])) == []
+    (client,) = s3_findings(["", "--packages org.apache.hadoop:hadoop-aws:3.5.0 pyspark-shell"])
+    (off,) = s3_findings([f"{name}  false\n"])
+    assert client.mend is off.mend is None
+    for text in (f"{name}   true\n", f"--conf {name}=true pyspark-shell"):
+        (on,) = s3_findings([text])
+        assert "cannot be uploaded" in on.text
+        assert on.mend == "leave it out, or set it to false"
 
 
 def test_requirements_are_those_of_the_language_and_of_spark() -> None:

@@ -112,8 +112,9 @@ _TABLE: Final = (
         math.inf,
         "the brokers of Kafka have no leader for what a {end} asks",
         "a leader for each partition, and a coordinator for each group, within {patience:.0f} s",
-        "look whether brokers are down, and at the disks of those that run; with a checkpoint the next run goes on "
-        "with this batch",
+        "look whether brokers are down, and at the disks of those that run; a broker that is alone needs 1 as "
+        "transaction.state.log.replication.factor, transaction.state.log.min.isr and offsets.topic.replication.factor; "
+        "with a checkpoint the next run goes on with this batch",
     ),
     _Refusal(
         _LOGIN,

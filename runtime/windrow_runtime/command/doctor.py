@@ -46,6 +46,7 @@ for name in sys.argv[1:]:
 print(json.dumps([list(sys.version_info[:2]), failed]))
 """
 _WORKER_SECONDS: Final = 120
+_S3A_UPLOADS: Final = "fs.s3a.optimized.copy.from.local.enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,24 @@ def _machine() -> Iterator[Finding]:
     yield host_finding(os.environ.get("SPARK_LOCAL_IP"), socket.gethostname())
     _say("waiting for the Python of workers to import windrow and Arrow")
     yield worker_finding(os.environ.get("PYSPARK_PYTHON") or sys.executable)
+    if _installed("pyspark") is not None:
+        # Spark only once it is there.
+        from windrow_runtime.spark.session import configuration
+
+        yield from s3_findings(configuration())
+
+
+def s3_findings(texts: Iterable[str]) -> Iterator[Finding]:
+    """Checks the settings for checkpoints on S3, where Spark's configuration has its client or that setting."""
+    text = "\n".join(texts)
+    uploads = re.search(rf"{re.escape(_S3A_UPLOADS)}[\s=]+(\w+)", text)
+    if uploads is not None and uploads[1].lower() == "true":
+        yield Finding(
+            f"checkpoints on s3a://: {_S3A_UPLOADS}=true, with which files of state cannot be uploaded",
+            "leave it out, or set it to false",
+        )
+    elif uploads is not None or "hadoop-aws" in text:
+        yield Finding(f"checkpoints on s3a://: {_S3A_UPLOADS}=false, which windrow sets where it is left out")
 
 
 def requirements(texts: Iterable[str]) -> list[Requirement]:

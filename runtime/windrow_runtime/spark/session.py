@@ -134,11 +134,15 @@ def lacks_jar(name: str) -> bool:
     home = Path(_find_spark_home())
     if any((home / "jars").glob(f"{name}*")) or any(os.environ.get(path) for path in _CLASS_PATHS):
         return False
-    folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
+    return not any(map(_BRINGS_JARS.search, configuration()))
+
+
+def configuration() -> list[str]:
+    """Returns the texts that may bring settings and packages into a session that is started here."""
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf")
     files = [folder / "spark-defaults.conf", folder / "spark-env.sh"]
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]
-    texts += [os.environ.get(option, "") for option in _OPTIONS]
-    return not any(map(_BRINGS_JARS.search, texts))
+    return [*texts, *(os.environ.get(option, "") for option in _OPTIONS)]
 
 
 def local_session(partitions: int, *, verbose: bool = False) -> SparkSession:
