@@ -13,6 +13,8 @@ from inspect import getattr_static, isasyncgenfunction, iscoroutinefunction, isg
 from types import FunctionType, MethodType
 from typing import Final
 
+from windrow.attributes import holds
+
 __all__ = ["COROUTINE", "GENERATOR", "lazy_result"]
 
 COROUTINE: Final = "a coroutine"
@@ -39,9 +41,9 @@ def lazy_result(function: object, methods: Iterable[str] = ()) -> str | None:
     """
     codes = list(_codes(function))
     codes += [code for name in methods for code in _codes(getattr_static(type(function), name, None))]
-    if any(iscoroutinefunction(code) or isasyncgenfunction(code) for code in codes):
+    if any(holds(iscoroutinefunction, code) or holds(isasyncgenfunction, code) for code in codes):
         return COROUTINE
-    return GENERATOR if any(map(isgeneratorfunction, codes)) else None
+    return GENERATOR if any(holds(isgeneratorfunction, code) for code in codes) else None
 
 
 def _codes(function: object) -> Iterator[object]:

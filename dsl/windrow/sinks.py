@@ -10,11 +10,13 @@ from typing import Any, Generic, TypeVar
 from windrow.addresses.database_url import DatabaseUrl
 from windrow.addresses.paths import checked_path, local_path
 from windrow.addresses.redaction import longest_first, redact_address, secrets_in, secrets_in_address
+from windrow.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.text_options import checked_delimiter, checked_flag
 
 __all__ = [
     "CollectSink",
+    "Collects",
     "ConsoleSink",
     "CsvFileSink",
     "DatabaseSink",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
@@ -64,7 +67,14 @@ class Sink(ABC, Generic[T_contra]):
         return f"{name}({'' if text == name else text})"
 
 
-class CollectSink(Sink[T]):
+class Collects(Generic[T_co]):
+    """The type of :class:`CollectSink` for whoever reads its elements: a sink of ints gives objects, too.
+
+    With it type checkers take ``result.collected(sink)`` wherever an iterable of a wider type is expected.
+    """
+
+
+class CollectSink(Sink[T], Collects[T]):
     """Keeps the elements in the memory of the driver; the result of the run returns them.
 
     Args:
@@ -274,7 +284,7 @@ class FunctionSink(Sink[T_contra]):
         self.function = function
 
     def describe(self) -> str:
-        return f"function {getattr(self.function, '__qualname__', repr(self.function))}"
+        return f"function {attribute_of(self.function, '__qualname__') or repr(self.function)}"
 
 
 class DatabaseSink(Sink[T_contra]):
@@ -290,7 +300,7 @@ class DatabaseSink(Sink[T_contra]):
     ``windrow_batches`` beside the sink's, under the identity of the checkpoint, and a batch that was noted before is
     left out. A run without a checkpoint has an identity of its own. The elements of a batch pass through the driver.
 
-    Needs ``pip install 'windrow-streams[database]'``. The table is made, or its columns are checked, before the first
+    Needs the extra ``database``. The table is made, or its columns are checked, before the first
     batch.
 
     Args:
@@ -352,7 +362,7 @@ class DeltaSink(Sink[T_contra]):
     identity of the checkpoint, and a batch that the table has already is left out. A run without a checkpoint has an
     identity of its own. The elements of a batch pass through the driver.
 
-    Needs ``pip install 'windrow-streams[delta]'``. The table is made, or its columns are checked, before the first
+    Needs the extra ``delta``. The table is made, or its columns are checked, before the first
     batch.
 
     Args:

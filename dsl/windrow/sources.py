@@ -15,6 +15,7 @@ from typing_extensions import TypeForm
 from windrow.addresses.paths import check_pattern, checked_path
 from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_address
 from windrow.arrow import ArrowArray, ArrowStream
+from windrow.attributes import attribute_of
 from windrow.counts import check_positive
 from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, require_callable
@@ -199,7 +200,7 @@ class ArrowSource(Source[T]):
         on_malformed: OnMalformed = "fail",
         timezone: str | tzinfo | None = None,
     ) -> None:
-        if not hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__arrow_c_array__"):
+        if not hasattr(type(data), "__arrow_c_stream__") and not hasattr(type(data), "__arrow_c_array__"):
             raise InvalidArgumentError(
                 "an Arrow source reads what speaks the Arrow PyCapsule interface",
                 given=type(data),
@@ -346,7 +347,7 @@ class FileSource(Source[T]):
 
     def describe(self) -> str:
         order = self.files_in_order
-        name = order if isinstance(order, str) else getattr(order, "__qualname__", type(order).__qualname__)
+        name = order if isinstance(order, str) else attribute_of(order, "__qualname__", type(order).__qualname__)
         return f"{self.format_name} {self.shown_path}" + ("" if order == "time" else f", files by {name}")
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
+from windrow.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.names import function_name
 from windrow.time import MIN_TIMESTAMP, duration_millis, duration_text, positive_millis
@@ -203,7 +204,7 @@ class WatermarkStrategy(Generic[T_contra]):
             create: Makes a generator, for each partition of the source if it has some; a class will do.
         """
         require_callable(create, "what makes a watermark generator", "a callable without arguments, such as a class")
-        return WatermarkStrategy(create, f"generator {getattr(create, '__qualname__', repr(create))}")
+        return WatermarkStrategy(create, f"generator {attribute_of(create, '__qualname__') or repr(create)}")
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy[object]:

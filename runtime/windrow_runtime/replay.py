@@ -22,7 +22,7 @@ from windrow import Pipeline
 from windrow.addresses.paths import BATCH_PREFIX, local_path
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
 from windrow.plan import SinkNode, Step
-from windrow.sinks import CollectSink, CsvFileSink, FileSink
+from windrow.sinks import Collects, CollectSink, CsvFileSink, FileSink
 from windrow.sources import ArrowSource, CollectionSource, FileSource
 from windrow_runtime.codecs.malformed import short_repr
 from windrow_runtime.inputs.batches import SourceBatch
@@ -68,7 +68,7 @@ class Replay:
     left_out: Sequence[str]
     _collected: Mapping[int, list[Any]] = field(repr=False)
 
-    def collected(self, sink: CollectSink[T]) -> list[T]:
+    def collected(self, sink: Collects[T]) -> list[T]:
         """Returns the elements that went to a sink of the pipeline, batch by batch.
 
         Args:

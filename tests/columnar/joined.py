@@ -22,7 +22,7 @@ from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
-__all__ = ["Ran", "TwoBatches", "run", "streams"]
+__all__ = ["Ran", "TwoBatches", "engine_of", "run", "streams"]
 
 # Any in this module: elements and results of every type.
 
@@ -69,6 +69,21 @@ def streams(left: type[Any], right: type[Any]) -> tuple[DataStream[Any], DataStr
     return one, other
 
 
+def engine_of(
+    build: Callable[[DataStream[Any], DataStream[Any]], DataStream[Any]],
+    sides: tuple[type[Any], type[Any]],
+    tuning: StateTuning = MEASURED,
+) -> tuple[Topology, Engine]:
+    """The plan of one join, and an engine that has seen nothing."""
+    topology = Topology(Pipeline("one join", build(*streams(*sides)).sink_to(CollectSink[Any]())).steps)
+    (step,) = topology.keyed
+    form = column_form(topology, step)
+    assert isinstance(form, JoinForm), form
+    engine = _JoinEngine(topology, form, sides[0], tuning, bound_in)
+    engine.sides = sides
+    return topology, engine
+
+
 def run(
     build: Callable[[DataStream[Any], DataStream[Any]], DataStream[Any]],
     sides: tuple[type[Any], type[Any]],
@@ -82,14 +97,10 @@ def run(
 
     The watermark is so far behind the highest timestamp of the batches before.
     """
-    topology = Topology(Pipeline("one join", build(*streams(*sides)).sink_to(CollectSink[Any]())).steps)
+    topology, engine = engine_of(build, sides, tuning)
     (step,) = topology.keyed
-    form = column_form(topology, step)
-    assert isinstance(form, JoinForm), form
     reference = Execution(topology, fast=False)
     reference.open()
-    engine = _JoinEngine(topology, form, sides[0], tuning, bound_in)
-    engine.sides = sides
     time, highest = Times(MIN_TIMESTAMP, 0), MIN_TIMESTAMP
     for number, elements in enumerate([*inputs, None]):
         batch = elements or ((), ())

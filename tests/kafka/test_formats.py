@@ -10,7 +10,7 @@ import pytest
 
 from tests.kafka.topics import Record, Topics
 from windrow import OutputTag, Pipeline, from_collection, from_source
-from windrow.errors import MalformedRecordError, PlanError, SinkError, SourceError
+from windrow.errors import InvalidArgumentError, MalformedRecordError, PlanError, SinkError, SourceError
 from windrow.kafka import AvroFormat, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
@@ -120,6 +120,11 @@ def test_a_registry_that_is_away_and_a_type_that_does_not_fit_are_told_with_the_
         written(topics, topic, READINGS, away)
     with pytest.raises(PlanError, match=r"no form for timedelta: timedelta(.|\n)*write\.2\.sink"):
         written(topics, topic, [timedelta(1)], away)
+    registered = AvroFormat("mock://formats", subject=f"{topic}-value", auto_register=False)
+    with pytest.raises(
+        InvalidArgumentError, match=r"Renamed lacks it\n +given: +Renamed\n(.|\n)*write\.2\.sink.*, Renamed\.at\n"
+    ):
+        written(topics, topic, [Renamed(1.0, "roof")], registered)
     assert len(topics.read(topic, 2)) == 2
 
 

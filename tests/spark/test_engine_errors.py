@@ -285,7 +285,7 @@ def test_what_a_batch_raises_gets_to_the_log_of_a_connect_server_without_secrets
 
     frame: Any = Writer()
     unused: Any = None
-    writer = ConnectWriter(Failing({3: sink_step()}, (), unused, "query", unused), SECRETS)
+    writer = ConnectWriter(Failing({3: sink_step()}, (), unused, "query", {}, unused), SECRETS)
     with pytest.raises(MarkedError) as caught:
         writer(frame, 0)
     assert_hidden(caught.value)

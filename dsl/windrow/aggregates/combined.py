@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, cast, final, overload
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
+from windrow.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RuntimeContext
@@ -161,7 +162,7 @@ class Combined(DeclaredAggregate[T, Accumulators, R, E, K], Generic[T, R, E, K])
         """The members, each with the name of the parameter of ``target`` that takes its result; empty: not known."""
         try:
             names = list(inspect.signature(target).parameters)
-        except ValueError:
+        except Exception:  # as for check_target
             names = []
         names += [""] * (len(self.members) - len(names))
         return [(name or names[place], member) for place, (name, member) in enumerate(self.members)]
@@ -197,7 +198,7 @@ def _may_be_none(
 
 
 def _name_of(target: object) -> str:
-    return getattr(target, "__name__", type(target).__name__)
+    return str(attribute_of(target, "__name__", type(target).__name__))
 
 
 @overload

@@ -10,6 +10,7 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from windrow.aggregates.selectors import selector_text
+from windrow.attributes import attribute_of
 from windrow.errors import require_callable
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RichFunction, RuntimeContext
@@ -52,7 +53,7 @@ class Declaration:
         """The call that made it, such as ``into(Climate, low=min(.celsius), n=count())``."""
         parts: list[str] = []
         if self.target is not None:
-            parts.append(getattr(self.target, "__name__", type(self.target).__name__))
+            parts.append(attribute_of(self.target, "__name__", type(self.target).__name__))
         for name, member in self.members:
             parts.append(f"{name}={member.describe()}" if name else member.describe())
         for role, selector in self.selectors:

@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 from windrow.aggregates.arithmetic import count
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
+from windrow.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
@@ -107,7 +108,7 @@ class FilledWindow(ProcessWindowFunction[tuple[Any, ...], Any, Any, Any]):
         for name, kind in self.key_fields:
             if not is_value_of(key, kind):
                 raise InvalidArgumentError(
-                    f"field {name} of {getattr(self.target, '__name__', 'the result')} cannot take the key",
+                    f"field {name} of {attribute_of(self.target, '__name__', 'the result')} cannot take the key",
                     given=f"{key!r:.200}, which is of type {type(key).__name__}",
                     expected=type_name(kind),
                     hint="give the key to a field of its type; key_by(selector, key_type=...) tells the plan",

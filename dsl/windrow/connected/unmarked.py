@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, TypeVar
 
+from windrow.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import DeltaEvictor, Evictor, TimestampedValue
 from windrow.functions.marked import Tagged
@@ -69,7 +70,7 @@ def _looking_at_elements(part: P, methods: Sequence[str], unmarked: Callable[[Ca
     if type(part).__module__.partition(".")[0] == "windrow" and not isinstance(part, _LOOKING):
         return part
     clone = copy(part)
-    methods = [name for name in methods if hasattr(part, name)]
+    methods = [name for name in methods if attribute_of(part, name) is not None]
     for name in methods:
         object.__setattr__(clone, name, unmarked(getattr(part, name)))
     # Workers get copies of it.

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
+from windrow.attributes import attribute_of
 from windrow.plan.closures import closure_of
 
 __all__ = ["texts_in_code"]
@@ -61,7 +62,7 @@ def _named_by(value: object) -> Iterator[object]:
         yield value.__func__
     elif isinstance(value, property):
         yield value.fget
-    elif hasattr(value, "__dict__") and _is_users(type(value).__module__):
+    elif attribute_of(value, "__dict__") is not None and _is_users(type(value).__module__):
         # Attributes of the object alone: what a property computes is not asked for.
         yield type(value)
         yield from vars(value).values()

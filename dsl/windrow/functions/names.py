@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from windrow.attributes import attribute_of
+
 __all__ = ["function_name"]
 
 
 def function_name(function: object) -> str:
     """The name of a function in a plan."""
-    name = getattr(function, "__qualname__", None)
+    name = attribute_of(function, "__qualname__")
     if isinstance(name, str):
         return "lambda" if "<lambda>" in name else name.rpartition("<locals>.")[2]
     return type(function).__name__

@@ -30,8 +30,8 @@ def check_target(
     """
     try:
         signature = inspect.signature(target)
-    except ValueError:
-        return  # a class of an extension that has no signature; it says itself what it takes, when it is called
+    except Exception:  # a class of an extension has none, and attributes of the user's object may raise anything
+        return  # it says itself what it takes, when it is called
     try:
         signature.bind(*positional, **named)
     except TypeError as error:

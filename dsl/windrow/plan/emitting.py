@@ -13,6 +13,7 @@ from collections import UserString
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from windrow.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
 from windrow.plan.fitting import is_value_of
 from windrow.plan.records import is_named_tuple_class
@@ -78,7 +79,7 @@ def gives_one_tuple(function: object) -> bool:
 
     A tuple of tuples is not counted: it is likely to be one of records.
     """
-    function = getattr(function, "__func__", function)
+    function = attribute_of(function, "__func__", function)
     if not isinstance(function, types.FunctionType) or function.__code__.co_flags & _NO_PLAIN_RESULT:
         return False
     code = list(dis.get_instructions(function.__code__))

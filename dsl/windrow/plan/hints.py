@@ -16,6 +16,7 @@ from types import FrameType, FunctionType, MethodType, ModuleType
 
 import typing_extensions
 
+from windrow.attributes import attribute_of
 from windrow.plan.closures import closure_of
 
 __all__ = ["resolved_hints"]
@@ -77,7 +78,7 @@ def _globals_of(owner: object) -> dict[str, object]:
     function = _function_of(owner)
     if function is not None:
         return function.__globals__
-    module = owner if isinstance(owner, ModuleType) else sys.modules.get(getattr(owner, "__module__", None) or "")
+    module = owner if isinstance(owner, ModuleType) else sys.modules.get(attribute_of(owner, "__module__") or "")
     return {} if module is None else vars(module)
 
 
@@ -108,7 +109,7 @@ def _names_around(owner: object, known: object | None) -> dict[str, object]:
 
 def _qualified_names_around(owner: object) -> list[str]:
     """``["f", "f.<locals>.g"]`` for ``f.<locals>.g.<locals>.h``."""
-    parts = str(getattr(owner, "__qualname__", "")).split(".<locals>.")[:-1]
+    parts = str(attribute_of(owner, "__qualname__", "")).split(".<locals>.")[:-1]
     return [".<locals>.".join(parts[:end]) for end in range(1, len(parts) + 1)]
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+from windrow.attributes import attribute_of
 from windrow.functions.process import TimeDomain
 from windrow.functions.wrapper import unwrapped
 from windrow.plan.closures import closure_of, codes_of
@@ -33,7 +34,7 @@ def tags_of(function: object) -> Iterator[OutputTag[Any]]:
         yield from (variable for variable in _variables(owner) if isinstance(variable, OutputTag))
         owner = owner.func
     kinds = inspect.getmro(type(owner))
-    spaces = [getattr(owner, "__dict__", {}), *map(vars, kinds)]
+    spaces = [attribute_of(owner, "__dict__", {}), *map(vars, kinds)]
     for space in spaces:
         for value in space.values():
             for variable in _variables(value):
@@ -137,9 +138,9 @@ def _within(value: object) -> Iterable[object]:
         return tuple(value.values()) if len(value) <= _MOST_ITEMS else ()
     if isinstance(value, type):
         return ()
-    own = getattr(value, "__dict__", {})
+    own = attribute_of(value, "__dict__", {})
     spaces = [vars(kind) for kind in type(value).__mro__ if _is_users(kind.__module__)]
-    slots = [getattr(value, name, None) for space in spaces for name in _slots_of(space)]
+    slots = [attribute_of(value, name) for space in spaces for name in _slots_of(space)]
     return [*(own.values() if isinstance(own, dict) else ()), *slots, *(each for s in spaces for each in s.values())]
 
 

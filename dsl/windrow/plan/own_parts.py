@@ -14,6 +14,7 @@ from functools import singledispatch
 from inspect import isfunction
 from typing import Any, Final
 
+from windrow.attributes import attribute_of
 from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault
 from windrow.expressions.texts_in_code import texts_in_code
@@ -222,7 +223,7 @@ def _spaces(owner: object) -> Iterator[Mapping[str, Any]]:
     """The attributes of the classes of an object, base classes first, and its own."""
     owner = unwrapped(owner)
     yield from map(vars, reversed(type(owner).__mro__))
-    yield getattr(owner, "__dict__", {})
+    yield attribute_of(owner, "__dict__", {})
 
 
 def held_types(descriptor: StateDescriptor) -> tuple[object | None, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from windrow.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, no_attribute, warn
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.step_view import PlanFormat, views_of
@@ -74,7 +75,7 @@ def checked_runner(runner: Runner | None) -> Runner:
         # The language imports no engine: the module of the interpreter is found by its name, when it is asked for.
         local: Runner = import_module("windrow_runtime.local").LocalRunner()
         return local
-    if isinstance(runner, type) or not callable(getattr(runner, "run", None)):
+    if isinstance(runner, type) or not callable(attribute_of(runner, "run")):
         raise InvalidArgumentError(
             "a runner runs the pipeline",
             given=runner,

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from windrow.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
 from windrow.expressions.constructed import constructed_type
 from windrow.expressions.derived import derived_type
@@ -111,10 +112,10 @@ def called_by(function: object) -> object:
         return function
     # A callable object: MapFunction and the like delegate __call__ to the method that the user annotated.
     for method in ("map", "flat_map", "get_key", "reduce"):
-        callee = getattr(function, method, None)
+        callee = attribute_of(function, method)
         if callable(callee):
             return callee
-    return getattr(function, "__call__", function)  # noqa: B004  its signature is wanted, not whether it is callable
+    return attribute_of(function, "__call__", function)
 
 
 def _hints(function: object, element_type: object | None = None) -> dict[str, object]:

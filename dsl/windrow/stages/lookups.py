@@ -9,6 +9,7 @@ from types import CoroutineType
 from typing import Any, get_args, get_origin
 
 from windrow.arguments import check_callable, check_function
+from windrow.attributes import holds
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, Location
 from windrow.functions.retries import AsyncRetryStrategy, FixedDelayRetryStrategy
@@ -144,7 +145,7 @@ def _check_life(function: AsyncFunction[Any, Any], where: Location | None) -> No
 
 def _is_asynchronous(function: object) -> bool:
     # What is no plain function is called by a method of its class.
-    return any(map(iscoroutinefunction, (function, type(function).__call__)))
+    return any(holds(iscoroutinefunction, code) for code in (function, type(function).__call__))
 
 
 def _awaited(function: Callable[[Any], Awaitable[Any]]) -> object | None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 
+from windrow.attributes import attribute_of
 from windrow.functions.names import function_name
 from windrow.time import MAX_TIMESTAMP
 
@@ -48,7 +49,7 @@ def constructor_text(instance: object, parts: type) -> str:
         names = list(inspect.signature(kind.__init__).parameters)[1:]
     except (TypeError, ValueError):
         names = []
-    kept = {name: getattr(instance, name, getattr(instance, f"_{name}", _MISSING)) for name in names}
+    kept = {name: attribute_of(instance, name, attribute_of(instance, f"_{name}", _MISSING)) for name in names}
     return call_text(
         kind.__name__, **{name: _value(value, parts) for name, value in kept.items() if value is not _MISSING}
     )

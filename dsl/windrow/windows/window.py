@@ -81,7 +81,9 @@ def _bound(bound: int, name: str) -> int:
     return bound if is_far else timestamp_millis(bound, f"the {name} of a window")
 
 
-# The class statement of a named tuple takes no __new__.
+# The class statement of a named tuple takes no __new__. The module is that of the constructor which namedtuple writes,
+# by which codecs know that a tuple of the fields is all that it makes.
+_new_time_window.__module__ = TimeWindow.__new__.__module__
 TimeWindow.__new__ = _new_time_window  # type: ignore[method-assign, assignment]  # it makes the same tuple
 
 

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from windrow.attributes import attribute_of
 from windrow.plan.records import is_named_tuple_class
 from windrow.tags import OutputTag
 
@@ -95,7 +96,7 @@ def is_named_tuple(kind: type[Any]) -> bool:
 def is_frozen(kind: type[Any]) -> bool:
     """Returns whether a class itself is a frozen dataclass; one that only derives from such a class may be mutable."""
     parameters = kind.__dict__.get("__dataclass_params__")
-    return is_dataclass(kind) and parameters is not None and bool(parameters.frozen)
+    return parameters is not None and bool(parameters.frozen) and is_dataclass(kind)
 
 
 def attributes_of(instance: object) -> dict[str, Any]:
@@ -106,13 +107,13 @@ def attributes_of(instance: object) -> dict[str, Any]:
             slot_values[name] = member.__get__(instance)
         except AttributeError:
             continue  # the slot is empty
-    own = getattr(instance, "__dict__", None)
+    own = attribute_of(instance, "__dict__")
     return {**slot_values, **own} if isinstance(own, dict) else slot_values
 
 
 def delete_attributes(instance: object, names: Iterable[str]) -> None:
     """Deletes attributes, without calling methods of the class."""
-    slots, own = slots_of(type(instance)), getattr(instance, "__dict__", {})
+    slots, own = slots_of(type(instance)), attribute_of(instance, "__dict__", {})
     for name in names:
         if name in own:
             del own[name]

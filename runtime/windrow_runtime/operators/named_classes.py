@@ -19,6 +19,7 @@ from itertools import chain, islice
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+from windrow.attributes import attribute_of
 from windrow.plan.closures import closure_of, codes_of
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class
@@ -119,7 +120,7 @@ class _Search:
         """Yields the class of an object, and its attributes if the class is the user's or windrow's own."""
         kind = type(value)
         yield kind
-        space = getattr(value, "__dict__", None)
+        space = attribute_of(value, "__dict__")
         attributes: dict[str, object] = space if isinstance(space, dict) else {}
         yield attributes.get("__wrapped__")
         module = kind.__module__

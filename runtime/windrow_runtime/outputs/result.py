@@ -12,7 +12,7 @@ from windrow.drawing.html import table
 from windrow.drawing.svg import text
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import Pipeline, SinkNode
-from windrow.sinks import CollectSink
+from windrow.sinks import Collects, CollectSink
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.operators.errors import field_errors, shortened
@@ -74,7 +74,7 @@ class PipelineResult:
                 parts += [f"<p>{text(words)}</p>", _elements(elements[:_SHOWN])]
         return "\n".join(parts)
 
-    def collected(self, sink: CollectSink[T]) -> list[T]:
+    def collected(self, sink: Collects[T]) -> list[T]:
         """Returns the elements that went to ``sink``, in order of arrival.
 
         A loop over sinks of several types needs a list of their common type for type checkers:
@@ -87,12 +87,12 @@ class PipelineResult:
             InvalidArgumentError: If it is no :class:`~windrow.sinks.CollectSink`, or not part of the pipeline.
         """
         if id(sink) not in self._collected:
-            is_kind = isinstance(sink, CollectSink)
+            name = sink.describe() if isinstance(sink, CollectSink) else None
             raise InvalidArgumentError(
-                "the sink is not part of the pipeline"
-                if is_kind
-                else "the result has what collecting sinks took alone",
-                given=sink.describe() if is_kind else f"a {type(sink).__name__}",
+                "the result has what collecting sinks took alone"
+                if name is None
+                else "the sink is not part of the pipeline",
+                given=name or f"a {type(sink).__name__}",
                 expected="the CollectSink that stream.sink_to(sink) was given",
                 hint="keep it in a variable, as each CollectSink() is another one: sink = CollectSink[Type]()",
             )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypedDict
 
+from windrow.attributes import attribute_of
 from windrow.plan.explained.step_view import StepView
 from windrow.plan.nodes import WindowNode
 from windrow.windows import GlobalWindows
@@ -169,5 +170,5 @@ def _windows(node: WindowNode) -> WindowDocument:
 
 def _millis(assigner: Any, name: str) -> int | None:
     """A setting of an assigner in milliseconds. Any: assigners of users may have anything under that name."""
-    value = getattr(assigner, name, None)
+    value = attribute_of(assigner, name)
     return value if type(value) is int and type(assigner).__module__.startswith("windrow.") else None

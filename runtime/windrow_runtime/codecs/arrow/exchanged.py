@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import types
 
-from windrow.errors import InvalidArgumentError, SourceError
+from windrow.errors import InvalidArgumentError, SourceError, WindrowError
 from windrow.sources import ArrowSource, MalformedRecord
 from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.decoding import check_arrow_schema, decode_batch
@@ -162,6 +162,8 @@ def _without_view(kind: pa.DataType) -> pa.DataType:
 def _taking(data: Any) -> Iterator[None]:
     try:
         yield
+    except WindrowError:
+        raise
     except (pa.ArrowException, TypeError, ValueError) as error:  # pandas refuses two columns of one name
         raise SourceError(
             "Arrow data cannot be taken",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 import pyarrow as pa
@@ -20,16 +20,15 @@ from windrow.plan.records import hook_of
 from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.arrow.text_blocks import BlockRead, PlainRows, is_utf_8, left_out, split_block
 from windrow_runtime.codecs.arrow.text_scalars import absent_is_none, read_columns
+from windrow_runtime.codecs.json.decoder import bounded_numbers
 from windrow_runtime.codecs.text_files import LineRecords
-from windrow_runtime.codecs.value_type import INT_MAX, INT_MIN, Field, Kind, RecordShape, RecordType
+from windrow_runtime.codecs.value_type import Field, Kind, RecordShape, RecordType
 
 # Any in this module: pyarrow has no types, and structs have fields that are known at run time alone.
 
 _ANNOTATIONS: Final[dict[Kind, Any]] = {
     Kind.BOOL: bool,
-    Kind.INT: Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)],
-    # A larger one may be a whole number that is no float.
-    Kind.FLOAT: Annotated[float, msgspec.Meta(gt=-(2**53), lt=2**53)],
+    **bounded_numbers(),
     Kind.STR: str,
     Kind.DATETIME: str,  # for Arrow to read
     Kind.DATE: str,

@@ -15,7 +15,7 @@ from decimal import Decimal
 from functools import partial
 from itertools import chain
 from operator import attrgetter, itemgetter, methodcaller
-from typing import Any
+from typing import Annotated, Any
 
 from windrow.plan.records import making_hook
 from windrow_runtime.codecs.exact import exactly, float_of_digits
@@ -357,6 +357,11 @@ def _named_tuple_reader(root: ValueType) -> Callable[[str | bytes], object] | No
     if len(root.fields) < 2:
         return None
     hints = typing_extensions.get_type_hints(root.python_type, include_extras=True)
+    numbers = bounded_numbers()
+    for field in root.fields:
+        if field.type.kind in numbers:
+            number = numbers[field.type.kind]
+            hints[field.name] = number | None if field.type.nullable else number
     marks = [msgspec.field(default_factory=one.default) if one.default else msgspec.field() for one in root.fields]
     fields = [(field.name, hints[field.name], mark) for field, mark in zip(root.fields, marks, strict=True)]
     # A Struct with defaults before required fields must be keyword-only; it is never built by position.
@@ -365,6 +370,16 @@ def _named_tuple_reader(root: ValueType) -> Callable[[str | bytes], object] | No
     values_of = attrgetter(*(field.name for field in root.fields))
     make = root.python_type
     return lambda line: make(*values_of(read(line)))
+
+
+def bounded_numbers() -> dict[Kind, Any]:
+    """Returns annotations with which msgspec refuses numbers that it reads more freely than the plain way."""
+    import msgspec
+
+    return {
+        Kind.INT: Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)],
+        Kind.FLOAT: Annotated[float, msgspec.Meta(gt=-_LEAST_INEXACT, lt=_LEAST_INEXACT)],
+    }
 
 
 def _read_alike(value: ValueType) -> bool:
@@ -397,6 +412,8 @@ def _check_for(value: ValueType) -> _Check | None:
         parts: list[tuple[_Getter, ValueType]] = [
             (methodcaller("get", field.name) if is_dict else attrgetter(field.name), field.type)
             for field in value.fields
+            # The twin of a named tuple has bounds for numbers.
+            if value.shape is not RecordShape.NAMED_TUPLE or field.type.kind not in (Kind.INT, Kind.FLOAT)
         ]
         parts += [(itemgetter(place), part) for place, part in enumerate(value.arguments)]
         return _check_of_parts([(get, check) for get, part in parts if (check := _check_for(part)) is not None])
@@ -409,7 +426,11 @@ def _check_for(value: ValueType) -> _Check | None:
 
 
 def _check_of_parts(checks: Sequence[tuple[_Getter, _Check]]) -> _Check | None:
-    if len(checks) == 1:
-        ((get_only, check_only),) = checks
-        return lambda item: item is None or check_only(get_only(item))
-    return (lambda item: item is None or all(check(get(item)) for get, check in checks)) if checks else None
+    if not checks:
+        return None
+    (get, check), *others = checks
+    check_others = _check_of_parts(others)
+    if check_others is None:
+        return lambda item: item is None or check(get(item))
+    # One call after the other takes half the time of a loop over them.
+    return lambda item: item is None or (check(get(item)) and check_others(item))

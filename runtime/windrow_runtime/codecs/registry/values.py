@@ -222,7 +222,7 @@ class RegisteredWriter:
                 except UnfitError as error:
                     raise InvalidArgumentError(
                         f"the type of the elements does not fit the schema of {subject}: {error.reason}",
-                        given=self.kind or "messages",
+                        given="messages" if self.kind is None else self.kind.name,
                         expected="the fields and types of the schema",
                         where=error.path,
                         hint="map the elements to a record with the fields of the schema, or give another subject",

@@ -13,6 +13,7 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NewType, ParamSpec, TypeVar
 
+from windrow.attributes import attribute_of
 from windrow.plan.closures import globals_of
 from windrow_runtime.operators.class_facts import (
     attributes_of,
@@ -203,7 +204,7 @@ class Renewal:
 def has_attributes(value: object) -> bool:
     """Returns whether calls may set attributes of an object; objects of windrow's own classes are left out."""
     is_plain = isinstance(value, (types.FunctionType, type)) or is_of_windrow(type(value).__module__)
-    has_own = isinstance(getattr(value, "__dict__", None), dict)
+    has_own = isinstance(attribute_of(value, "__dict__"), dict)
     return not is_plain and (has_own or bool(slots_of(type(value))))
 
 

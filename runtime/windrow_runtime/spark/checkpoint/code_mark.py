@@ -16,6 +16,7 @@ from hashlib import blake2b
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
+from windrow.attributes import attribute_of
 from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
 from windrow.expressions.tree import Binary, Constant, Element, Field, Item, Unary
@@ -163,7 +164,7 @@ class _Walk:
     def of_object(self, value: Any) -> Iterator[str]:
         """Yields the name of an object's class, and the texts of its attributes and of its class's methods."""
         kind = value if isinstance(value, type) else type(value)
-        yield getattr(value, "__qualname__", kind.__qualname__).rpartition("<locals>.")[2]
+        yield attribute_of(value, "__qualname__", kind.__qualname__).rpartition("<locals>.")[2]
         if id(value) in self._seen or isinstance(value, type) or is_library(kind.__module__):
             return
         self._seen.add(id(value))

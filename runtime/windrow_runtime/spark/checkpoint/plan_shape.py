@@ -15,6 +15,7 @@ from typing import Any
 
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
+from windrow.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
 from windrow.functions import AggregateFunction, TimeDomain
 from windrow.functions.marked import CoGroup, JoinPairs
@@ -185,7 +186,7 @@ def _part(part: Any) -> Shape:
         names = list(inspect.signature(type(part).__init__).parameters)[1:]
     except (TypeError, ValueError):
         names = []
-    values = {name: getattr(part, name, getattr(part, f"_{name}", _MISSING)) for name in names}
+    values = {name: attribute_of(part, name, attribute_of(part, f"_{name}", _MISSING)) for name in names}
     return {
         "class": _class_name(type(part)),
         "text": part.describe(),
@@ -204,7 +205,7 @@ def _value(value: object) -> object:
         return value.name
     if isinstance(value, (tuple, list)):
         return list(map(_value, value))
-    if callable(getattr(value, "describe", None)):
+    if callable(attribute_of(value, "describe")):
         return _part(value)
     # The repr of another object may hold its address in memory, which differs in each run.
     text = repr(value)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class IdleBatches:
     """Reads each report of a query once, and keeps the number of the newest batch that found nothing to do.
 
-    A runner asks many times a second. Spark keeps a hundred reports and renders each one that it returns as JSON: all of
-    them, each time, would slow down the batches. ``clock`` has the times of batches, if windrow keeps them.
+    A runner asks many times a second. Spark keeps a hundred reports and renders each one that it returns as JSON: all
+    of them, each time, would slow down the batches. ``clock`` has the times of batches, if windrow keeps them.
     """
 
     def __init__(self, clock: ClockFiles | None) -> None:
