@@ -316,9 +316,9 @@ def _listed(client: Any, errors: deque[Any], wanted: Collection[str] = ()) -> se
         names = {name for name, topic in by_name.items() if topic.error is None}
         for name in sorted({*wanted} - names):
             error = by_name[name].error if name in by_name else None
-            raise (
-                absent_topic(name) if error is None or is_of(error, ABSENT) else client_library().KafkaException(error)
-            )
+            if error is None or is_of(error, ABSENT):
+                raise absent_topic(name)  # the broker's own error does not name it
+            raise client_library().KafkaException(error)
         return names
 
     return asked_again(ask)
