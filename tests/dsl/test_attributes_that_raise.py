@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -97,16 +98,17 @@ class Keeps(Raising, Evictor[int, Any]):
 
 numbers = from_collection([1, 2])
 keyed = numbers.key_by(abs)
+USES: dict[str, Callable[[Any], DataStream[Any]]] = {
+    "map": numbers.map,
+    "key": lambda function: numbers.key_by(function).map(abs),
+    "closure": lambda function: numbers.map(lambda value: function(value)),  # noqa: PLW0108  its variable is meant
+}
 
 STREAMS: dict[str, Callable[[], DataStream[Any]]] = {
     **{
-        f"{what} of {type(function).__name__}": lambda make=make, function=function: make(function)
+        f"{what} of {type(function).__name__}": partial(use, function)
         for function in (Called(), Slotted(), Named())
-        for what, make in {
-            "map": numbers.map,
-            "key": lambda function: numbers.key_by(function).map(abs),
-            "closure": lambda function: numbers.map(lambda value: function(value)),  # noqa: PLW0108  its variable is meant
-        }.items()
+        for what, use in USES.items()
     },
     "filter": lambda: numbers.filter(Called()),
     "reduce": lambda: keyed.reduce(Called()),

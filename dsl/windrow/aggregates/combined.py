@@ -198,7 +198,7 @@ def _may_be_none(
 
 
 def _name_of(target: object) -> str:
-    return attribute_of(target, "__name__", type(target).__name__)
+    return str(attribute_of(target, "__name__", type(target).__name__))
 
 
 @overload
