@@ -98,7 +98,9 @@ def test_a_batch_of_a_join_keeps_to_its_budget_of_calls_whatever_its_size(
     rows: list[int] = []
 
     def take(pairs: Any) -> list[Any]:
-        rows.append(batch_of_pairs(engine.form, pairs, record_type(Joined)).num_rows)
+        columns = batch_of_pairs(engine.form, pairs, record_type(Joined))
+        assert columns is not None, "nothing has to be made in Python"
+        rows.append(columns.num_rows)
         return []
 
     # Results stay columns, as where a file sink takes them.

@@ -144,7 +144,8 @@ class Probe(Trigger[Record, GlobalWindow]):
 
     def take(self) -> int:
         """How many records came behind a watermark since the last call."""
-        overtaken, self._counted.overtaken, self._advanced = self._counted.overtaken, 0, False
+        overtaken: int = self._counted.overtaken
+        self._counted.overtaken, self._advanced = 0, False
         return overtaken
 
     def on_element(
