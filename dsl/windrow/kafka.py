@@ -1,7 +1,7 @@
 """Kafka topics as sources and sinks.
 
-confluent-kafka reads and writes them, on Spark and in the interpreter, without a jar:
-``pip install 'windrow-streams[kafka]'``.
+confluent-kafka reads and writes them, on Spark and in the interpreter, without a jar, with
+the extra ``kafka``.
 
 With ``engine_connector=True`` Spark's connector does instead, which does not come with PySpark. Name it when the
 session starts, in Spark's own version::

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from windrow.addresses.database_url import DatabaseUrl
 from windrow.addresses.paths import checked_path, local_path
 from windrow.addresses.redaction import longest_first, redact_address, secrets_in, secrets_in_address
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.text_options import checked_delimiter, checked_flag
 
@@ -300,7 +300,7 @@ class DatabaseSink(Sink[T_contra]):
     ``windrow_batches`` beside the sink's, under the identity of the checkpoint, and a batch that was noted before is
     left out. A run without a checkpoint has an identity of its own. The elements of a batch pass through the driver.
 
-    Needs ``pip install 'windrow-streams[database]'``. The table is made, or its columns are checked, before the first
+    Needs the extra ``database``. The table is made, or its columns are checked, before the first
     batch.
 
     Args:
@@ -362,7 +362,7 @@ class DeltaSink(Sink[T_contra]):
     identity of the checkpoint, and a batch that the table has already is left out. A run without a checkpoint has an
     identity of its own. The elements of a batch pass through the driver.
 
-    Needs ``pip install 'windrow-streams[delta]'``. The table is made, or its columns are checked, before the first
+    Needs the extra ``delta``. The table is made, or its columns are checked, before the first
     batch.
 
     Args:

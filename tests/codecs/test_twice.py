@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypedDict
+from uuid import UUID
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.types import ArrayType, LongType, MapType, NullType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, LongType, MapType, NullType, StringType, StructField, StructType
 
 from windrow import DataStream, Pipeline, from_arrow, from_pandas, from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
@@ -25,7 +26,7 @@ from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.spark_schema import check_spark_schema, without_void
+from windrow_runtime.codecs.spark_schema import check_spark_schema, with_texts, without_void
 from windrow_runtime.local import LocalRunner
 
 
@@ -224,6 +225,41 @@ def test_void_of_a_dataframe_is_read_by_its_values() -> None:
     # What nobody asks for is a text, which any file holds.
     assert without_void(void, filled("a")) == filled("a", "b")
     assert without_void(filled("a"), filled("a")) == filled("a")
+
+
+def test_bytes_of_parquet_that_spark_reads_as_texts() -> None:
+    class Mixed(NamedTuple):
+        text: str | None
+        texts: list[str]
+        named: dict[str, bytes]
+        part: Text
+        raw: bytes
+        key: UUID
+
+    raw, text = BinaryType(), StringType()
+    stored = StructType(
+        [
+            StructField("other", raw),
+            StructField("text", raw),
+            StructField("texts", ArrayType(raw)),
+            StructField("named", MapType(raw, raw)),
+            StructField("part", StructType([StructField("text", raw), StructField("more", raw)])),
+            StructField("raw", raw),
+            StructField("key", raw),
+        ]
+    )
+    assert with_texts(stored, record_type(Mixed)) == StructType(
+        [
+            StructField("other", raw),
+            StructField("text", text),
+            StructField("texts", ArrayType(text)),
+            StructField("named", MapType(text, raw)),
+            StructField("part", StructType([StructField("text", text), StructField("more", raw)])),
+            StructField("raw", raw),
+            StructField("key", raw),
+        ]
+    )
+    check_spark_schema(with_texts(stored, record_type(Mixed)), record_type(Mixed))
 
 
 def test_required_column_of_nulls_alone_is_malformed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 
 from tests.conformance.cases import Json
 from tests.conformance.elements import Element, Record
@@ -134,7 +135,7 @@ class Probe(Trigger[Record, GlobalWindow]):
     def __init__(self) -> None:
         self.watermark = MIN_TIMESTAMP
         self._advanced = False
-        self._overtaken = 0
+        self._counted = SimpleNamespace(overtaken=0)
 
     @property
     def has_advanced(self) -> bool:
@@ -143,13 +144,14 @@ class Probe(Trigger[Record, GlobalWindow]):
 
     def take(self) -> int:
         """How many records came behind a watermark since the last call."""
-        overtaken, self._overtaken, self._advanced = self._overtaken, 0, False
+        overtaken: int = self._counted.overtaken
+        self._counted.overtaken, self._advanced = 0, False
         return overtaken
 
     def on_element(
         self, element: Record, timestamp: int, window: GlobalWindow, context: TriggerContext
     ) -> TriggerResult:
-        self._overtaken += self._advanced
+        self._counted.overtaken += self._advanced
         self._await(context)
         return TriggerResult.PURGE
 

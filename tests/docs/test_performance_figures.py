@@ -1,4 +1,4 @@
-"""The figures of the page on performance stand in the tables of ``benchmarks/README.md``."""
+"""The figures of the pages on performance stand in the tables of ``benchmarks/README.md``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("performance.md", "measured.md"))
 MEASURED = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
 CONTENDERS = ("native Spark SQL, tuned", "windrow, declared", "windrow, Python functions")
 
@@ -17,7 +17,7 @@ FIGURE = re.compile(
 
 
 def told() -> str:
-    """What the page says in words and tables: without blocks of code, code within lines, and versions of programs."""
+    """What the pages say in words and tables: without blocks of code, code within lines, and versions of programs."""
     text = re.sub(r"^```.*?^```", "", PAGE, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"`[^`]+`", "", " ".join(text.split()))
     return re.sub(r"\b(Python|PySpark|pyarrow) \d+(\.\d+)+", "", text)

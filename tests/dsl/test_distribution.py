@@ -14,7 +14,8 @@ from windrow.distribution import DISTRIBUTION, install_hint, requirement
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-# The name with or without an extra, where somebody is to install it from the index.
+EXTRA = re.compile(r"\b(?:the|without the) extra `{1,2}([\w-]+)`")
+# The name with or without an extra, where somebody is to install it from an index.
 INSTALLS = re.compile(r"pip install[^`\n]*?['\" ](windrow[\w.-]*)(?:\[([\w,]+)\])?")
 
 
@@ -72,12 +73,12 @@ def test_without_metadata_a_hint_names_the_distribution_alone(monkeypatch: pytes
     assert install_hint("spark") == "pip install 'windrow-streams[spark]'"
 
 
-def test_every_page_docstring_and_hint_names_the_distribution() -> None:
-    found = []
+def test_every_page_and_docstring_names_extras_that_there_are() -> None:
+    named: set[str] = set()
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]
     for file in [*pages, *(ROOT / "dsl").glob("**/*.py"), *(ROOT / "runtime").glob("**/*.py")]:
-        found += INSTALLS.findall(file.read_text(encoding="utf-8"))
-    assert found
-    assert {name for name, _ in found} == {DISTRIBUTION}
-    extras = {extra for _, group in found for extra in group.split(",") if extra}
-    assert extras <= set(PROJECT["optional-dependencies"])
+        text = file.read_text(encoding="utf-8")
+        assert {name for name, _ in INSTALLS.findall(text)} <= {DISTRIBUTION}, file
+        named |= {*EXTRA.findall(text), *(extra for _, group in INSTALLS.findall(text) for extra in group.split(","))}
+    assert {"spark", "kafka", "database"} <= named
+    assert named - {""} <= set(PROJECT["optional-dependencies"])

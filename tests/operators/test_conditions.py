@@ -13,10 +13,10 @@ import pytest
 
 from windrow import DataStream, Pipeline, from_collection
 from windrow import aggregates as agg
+from windrow.calls.results import UnusableResultError, truth
 from windrow.errors import UserFunctionError, WindrowError
 from windrow.evictors import DeltaEvictor
 from windrow.functions import FixedDelayRetryStrategy, KeyedProcessFunction
-from windrow.results import UnusableResultError, truth
 from windrow.sinks import CollectSink
 from windrow.state import ValueStateDescriptor
 from windrow_runtime.local import LocalRunner
@@ -63,7 +63,7 @@ def test_a_filter_without_an_answer_names_step_and_element() -> None:
     assert error.given == "element 3"
     assert str(error.where).startswith("plan.2.large, ")
     assert "returned a NAType: a condition is neither true nor false, TypeError: boolean value of NA" in error.message
-    assert collected(numbers.filter(lambda n: np.bool_(n > 1))) == [2, 3]
+    assert collected(numbers.filter(lambda n: np.bool_(n > 1))) == [2, 3]  # type: ignore[arg-type, return-value]
     assert collected(numbers.filter(lambda n: "yes" * (n > 2))) == [3]  # type: ignore[arg-type, return-value]
 
 
@@ -120,7 +120,7 @@ def test_a_collection_of_generators() -> None:
 
 def test_the_conditions_of_evictors_and_retries() -> None:
     evicting = numbers.key_by(lambda n: 0).count_window(3)
-    windows = evicting.evictor(DeltaEvictor.of(1.0, lambda a, b: pd.NA))  # type: ignore[arg-type, return-value]
+    windows = evicting.evictor(DeltaEvictor.of(1.0, lambda a, b: pd.NA))
     assert "a condition is neither true nor false" in error_of(windows.reduce(max)).message
     asking = FixedDelayRetryStrategy(2, retry_result=lambda result: np.array([result]))  # type: ignore[arg-type, return-value]
     error = error_of(numbers.map_async(later, capacity=1, retry_strategy=asking))

@@ -220,7 +220,8 @@ def test_time_windows_have_bounds_in_order() -> None:
     for start, end in wrong:
         with pytest.raises(InvalidArgumentError):
             TimeWindow(start, end)
-    windows: list[Any] = [TimeWindow(np.int64(1), np.uint8(5)), TimeWindow(start=1, end=5), TimeWindow(1, MOMENTS[-1])]
+    numbers: tuple[Any, Any] = (np.int64(1), np.uint8(5))
+    windows: list[Any] = [TimeWindow(*numbers), TimeWindow(start=1, end=5), TimeWindow(1, MOMENTS[-1])]
     assert windows == [(1, 5), (1, 5), (1, 7)]
     assert {type(bound) for window in windows for bound in window} == {int}
     assert TimeWindow(MAX_TIMESTAMP, 2 * MAX_TIMESTAMP).max_timestamp() == MAX_TIMESTAMP
@@ -244,5 +245,6 @@ def test_harnesses_take_moments() -> None:
                     call(harness, moment)
                 assert str(caught.value.where).startswith(__file__)
         harness.process_element(1, MOMENTS[-1])
-        harness.process_watermark(np.int64(7))
+        watermark: Any = np.int64(7)
+        harness.process_watermark(watermark)
         assert harness.take_values() == [7]

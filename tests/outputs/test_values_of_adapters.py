@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import numpy as np
@@ -26,14 +26,21 @@ from deltalake import DeltaTable
 
 from tests.outputs.outputs import output_of
 from tests.outputs.postgres import PASSWORD
-from windrow import Pipeline, from_arrow, from_source
+from windrow import Pipeline, from_arrow, from_dataframe, from_source
 from windrow.errors import WindrowError
+from windrow.kafka import AvroFormat
 from windrow.sinks import CollectSink, CsvFileSink, DatabaseSink, DeltaSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, ParquetFileSource
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.registry.values import RegisteredReader, RegisteredWriter, registered_type
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Any in this module: values of every type, and libraries without types.
 
@@ -165,6 +172,21 @@ def _of_cell(cell: Any, kind: Any, forms: dict[Any, Callable[[Any], Any]]) -> An
     return cell if cell is None else forms.get(hint, lambda plain: plain)(cell)
 
 
+_TOPICS: Final = map("topic{}".format, count())
+
+
+def _of_avro(_: Path, kind: Any, values: Sequence[Any]) -> list[Any]:
+    value_format = AvroFormat("mock://adapters")
+    of_kind = registered_type(value_format, kind)
+    # Each type has a subject of its own, as the registry refuses another schema.
+    payloads = RegisteredWriter(value_format, of_kind).encode(values, [next(_TOPICS)] * len(values))
+    elements = RegisteredReader(value_format, of_kind).values(payloads)
+    for each in elements:
+        if isinstance(each, MalformedRecord):
+            raise each.error()
+    return elements
+
+
 ADAPTERS: Final[dict[str, Adapter]] = {
     "Arrow": _of_arrow,
     "Parquet": _of_files(ParquetFileSink, ParquetFileSource),
@@ -174,6 +196,7 @@ ADAPTERS: Final[dict[str, Adapter]] = {
     "polars": _of_frames("to_polars"),
     "Delta": _of_delta,
     "SQLite": _of_sqlite,
+    "Avro": _of_avro,
 }
 
 
@@ -227,3 +250,15 @@ def test_values_go_through_postgresql_as_equal_ones(tmp_path: Path, postgres: Pa
             return [kind(_of_cell(cell, kind, {}), 1) for (cell,) in connection.execute(f"SELECT x FROM {table}")]
 
     assert _faults(through, tmp_path) == ""
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["stream", "batch"])
+def test_values_go_through_a_dataframe_of_spark_as_equal_ones(spark: SparkSession, batch: bool) -> None:
+    fields = [(f"x{number}", annotation) for number, (annotation, _) in enumerate(EXACT)]
+    kind: Any = typing.NamedTuple("Wide", fields)  # type: ignore[misc]  # a class that is made at run time
+    row = kind(*(value for _, value in EXACT))
+    frame = spark.createDataFrame(pa.Table.from_batches([encode_batch([row], record_type(kind))]))
+    sink = CollectSink[Any]()
+    runner, pipeline = SparkRunner(spark), Pipeline("frames", from_dataframe(frame, kind).sink_to(sink))
+    (element,) = (runner.run_batch(pipeline) if batch else runner.run(pipeline)).collected(sink)
+    assert [case for case, value in zip(EXACT, element, strict=True) if not _same(value, case[1])] == []

@@ -1,6 +1,6 @@
 """Aggregates by sketches of Apache DataSketches: a few kilobytes for any number of values, and a known error.
 
-The library is imported when a sketch is first used; ``pip install 'windrow-streams[sketches]'``.
+The library is imported when a sketch is first used. It comes with the extra ``sketches``.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def _all(quantiles: Sequence[float] | None) -> list[float]:
 def approx_count_distinct(selector: Callable[[T], Any], *, rsd: float = 0.02) -> ApproxCountDistinct[T]:
     """Estimates how many different values ``selector`` gives, by a HyperLogLog sketch; 0 without values.
 
-    None is left out, all NaNs are one value. Needs ``pip install 'windrow-streams[sketches]'``.
+    None is left out, all NaNs are one value. Needs the extra ``sketches``.
 
     Args:
         selector: Gives numbers, texts, bytes, dates, enums, or tuples and records of them.
@@ -308,7 +308,7 @@ def approx_quantile(selector: Callable[[T], F], q: float, *, k: int = 200) -> Ap
     It is one of the values: the lowest that at least the share ``q`` of all values does not exceed. None is left out; a
     NaN is higher than every number. Up to about ``k`` values the result is exact. Beyond, the share is off by less than
     1.4 % with ``k=200`` in 99 of 100 cases, and the sketch chooses by chance: two runs may differ within that bound.
-    Needs ``pip install 'windrow-streams[sketches]'``.
+    Needs the extra ``sketches``.
 
     Args:
         selector: Gives numbers, which are taken as floats.

@@ -1,7 +1,7 @@
 """Formats of Kafka values whose schemas are in a registry: Avro and Protobuf, as Confluent's serializers write them.
 
 A value begins with a zero byte and the id of its schema, as Flink's ``avro-confluent`` and ``protobuf-confluent`` have
-it. They need ``pip install 'windrow-streams[kafka-avro]'`` or ``'windrow-streams[kafka-protobuf]'``.
+it. They need the extra ``kafka-avro`` or ``kafka-protobuf``.
 """
 
 from __future__ import annotations

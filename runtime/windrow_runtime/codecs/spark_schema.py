@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from windrow_runtime.codecs.malformed import columns_error
 from windrow_runtime.codecs.unmatched import Names, missing_column
-from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Field, Kind, RecordType, ValueType
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -96,6 +96,29 @@ def as_stored(there: Any, wanted: Any) -> Any:
     narrow |= isinstance(there, (types.FloatType, types.DoubleType)) and isinstance(wanted, types.LongType)
     is_bytes = isinstance(there, types.BinaryType) and isinstance(wanted, types.StringType)
     return there if narrow or is_bytes else wanted
+
+
+# Any: as above.
+def with_texts(there: Any, value: ValueType | RecordType) -> Any:
+    """Returns a type of a Parquet file with texts in the place of bytes where the record type asks for texts."""
+    from pyspark.sql import types
+
+    if isinstance(there, types.StructType):
+        wanted = {field.column: field.type for field in value.columns}
+        return types.StructType(
+            [
+                types.StructField(each.name, with_texts(each.dataType, wanted[each.name]))
+                if each.name in wanted
+                else each
+                for each in there.fields
+            ]
+        )
+    if isinstance(value, ValueType) and value.arguments and isinstance(there, types.ArrayType):
+        return types.ArrayType(with_texts(there.elementType, value.arguments[0]))
+    if isinstance(value, ValueType) and value.kind is Kind.DICT and isinstance(there, types.MapType):
+        return types.MapType(*map(with_texts, (there.keyType, there.valueType), value.arguments))
+    is_text = isinstance(value, ValueType) and value.scalar_kind in (Kind.STR, *ANY_JSON)
+    return types.StringType() if is_text and isinstance(there, types.BinaryType) else there
 
 
 # Any: as above.

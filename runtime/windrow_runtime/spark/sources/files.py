@@ -24,7 +24,7 @@ from windrow.addresses.redaction import redact_address
 from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.spark_schema import as_stored, check_spark_schema, spark_ddl, spark_names
+from windrow_runtime.codecs.spark_schema import as_stored, check_spark_schema, spark_ddl, spark_names, with_texts
 from windrow_runtime.codecs.text_files import LineRecords, TextRecords, decoded
 from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import RecordType
@@ -140,7 +140,7 @@ def _schema_read(context: ScanContext, kind: RecordType, path: str) -> Any:
     from pyspark.errors import AnalysisException
 
     try:
-        stored = context.spark.read.option(*_ALL_BELOW).parquet(path).schema
+        stored = with_texts(context.spark.read.option(*_ALL_BELOW).parquet(path).schema, kind)
     except AnalysisException:
         return spark_ddl(kind)  # no file yet
     with errors_at(f"{context.step.where}, {redact_address(path)}"):
