@@ -132,6 +132,14 @@ def test_a_sink_keeps_its_mark_by_name_address_input_and_where_it_is_the_only_on
     assert labels(tmp_path / "copies", times(1).sink_to(two), times(1).sink_to(one)) == first[::-1]
 
 
+def test_a_checkpoint_that_nobody_keeps_tells_no_sinks_apart(tmp_path: Path) -> None:
+    sinks = [times(1).sink_to(table()), times(1).sink_to(table())]
+    plan = PhysicalPlan(Topology(Pipeline("plan", *sinks).steps))
+    stored = resume(Checkpoint(tmp_path), plan, "event time", SESSION, begins=True, is_kept=False)
+    assert stored.sinks is not None
+    assert sorted(stored.sinks.values()) == ["t", "t#2"]
+
+
 def test_a_sink_of_which_nobody_can_say_which_it_was_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"could not tell them apart(.|\n)*sink_to\(sink, name="):
         labels(tmp_path / "alike", times(1).sink_to(table()), times(1).sink_to(table()))
