@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from windrow.functions.marked import FromLeft, FromRight
 from windrow.plan import (
@@ -23,6 +25,21 @@ from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, outline_of
 
 # Any in this module: functions of elements of every type.
+
+T = TypeVar("T")
+
+
+def once_a_plan(describe: Callable[[PhysicalPlan], T]) -> Callable[[PhysicalPlan], T]:
+    """Makes a function keep what it has returned for a plan: to read the large tables of users' functions takes time."""
+    descriptions: WeakKeyDictionary[PhysicalPlan, T] = WeakKeyDictionary()
+
+    @wraps(describe)
+    def description_of(plan: PhysicalPlan) -> T:
+        if plan not in descriptions:
+            descriptions[plan] = describe(plan)
+        return descriptions[plan]
+
+    return description_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +140,12 @@ class Feeds:
     def route_to(self, step: Step) -> Route:
         """Returns the functions directly upstream of a step."""
         return self._routes[step.id]
+
+
+@once_a_plan
+def feeds_of(plan: PhysicalPlan) -> Feeds:
+    """Returns what feeds the steps of a plan."""
+    return Feeds(plan)
 
 
 def _led_on(node: Node, taken: Mapping[str, Input], after: Route) -> dict[str, Input]:
