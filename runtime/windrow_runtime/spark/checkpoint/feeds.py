@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def once_a_plan(describe: Callable[[PhysicalPlan], T]) -> Callable[[PhysicalPlan], T]:
-    """Makes a function keep what it has returned for a plan: to read the large tables of users' functions takes time."""
+    """Makes a function keep what it has returned for a plan: to read large tables in users' functions takes time."""
     descriptions: WeakKeyDictionary[PhysicalPlan, T] = WeakKeyDictionary()
 
     @wraps(describe)
