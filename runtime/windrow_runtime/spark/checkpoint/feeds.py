@@ -114,8 +114,8 @@ class Feeds:
             for source in step.inputs:
                 for port, stream in outputs[source].items():
                     by_port.setdefault(port, []).append(stream)
-            taken = {port: Input.joined(streams) for port, streams in by_port.items()}
-            self._inputs[step.id] = taken
+            inputs = {port: Input.joined(streams) for port, streams in by_port.items()}
+            self._inputs[step.id] = inputs
             self._routes[step.id] = before = Route.joined(routes[source] for source in step.inputs)
             if isinstance(node, SourceNode) or is_keyed(node):
                 label = f"source {numbers[step.id]}" if isinstance(node, SourceNode) else names[step.id].lstrip("#")
@@ -123,7 +123,7 @@ class Feeds:
                 outputs[step.id] = {"input": Input(frozenset([label]), Route(), node.element_type)}
                 continue
             routes[step.id] = before.through(step)
-            outputs[step.id] = _led_on(node, taken, routes[step.id])
+            outputs[step.id] = _led_on(node, inputs, routes[step.id])
 
     def inputs_of(self, step: Step) -> dict[str, Mark]:
         """Returns marks of the sources and keyed steps that feed each input of a step."""
@@ -148,9 +148,9 @@ def feeds_of(plan: PhysicalPlan) -> Feeds:
     return Feeds(plan)
 
 
-def _led_on(node: Node, taken: Mapping[str, Input], after: Route) -> dict[str, Input]:
+def _led_on(node: Node, inputs: Mapping[str, Input], after: Route) -> dict[str, Input]:
     """Returns the streams that a stateless step leads to steps downstream, by input."""
-    whole = Input.joined(taken.values())
+    whole = Input.joined(inputs.values())
     labels = whole.fed_by
     match node:
         case BroadcastNode():
@@ -162,7 +162,7 @@ def _led_on(node: Node, taken: Mapping[str, Input], after: Route) -> dict[str, I
         case SideOutputNode():
             labels = frozenset(f"{label} side output {node.tag.name!r}" for label in labels)
         case KeyByNode() | UnionNode() | ReturnsNode():
-            return dict(taken)
+            return dict(inputs)
     # A function turns elements of two streams into those of one.
     return {"input": Input(labels, after, node.element_type)}
 
