@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
+from windrow.calls.results import truth
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.names import function_name
-from windrow.results import truth
 from windrow.time import duration_millis, duration_text
 from windrow.triggers.code import call_text, constructor_text, millis_text
 from windrow.windows.window import Window

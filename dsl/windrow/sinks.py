@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from windrow.addresses.database_url import DatabaseUrl
 from windrow.addresses.paths import checked_path, local_path
 from windrow.addresses.redaction import longest_first, redact_address, secrets_in, secrets_in_address
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.text_options import checked_delimiter, checked_flag
 

@@ -15,7 +15,7 @@ from typing_extensions import TypeForm
 from windrow.addresses.paths import check_pattern, checked_path
 from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_address
 from windrow.arrow import ArrowArray, ArrowStream
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.counts import check_positive
 from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, require_callable

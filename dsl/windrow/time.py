@@ -139,8 +139,9 @@ def timestamp_millis(timestamp: int | datetime, name: str = "a timestamp") -> in
     if type(timestamp) is int and MIN_TIMESTAMP <= timestamp <= MAX_TIMESTAMP:
         return timestamp
     if isinstance(timestamp, Integral) and not isinstance(timestamp, bool):
-        if MIN_TIMESTAMP <= timestamp <= MAX_TIMESTAMP:
-            return int(timestamp)
+        millis = int(timestamp)
+        if MIN_TIMESTAMP <= millis <= MAX_TIMESTAMP:
+            return millis
         raise InvalidArgumentError(
             f"{name} is out of range", given=timestamp, expected="milliseconds in the signed 64-bit range"
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.names import function_name
 from windrow.time import MIN_TIMESTAMP, duration_millis, duration_text, positive_millis

@@ -98,19 +98,18 @@ class Keeps(Raising, Evictor[int, Any]):
 
 numbers = from_collection([1, 2])
 keyed = numbers.key_by(abs)
-USES: dict[str, Callable[[Any], DataStream[Any]]] = {
-    "map": numbers.map,
-    "key": lambda function: numbers.key_by(function).map(abs),
-    "closure": lambda function: numbers.map(lambda value: function(value)),  # noqa: PLW0108  its variable is meant
-}
 
+
+def in_a_closure(function: Callable[[int], Any]) -> DataStream[Any]:
+    return numbers.map(lambda value: function(value))  # noqa: PLW0108  the variable of the lambda is meant
+
+
+FUNCTIONS: list[Any] = [Called(), Slotted(), Named()]
 STREAMS: dict[str, Callable[[], DataStream[Any]]] = {
-    **{
-        f"{what} of {type(function).__name__}": partial(use, function)
-        for function in (Called(), Slotted(), Named())
-        for what, use in USES.items()
-    },
-    "filter": lambda: numbers.filter(Called()),
+    **{f"map of {type(each).__name__}": partial(numbers.map, each) for each in FUNCTIONS},
+    **{f"filter of {type(each).__name__}": partial(numbers.filter, each) for each in FUNCTIONS},
+    **{f"closure over {type(each).__name__}": partial(in_a_closure, each) for each in FUNCTIONS},
+    "key_by": lambda: numbers.key_by(Slotted()).reduce(Slotted()),
     "reduce": lambda: keyed.reduce(Called()),
     "selector": lambda: keyed.count_window(1).aggregate(agg.sum(Called())),
     "record": lambda: keyed.count_window(1).aggregate(agg.into(Called(), agg.sum(Slotted()))),

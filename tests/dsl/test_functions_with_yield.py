@@ -11,6 +11,7 @@ import pytest
 
 from windrow import DataStreamSink, Pipeline, WatermarkStrategy, from_collection
 from windrow import aggregates as agg
+from windrow.calls.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.errors import InvalidArgumentError, PlanError
 from windrow.evictors import DeltaEvictor, Evictor
 from windrow.functions import (
@@ -24,7 +25,6 @@ from windrow.functions import (
 )
 from windrow.joins import into, left
 from windrow.kafka import KafkaSink
-from windrow.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.sinks import CollectSink
 from windrow.state import AggregatingStateDescriptor, ReducingStateDescriptor
 from windrow.triggers import DeltaTrigger, Trigger

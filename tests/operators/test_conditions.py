@@ -13,10 +13,10 @@ import pytest
 
 from windrow import DataStream, Pipeline, from_collection
 from windrow import aggregates as agg
+from windrow.calls.results import UnusableResultError, truth
 from windrow.errors import UserFunctionError, WindrowError
 from windrow.evictors import DeltaEvictor
 from windrow.functions import FixedDelayRetryStrategy, KeyedProcessFunction
-from windrow.results import UnusableResultError, truth
 from windrow.sinks import CollectSink
 from windrow.state import ValueStateDescriptor
 from windrow_runtime.local import LocalRunner

@@ -160,7 +160,7 @@ def build(folder: Path, upper: int = 150, *, as_of: bool = False) -> tuple[Outpu
     outputs.add("as of", keyed.left_as_of_join(versions).apply(pair, name="as of"), key=None)
     late = keyed.as_of_join(versions).allowed_lateness(millis(120)).apply(pair, name="as of, late")
     outputs.add("as of, late", late, key=None)
-    near = between.allowed_lateness(millis(100)).apply(pair, name="pairs, late")
+    near = between.allowed_lateness(millis(400)).apply(pair, name="pairs, late")
     outputs.add("pairs, late", near, key=None)
     outputs.add("sums", keyed.connect(versions).process(Sums(), name="sums"), key=None)
     outputs.add("mapped", left.connect(right).map(lambda event: event.value, lambda event: event.key), key=None)

@@ -343,14 +343,14 @@ def test_an_outer_as_of_join_drops_no_late_left_element() -> None:
 
 
 # time       0  1  2  3  4  5
-# payments   u     w              u is kept until 4: an order of 1 may come until then
+# payments   y     w              y is kept until 4: an order of 1 may come until then
 # orders              ^3  b(1) c(2)
 # payments                x(1.5)  late, and taken
 #                         ^4  d(1) is too late
 def test_versions_are_kept_for_the_allowed_lateness() -> None:
     for stage, after in ((as_of(), []), (left_as_of(), ["d-"])):
         with driven(stage.allowed_lateness(seconds(2)).apply(maybe_pair)) as harness:
-            pay(harness, "u", 0)
+            pay(harness, "y", 0)
             pay(harness, "w", 2)
             harness.process_watermark(3_000)
             order(harness, "b", 1)
@@ -358,7 +358,7 @@ def test_versions_are_kept_for_the_allowed_lateness() -> None:
             order(harness, "e", 1.7)
             pay(harness, "x", 1.5)
             harness.process_watermark(4_000)
-            assert values(harness) == [("bu", 1_000), ("ex", 1_700), ("cw", 2_000)]
+            assert values(harness) == [("by", 1_000), ("ex", 1_700), ("cw", 2_000)]
             order(harness, "d", 1)
             harness.process_watermark(5_000)
             assert harness.take_values() == after

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, cast, final, overload
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RuntimeContext

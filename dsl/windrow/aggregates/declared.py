@@ -10,7 +10,7 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from windrow.aggregates.selectors import selector_text
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.errors import require_callable
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RichFunction, RuntimeContext

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 from windrow.aggregates.arithmetic import count
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, TypeVar
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import DeltaEvictor, Evictor, TimestampedValue
 from windrow.functions.marked import Tagged

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.plan.closures import closure_of
 
 __all__ = ["texts_in_code"]

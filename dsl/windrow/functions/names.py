@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 
 __all__ = ["function_name"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
 
+from windrow.calls.results import truth
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow.results import truth
 from windrow.time import duration_millis, duration_text
 
 __all__ = ["AsyncRetryStrategy", "ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy"]

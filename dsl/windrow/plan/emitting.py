@@ -13,7 +13,7 @@ from collections import UserString
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
 from windrow.plan.fitting import is_value_of
 from windrow.plan.records import is_named_tuple_class

@@ -9,7 +9,7 @@ from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.functions.process import TimeDomain
 from windrow.functions.wrapper import unwrapped
 from windrow.plan.closures import closure_of, codes_of

@@ -14,7 +14,8 @@ from functools import singledispatch
 from inspect import isfunction
 from typing import Any, Final
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
+from windrow.calls.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault
 from windrow.expressions.texts_in_code import texts_in_code
@@ -24,7 +25,6 @@ from windrow.functions.marked import SideKey
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction
 from windrow.functions.wrapper import unwrapped
-from windrow.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.plan.named_in_code import expiring_state, state_time_domains
 from windrow.plan.nodes import (
     AggregateSpec,

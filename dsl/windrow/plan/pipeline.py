@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
+from windrow.calls.kept import warn_of_what_calls_keep
 from windrow.errors import InvalidArgumentError, no_attribute, warn
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.step_view import PlanFormat, views_of
-from windrow.plan.kept_by_calls import warn_of_what_calls_keep
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node, SinkNode
 from windrow.plan.steps import Step, number_steps

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
 from windrow.expressions.constructed import constructed_type
 from windrow.expressions.derived import derived_type

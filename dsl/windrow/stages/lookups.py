@@ -9,7 +9,7 @@ from types import CoroutineType
 from typing import Any, get_args, get_origin
 
 from windrow.arguments import check_callable, check_function
-from windrow.attributes import holds
+from windrow.calls.attributes import holds
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, Location
 from windrow.functions.retries import AsyncRetryStrategy, FixedDelayRetryStrategy

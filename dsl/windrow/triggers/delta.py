@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from windrow.calls.results import truth
 from windrow.errors import require_callable
 from windrow.functions.names import function_name
-from windrow.results import truth
 from windrow.state import ListStateDescriptor
 from windrow.triggers.trigger import PartContext, Trigger, TriggerContext, TriggerResult
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
+from windrow.calls.results import LAZY_TYPES, not_computed
 from windrow.errors import WindrowError
 from windrow.plan import ProcessNode, Step, TimestampsNode
-from windrow.results import LAZY_TYPES, not_computed
 from windrow.sinks import CollectSink
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.plan.records import is_named_tuple_class
 from windrow.tags import OutputTag
 

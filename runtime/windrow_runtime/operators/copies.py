@@ -17,9 +17,9 @@ from operator import is_
 from pickle import PicklingError
 from typing import Any, Final
 
+from windrow.calls.results import LAZY_TYPES, not_computed
 from windrow.functions import AggregateFunction
 from windrow.plan.types import base_argument
-from windrow.results import LAZY_TYPES, not_computed
 from windrow_runtime.operators.class_facts import (
     CONSTANT_TYPES,
     attributes_of,

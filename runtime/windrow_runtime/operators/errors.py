@@ -12,6 +12,7 @@ from traceback import walk_tb
 from typing import Final, NoReturn
 
 from windrow.addresses.redaction import redact, redact_address, secrets_in_address
+from windrow.calls.results import UnusableResultError
 from windrow.errors import (
     CheckpointError,
     InvalidArgumentError,
@@ -26,7 +27,6 @@ from windrow.functions.marked import without_mark
 from windrow.plan import Step
 from windrow.plan.keys import HINT as HASH_HINT
 from windrow.plan.location import caller_location
-from windrow.results import UnusableResultError
 from windrow.state import KeyedStateStore
 from windrow_runtime.operators.state.model import NOTHING
 

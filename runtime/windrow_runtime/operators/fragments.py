@@ -15,6 +15,7 @@ from functools import partial
 from itertools import compress
 from typing import Any, Protocol
 
+from windrow.calls.results import LAZY_TYPES, truth
 from windrow.errors import InvalidArgumentError, MissingTimestampError, WindrowError
 from windrow.functions import RichFunction, RuntimeContext
 from windrow.panes import ChangeKind
@@ -36,7 +37,6 @@ from windrow.plan import (
 )
 from windrow.plan.changing import carries_changes
 from windrow.plan.emitting import TUPLE_HINT, is_fixed_tuple, records_of
-from windrow.results import LAZY_TYPES, truth
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.changes import Changed, runs_of
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
+from windrow.calls.results import truth
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError
 from windrow.functions import AsyncFunction, RuntimeContext
 from windrow.plan import MapAsyncNode, MapBatchesNode, ProcessNode, Step
 from windrow.plan.emitting import records_of
-from windrow.results import truth
 from windrow.tags import OutputTag
 from windrow.time import duration_text
 from windrow_runtime.operators.copies import own, own_all

@@ -19,7 +19,7 @@ from itertools import chain, islice
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.plan.closures import closure_of, codes_of
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class

@@ -22,6 +22,7 @@ from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.codecs.kafka_client import QUIET_LOG, admin_client, check_client_library, client_library
 from windrow_runtime.codecs.kafka_errors import (
+    ABSENT,
     FENCED,
     LARGE,
     UNSTABLE,
@@ -314,7 +315,10 @@ def _listed(client: Any, errors: deque[Any], wanted: Collection[str] = ()) -> se
                 by_name |= client.list_topics(name, timeout=seconds).topics
         names = {name for name, topic in by_name.items() if topic.error is None}
         for name in sorted({*wanted} - names):
-            raise client_library().KafkaException(by_name[name].error) if name in by_name else absent_topic(name)
+            error = by_name[name].error if name in by_name else None
+            if error is None or is_of(error, ABSENT):
+                raise absent_topic(name)  # the broker's own error does not name it
+            raise client_library().KafkaException(error)
         return names
 
     return asked_again(ask)

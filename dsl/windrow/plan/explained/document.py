@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypedDict
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.plan.explained.step_view import StepView
 from windrow.plan.nodes import WindowNode
 from windrow.windows import GlobalWindows

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import total_ordering
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
-from windrow.results import truth
+from windrow.calls.results import truth
 from windrow.state import ValueStateDescriptor
 from windrow.triggers.trigger import (
     MergePartContext,

@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NewType, ParamSpec, TypeVar
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.plan.closures import globals_of
 from windrow_runtime.operators.class_facts import (
     attributes_of,

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
 from windrow.expressions.tree import Binary, Constant, Element, Field, Item, Unary

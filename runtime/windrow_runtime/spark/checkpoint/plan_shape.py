@@ -15,7 +15,7 @@ from typing import Any
 
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
-from windrow.attributes import attribute_of
+from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
 from windrow.functions import AggregateFunction, TimeDomain
 from windrow.functions.marked import CoGroup, JoinPairs

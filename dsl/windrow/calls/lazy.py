@@ -13,7 +13,7 @@ from inspect import getattr_static, isasyncgenfunction, iscoroutinefunction, isg
 from types import FunctionType, MethodType
 from typing import Final
 
-from windrow.attributes import holds
+from windrow.calls.attributes import holds
 
 __all__ = ["COROUTINE", "GENERATOR", "lazy_result"]
 
