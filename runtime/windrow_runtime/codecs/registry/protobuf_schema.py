@@ -14,22 +14,10 @@ from windrow_runtime.codecs.malformed import UnfitError
 
 _TOKEN: Final = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[\w.]+|[{}]""", re.DOTALL)
 
-_KEYS_OF_MAPS: Final = frozenset(
-    [
-        "bool",
-        "int32",
-        "int64",
-        "uint32",
-        "uint64",
-        "sint32",
-        "sint64",
-        "fixed32",
-        "fixed64",
-        "sfixed32",
-        "sfixed64",
-        "string",
-    ]
-)
+_KEYS_OF_MAPS: Final = {"bool", "string"} | {
+    f"{kind}{size}" for kind in ("int", "uint", "sint", "fixed", "sfixed") for size in (32, 64)
+}
+
 
 _READ_AS: Final = {
     "INT32": ("INT64",),
