@@ -41,7 +41,7 @@ class Parameter:
 
     Attributes:
         name: Its name.
-        read: Reads a value from text; raises a ValueError for a text that is none.
+        read: Reads a value from text; raises a ValueError or an ArithmeticError for a text that is none.
         form: What a value looks like.
         is_needed: Whether it has no default.
         is_list: Whether it takes several values.
@@ -129,22 +129,27 @@ def _types(function: Callable[..., object]) -> dict[str, object]:
 
 
 def _parameter(name: str, type_: object, is_needed: bool) -> Parameter | None:
-    origin, arguments = typing.get_origin(type_), typing.get_args(type_)
-    if origin in {list, Sequence, Iterable}:
+    type_ = _without_none(type_)
+    arguments = typing.get_args(type_)
+    if arguments and typing.get_origin(type_) in {list, Sequence, Iterable}:
         item = _reader(arguments[0])
         return item and Parameter(name, *item, is_needed, is_list=True)
     reader = _reader(type_)
     return reader and Parameter(name, *reader, is_needed, is_flag=type_ is bool)
 
 
+def _without_none(type_: object) -> object:
+    """Returns the only other type of a union with None; any other type as it is."""
+    is_union = typing.get_origin(type_) in {Union, UnionType}
+    types = [each for each in typing.get_args(type_) if each is not NoneType] if is_union else []
+    return types[0] if len(types) == 1 else type_
+
+
 def _reader(type_: object) -> tuple[Callable[[str], object], str] | None:
     """Returns what reads a value of a type from text, and the form of the text; None: no text stands for one."""
-    origin, arguments = typing.get_origin(type_), typing.get_args(type_)
-    if origin in {Union, UnionType}:
-        types = [each for each in arguments if each is not NoneType]
-        return _reader(types[0]) if len(types) == 1 else None
-    if origin is Literal:
-        values = {str(value): value for value in arguments}
+    type_ = _without_none(type_)
+    if typing.get_origin(type_) is Literal:
+        values = {str(value): value for value in typing.get_args(type_)}
         return lambda text: _chosen(values, text), "|".join(values)
     if isinstance(type_, type) and issubclass(type_, Enum):
         members = dict(type_.__members__)
@@ -164,13 +169,6 @@ def _duration(text: str) -> timedelta:
     return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
 
 
-def _decimal(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except ArithmeticError as error:
-        raise ValueError(text) from error
-
-
 _READERS: Final[Mapping[type, tuple[Callable[[str], object], str]]] = {
     str: (str, "TEXT"),
     int: (int, "INTEGER"),
@@ -180,7 +178,7 @@ _READERS: Final[Mapping[type, tuple[Callable[[str], object], str]]] = {
     datetime: (datetime.fromisoformat, "2026-01-31T12:00:00Z"),
     time: (time.fromisoformat, "12:00"),
     timedelta: (_duration, "DURATION, such as 90s, 5min or 1h30min"),
-    Decimal: (_decimal, "NUMBER"),
+    Decimal: (Decimal, "NUMBER"),
     Path: (Path, "PATH"),
     UUID: (UUID, "UUID"),
 }
@@ -232,7 +230,7 @@ def _read(parameter: Parameter, setting: Setting, where: str) -> object:
         if setting.text is None:
             raise ValueError("no value")
         return parameter.read(setting.text)
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:  # an ArithmeticError: no decimal, or a duration beyond all
         raise InvalidArgumentError(
             f"this is no value of the parameter {parameter.name}",
             given=setting.typed,
