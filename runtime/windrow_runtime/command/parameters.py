@@ -129,6 +129,7 @@ def _types(function: Callable[..., object]) -> dict[str, object]:
 
 
 def _parameter(name: str, type_: object, is_needed: bool) -> Parameter | None:
+    type_ = _without_none(type_)
     origin, arguments = typing.get_origin(type_), typing.get_args(type_)
     if origin in {list, Sequence, Iterable}:
         item = _reader(arguments[0])
@@ -137,14 +138,19 @@ def _parameter(name: str, type_: object, is_needed: bool) -> Parameter | None:
     return reader and Parameter(name, *reader, is_needed, is_flag=type_ is bool)
 
 
+def _without_none(type_: object) -> object:
+    """Returns ``X`` for ``X | None``, and any other type as it is."""
+    if typing.get_origin(type_) not in {Union, UnionType}:
+        return type_
+    types = [each for each in typing.get_args(type_) if each is not NoneType]
+    return types[0] if len(types) == 1 else type_
+
+
 def _reader(type_: object) -> tuple[Callable[[str], object], str] | None:
     """Returns what reads a value of a type from text, and the form of the text; None: no text stands for one."""
-    origin, arguments = typing.get_origin(type_), typing.get_args(type_)
-    if origin in {Union, UnionType}:
-        types = [each for each in arguments if each is not NoneType]
-        return _reader(types[0]) if len(types) == 1 else None
-    if origin is Literal:
-        values = {str(value): value for value in arguments}
+    type_ = _without_none(type_)
+    if typing.get_origin(type_) is Literal:
+        values = {str(value): value for value in typing.get_args(type_)}
         return lambda text: _chosen(values, text), "|".join(values)
     if isinstance(type_, type) and issubclass(type_, Enum):
         members = dict(type_.__members__)
