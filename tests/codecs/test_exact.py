@@ -103,6 +103,10 @@ def test_forms_of_others_schemas() -> None:
     for wrong in (1.5, True, "1"):
         with pytest.raises(UnfitError, match="no whole number"):
             stored(wrong, Form.INT64, "Row.x")
+    assert stored(2.0**-149, Form.FLOAT32, "x") == 2.0**-149
+    assert stored(-0.0, Form.FLOAT32, "x") == 0
+    with pytest.raises(UnfitError, match="nearer to zero"):
+        stored(-1e-50, Form.FLOAT32, "x")
 
 
 def test_floats_named_by_digits() -> None:

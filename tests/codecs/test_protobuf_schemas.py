@@ -344,3 +344,38 @@ def test_members_of_an_enum_that_the_message_lacks() -> None:
     for kind, wrong in ((Named, Named(Color.BLUE)), (Numbered, Numbered(Level.HUGE))):
         with pytest.raises(InvalidArgumentError, match=rf"where: +{kind.__name__}\.v"):
             write(form, kind, wrong)
+
+
+def test_a_oneof_and_the_keys_of_a_map() -> None:
+    described = file(
+        Event={
+            "opened": KINDS.TYPE_INT64, "closed": KINDS.TYPE_STRING,
+            "SeenEntry": {"key": KINDS.TYPE_INT32, "value": KINDS.TYPE_INT64}, "seen": ["acme.Event.SeenEntry"],
+        }
+    )  # fmt: skip
+    message = described.message_type[0]
+    message.nested_type[0].options.map_entry = True
+    message.oneof_decl.add(name="what")
+    message.field[0].oneof_index = message.field[1].oneof_index = 0
+    form = ProtobufFormat(registry(), classes(described)["Event"])
+
+    class Event(NamedTuple):
+        opened: int | None
+        closed: str | None
+        seen: dict[int, int]
+
+    class Closed(NamedTuple):
+        closed: str
+
+    values = [Event(1, None, {-(2**31): 1}), Event(None, "", {}), Event(None, None, {})]
+    encoded = write(form, Event, *values)
+    assert read(form, Event, *encoded) == values
+    for wrong, reason in (
+        (Event(1, "", {}), r"one of opened and closed, not both(.|\n)*Event\.closed"),
+        (Event(None, "", {2**31: 1}), r"beyond int32(.|\n)*Event\.seen\{key\}"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=reason):
+            write(form, Event, wrong)
+    opened, closed, neither = read(form, Closed, *encoded)
+    assert closed == Closed("")  # another branch is no empty text
+    assert [each.field for each in (opened, neither)] == ["Closed.closed"] * 2

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
-from typing import Literal
+from typing import List, Literal  # noqa: UP035  as users write it
 from uuid import UUID
 
 import pytest
@@ -53,7 +53,7 @@ def made(
     perhaps: int | None,
     names: list[str],
     numbers: Sequence[int],
-    perhaps_names: list[str] | None,
+    labels: list[str] | None = None,
     *,
     rest: object = None,
 ) -> None: ...
@@ -83,7 +83,7 @@ ALL = {
     "perhaps": ("4", 4),
     "names": ("x", ["x"]),
     "numbers": ("1", [1]),
-    "perhaps_names": ("y", ["y"]),
+    "labels": ("a", ["a"]),
 }
 
 
@@ -109,6 +109,7 @@ def test_durations_are_written_as_people_say_them(text: str) -> None:
         ),
         (["--day", "31.1.2026"], "expected: 2026-01-31\n"),
         (["--gap", "soon"], "expected: DURATION, such as 90s"),
+        (["--gap", "999999999999d"], "expected: DURATION, such as 90s"),  # longer than any timedelta
         (["--colour", "GREEN"], r"expected: RED\|BLUE"),
         (["--flag", "perhaps"], r"expected: true\|false"),
         (["--number"], "given:    --number\n"),
@@ -129,11 +130,13 @@ def test_parameters_of_other_types_make_no_pipeline_from_the_command_line() -> N
     def needs(stream: object) -> None: ...
     def needs_position(number: int, /) -> None: ...
     def several(*numbers: int, **others: int) -> None: ...
+    def of_anything(items: List = []) -> None: ...  # type: ignore[type-arg]  # noqa: B006, UP006  as users write it
     def not_annotated(a, b=2): ...  # type: ignore[no-untyped-def]  # texts, as people type them
 
     assert parameters_of(needs) is None
     assert parameters_of(needs_position) is None
     assert parameters_of(several) == []
+    assert parameters_of(of_anything) == []
     assert values("--a", "7", function=not_annotated) == {"a": "7"}
     assert parameters_of(partial(needs, 3)) == []
     assert values("--b", "x", function=partial(not_annotated, "7")) == {"b": "x"}

@@ -89,6 +89,7 @@ def test_a_row_that_does_not_fit_its_type_says_which_it_is() -> None:
         (TABLE.cast(pa.schema([("sensor", "string"), ("value", "string"), ("time", "int64")])), SourceError, "value"),
         ([1, 2], InvalidArgumentError, r"PyCapsule interface(.|\n)*\[1, 2\](.|\n)*where: +p\.1\.source"),
         (pa.array([1, 2]), SourceError, "Arrow data cannot be taken(.|\n)*where: +p.1.source"),
+        (pd.DataFrame({"sensor": ["a"], "value": [2**70]}), SourceError, "Arrow data cannot be taken(.|\n)*too large"),
         (OSError("it is away"), UserFunctionError, r"OSError: it is away(.|\n)*read_arrow\('all', 0, 1\)"),
     ],
 )

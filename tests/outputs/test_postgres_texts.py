@@ -46,6 +46,7 @@ class Row(NamedTuple):
         ("raw", RawJson(r'["\\\u0000"]')),
         ("raw", RawJson(r'"\ud800"')),
         ("raw", RawJson("1e200000")),
+        ("raw", RawJson("9" * 131_073)),
         ("price", Decimal("1e131072")),
         ("price", Decimal("1e-16384")),
         ("text", "\ud800"),
@@ -66,9 +67,11 @@ def test_what_looks_like_it_is_written() -> None:
         Row(1, "\\u0000", more=["\\u0000", "\\", "\x01"], raw=RawJson(r'"\\u0000 \ud83d\ude00 1e999999"')),
         Row(2, "\x7f\u2028", value={"\\u0000": "\U0001f600"}, price=Decimal("1e131071")),
     ]
-    first, second = RowEncoder(record_type(Row), "postgresql", {}).encode(rows)
+    rows.append(Row(3, raw=RawJson("9" * 5_000)))  # more digits than Python makes an int of
+    first, second, third = RowEncoder(record_type(Row), "postgresql", {}).encode(rows)
     assert first[1:5] == ("\\u0000", None, None, r'["\\u0000","\\","\u0001"]')
     assert first[6] == rows[0].raw
+    assert third[6] == rows[2].raw
     assert second[7] == '{"\\\\u0000":"\U0001f600"}'
 
 

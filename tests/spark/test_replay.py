@@ -29,6 +29,8 @@ from windrow_runtime.operators.topology import Topology
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.replay import replay
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume
 
 SECOND = timedelta(seconds=1)
 
@@ -178,6 +180,18 @@ def test_by_the_command_line(
     file.write_text("")
     assert main(["replay", checkpoint, f"{program}:pipeline"]) == 1
     assert "of the replay alone" in capsys.readouterr().out
+
+
+def test_a_checkpoint_that_notes_its_sinks_is_that_of_the_same_plan(tmp_path: Path) -> None:
+    def plan(sink: str) -> Pipeline:
+        return Pipeline("events", read(tmp_path / "in").sink_to(JsonFileSink(tmp_path / sink)))
+
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    resume(Checkpoint(folder), PhysicalPlan(Topology(plan("out").steps)), "event time", Parallelism(None, None, 1))
+    for sink in ("out", "elsewhere"):
+        with pytest.raises(IncompatibleStateError, match="no batch that is done"):
+            replay(folder, plan(sink))
 
 
 def test_what_cannot_be_replayed(changing: tuple[Path, Counting], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,26 @@ class ByPage(NamedTuple):
     page: str
 
 
+@dataclass(frozen=True)
+class Pair:
+    page: str
+    user: str
+
+
+Reordered = make_dataclass("Pair", [("user", str), ("page", str)], frozen=True)
+
+
+def another_pair() -> Any:
+    class Pair(NamedTuple):
+        page: str
+        user: str
+
+    return Pair
+
+
+Named = another_pair()
+
+
 MADE_BY: dict[str, Any] = {"size": len, "text": repr}
 
 
@@ -41,6 +62,17 @@ OTHER_KEYS: dict[str, tuple[Any, Any, str]] = {
     "a text of a number": (lambda c: c.at, lambda c: str(c.at), "key type was int and is str"),
     "a record": (lambda c: c.page, lambda c: ByPage(c.page), "key type was str and is ByPage"),
     "a fraction": (lambda c: c.at, lambda c: c.at / 2, "key type was int and is float"),
+    "fields in another order": (
+        lambda c: Pair(c.page, c.user),
+        lambda c: Reordered(c.user, c.page),
+        r"key type: Pair has its fields in another",
+    ),
+    "fields of a part in another order": (
+        lambda c: (c.at, Pair(c.page, c.user)),
+        lambda c: (c.at, Reordered(c.user, c.page)),
+        r"key type\[1\]: Pair has",
+    ),
+    "a tuple": (lambda c: Pair(c.page, c.user), lambda c: Named(c.page, c.user), "was no NamedTuple and is a Named"),
     "no type that is known": (text, size, "type of the keys was and is not known"),
     "a type that was not known": (text, lambda c: c.at, "type of the keys was not known, and the key"),
     "a type that is not known": (lambda c: c.at, text, "type of the keys is not known, and the key"),

@@ -132,6 +132,40 @@ def test_a_sink_keeps_its_mark_by_name_address_input_and_where_it_is_the_only_on
     assert labels(tmp_path / "copies", times(1).sink_to(two), times(1).sink_to(one)) == first[::-1]
 
 
+class Table(dict[str, int]):
+    """A table that a function looks values up in; counts how often all of it is read."""
+
+    reads = 0
+
+    def items(self) -> Any:
+        self.reads += 1
+        return super().items()
+
+
+def test_a_large_table_of_a_function_is_read_few_times_when_a_run_begins(tmp_path: Path) -> None:
+    table_of_keys = Table(a=1)
+
+    def looked_up(event: Event) -> Event:
+        for _ in range(1):
+            event = replace(event, value=table_of_keys.get(event.key, 0))
+        return event
+
+    stream = IN.map(looked_up)
+    counted = stream.key_by(lambda event: event.key).count_window(2).reduce(lambda one, _: one)
+    for _ in range(2):  # the second one compares the plan with that of the first
+        table_of_keys.reads = 0
+        labels(tmp_path, stream.sink_to(table("a")), counted.sink_to(table("b")))
+        assert 0 < table_of_keys.reads <= 4
+
+
+def test_a_checkpoint_that_nobody_keeps_tells_no_sinks_apart(tmp_path: Path) -> None:
+    sinks = [times(1).sink_to(table()), times(1).sink_to(table())]
+    plan = PhysicalPlan(Topology(Pipeline("plan", *sinks).steps))
+    stored = resume(Checkpoint(tmp_path), plan, "event time", SESSION, begins=True, is_kept=False)
+    assert stored.sinks is not None
+    assert sorted(stored.sinks.values()) == ["t", "t#2"]
+
+
 def test_a_sink_of_which_nobody_can_say_which_it_was_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"could not tell them apart(.|\n)*sink_to\(sink, name="):
         labels(tmp_path / "alike", times(1).sink_to(table()), times(1).sink_to(table()))

@@ -88,7 +88,10 @@ def pipeline_of(
 
 def _case(parts: DataStream[Part], number: int, script: Script) -> DataStream[Seen]:
     mine = parts.filter(partial(_belongs, number))
-    left, right = (_stamped(mine.filter(partial(_is_of, side)), script, side).map(_element) for side in (1, 2))
+    left, right = (
+        _stamped(mine.filter(partial(_is_of, side), name=f"case {number}, side {side}"), script, side).map(_element)
+        for side in (1, 2)
+    )
     computed = script.pipeline.compute(left, right, name_of(number))
     arriving = computed.records.map(_record).union(mine.filter(partial(_is_of, 0)).map(_start))
     for side, late in computed.late.items():

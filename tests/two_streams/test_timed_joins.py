@@ -366,21 +366,24 @@ def test_versions_are_kept_for_the_allowed_lateness() -> None:
 
 
 # time       0  1  2  3  4  5  6
-# orders           a              held until 2 + 1 + 3
+# orders           a              held until the watermark passes 2 + 1 + 3
 #                        ^4
 # payments         x  y           late by no more than 3
 #            z     late by 4
 def test_late_elements_join_within_the_allowed_lateness() -> None:
     with driven(within(-1, 1).allowed_lateness(seconds(3)).apply(pair)) as harness:
         order(harness, "a", 2)
-        assert timers(harness) == [6_000]
+        assert timers(harness) == [6_001]
         harness.process_watermark(4_000)
         pay(harness, "x", 1)
         pay(harness, "y", 3)
         pay(harness, "z", 0.9)
         assert values(harness) == [("ax", 2_000), ("ay", 3_000)]
         assert harness.counter("late_records_dropped") == 1
-        harness.process_watermark(7_000)
+        harness.process_watermark(6_000)
+        pay(harness, "u", 3)
+        assert values(harness) == [("au", 3_000)]  # late by all of 3, at the bound of a
+        harness.process_watermark(7_001)
         assert timers(harness) == []
 
 

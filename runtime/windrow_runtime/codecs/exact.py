@@ -28,6 +28,7 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _DIGITS: Final = decimal.Context(prec=100, traps=[decimal.Inexact, decimal.InvalidOperation])
 _LARGEST_SINGLE: Final = float.fromhex("0x1.fffffep127")
+_ROUNDED_TO_ZERO: Final = 2.0**-150
 
 
 class Form(enum.Enum):
@@ -64,11 +65,13 @@ def as_plain(datum: Any, value: ValueType, path: str) -> Any:
 def stored(number: Any, form: Form, path: str) -> Any:
     """Returns a number that a narrower form holds; an ``UnfitError`` if it is beyond the form, or no number of it.
 
-    A float of 32 bits is the nearest one, as the user's schema asks for 24 binary digits; none becomes infinite.
+    A float of 32 bits is the nearest one, as the user's schema asks for 24 digits; none becomes infinite or 0.
     """
     if form is not Form.FLOAT32:
         number = _whole(number, path)
     low, high = form.value
+    if form is Form.FLOAT32 and 0 < abs(number) <= _ROUNDED_TO_ZERO:
+        raise UnfitError(path, f"{short_repr(number)} is nearer to zero than each {form.name.lower()}")
     if low <= number <= high or (form is Form.FLOAT32 and not math.isfinite(number)):
         return number
     raise UnfitError(path, f"{short_repr(number)} is beyond {form.name.lower()}", f"{low} to {high}")

@@ -32,6 +32,14 @@ def short_repr(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
+def shown_error(error: BaseException) -> str:
+    """The type of an error of the user's code and its text, which may itself raise."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # a user's __str__ may raise anything, and it must not hide the fault
+        return type(error).__name__
+
+
 class UnfitError(Exception):
     """A value at a path such as ``Reading.tags[]`` does not fit; the codec's entry point reports the record."""
 

@@ -11,7 +11,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeVar
 
 from windrow.plan.records import hook_of
-from windrow_runtime.codecs.malformed import UnfitError
+from windrow_runtime.codecs.malformed import UnfitError, shown_error
 from windrow_runtime.codecs.value_type import JSON_NULL, Field, Kind, RecordShape, ValueType
 
 # Any throughout this module: classes and values of the user's.
@@ -90,7 +90,7 @@ def build_records(
 
 def refused_record(record: ValueType, path: str, error: Exception) -> UnfitError:
     """The error for values that the constructor of a record refuses."""
-    return UnfitError(path, f"{record.python_type.__name__} refuses the record: {type(error).__name__}: {error}")
+    return UnfitError(path, f"{record.python_type.__name__} refuses the record: {shown_error(error)}")
 
 
 def made_of(kind: type[Any], elements: Sequence[object], path: str) -> object:
@@ -98,7 +98,7 @@ def made_of(kind: type[Any], elements: Sequence[object], path: str) -> object:
     try:
         return kind(elements)
     except Exception as error:  # a __hash__ is the user's and may raise anything
-        raise UnfitError(path, f"not a {kind.__name__}: {type(error).__name__}: {error}") from error
+        raise UnfitError(path, f"not a {kind.__name__}: {shown_error(error)}") from error
 
 
 def construct(kind: type[Any], columns: Sequence[Sequence[object]]) -> list[object]:
@@ -106,7 +106,11 @@ def construct(kind: type[Any], columns: Sequence[Sequence[object]]) -> list[obje
     if is_plain_named_tuple(kind):
         # This does the same as the constructor, in half the time.
         return list(map(tuple.__new__, repeat(kind), zip(*columns, strict=True)))
-    return list(map(kind, *columns))
+    records = list(map(kind, *columns))
+    if columns and len(records) < len(columns[0]):
+        # map takes a StopIteration of the constructor for the end of the columns, and would lose the other rows.
+        raise RuntimeError(f"{kind.__name__} raised StopIteration")
+    return records
 
 
 @per_class

@@ -53,11 +53,6 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def spark_type(value: ValueType) -> str:
-    """The Spark type of a column, as text."""
-    return _ddl(value)
-
-
 def spark_names(kind: DataType) -> Names:
     """The names of the columns of a schema, and of those within them."""
     from pyspark.sql import types

@@ -31,6 +31,7 @@ from windrow.sinks import CollectSink
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.command.failures import ExitCode
 from windrow_runtime.spark import PACKAGES
+from windrow_runtime.spark.checkpoint.storage import S3A_UPLOADS
 from windrow_runtime.spark.java import check_java
 
 _EXTRA: Final = re.compile(r"extra\s*==\s*['\"](\w[\w-]*)['\"]")
@@ -46,7 +47,6 @@ for name in sys.argv[1:]:
 print(json.dumps([list(sys.version_info[:2]), failed]))
 """
 _WORKER_SECONDS: Final = 120
-_S3A_UPLOADS: Final = "fs.s3a.optimized.copy.from.local.enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +146,14 @@ def _machine() -> Iterator[Finding]:
 def s3_findings(texts: Iterable[str]) -> Iterator[Finding]:
     """Checks the settings for checkpoints on S3, where Spark's configuration has its client or that setting."""
     text = "\n".join(texts)
-    uploads = re.search(rf"{re.escape(_S3A_UPLOADS)}[\s=]+(\w+)", text)
+    uploads = re.search(rf"{re.escape(S3A_UPLOADS)}[\s=]+(\w+)", text)
     if uploads is not None and uploads[1].lower() == "true":
         yield Finding(
-            f"checkpoints on s3a://: {_S3A_UPLOADS}=true, with which files of state cannot be uploaded",
+            f"checkpoints on s3a://: {S3A_UPLOADS}=true, with which files of state cannot be uploaded",
             "leave it out, or set it to false",
         )
     elif uploads is not None or "hadoop-aws" in text:
-        yield Finding(f"checkpoints on s3a://: {_S3A_UPLOADS}=false, which windrow sets where it is left out")
+        yield Finding(f"checkpoints on s3a://: {S3A_UPLOADS}=false, which windrow sets where it is left out")
 
 
 def requirements(texts: Iterable[str]) -> list[Requirement]:

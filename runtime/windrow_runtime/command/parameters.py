@@ -41,7 +41,7 @@ class Parameter:
 
     Attributes:
         name: Its name.
-        read: Reads a value from text; raises a ValueError for a text that is none.
+        read: Reads a value from text; raises a ValueError or an ArithmeticError for a text that is none.
         form: What a value looks like.
         is_needed: Whether it has no default.
         is_list: Whether it takes several values.
@@ -130,8 +130,8 @@ def _types(function: Callable[..., object]) -> dict[str, object]:
 
 def _parameter(name: str, type_: object, is_needed: bool) -> Parameter | None:
     type_ = _without_none(type_)
-    origin, arguments = typing.get_origin(type_), typing.get_args(type_)
-    if origin in {list, Sequence, Iterable}:
+    arguments = typing.get_args(type_)
+    if arguments and typing.get_origin(type_) in {list, Sequence, Iterable}:
         item = _reader(arguments[0])
         return item and Parameter(name, *item, is_needed, is_list=True)
     reader = _reader(type_)
@@ -139,10 +139,9 @@ def _parameter(name: str, type_: object, is_needed: bool) -> Parameter | None:
 
 
 def _without_none(type_: object) -> object:
-    """Returns ``X`` for ``X | None``, and any other type as it is."""
-    if typing.get_origin(type_) not in {Union, UnionType}:
-        return type_
-    types = [each for each in typing.get_args(type_) if each is not NoneType]
+    """Returns the only other type of a union with None; any other type as it is."""
+    is_union = typing.get_origin(type_) in {Union, UnionType}
+    types = [each for each in typing.get_args(type_) if each is not NoneType] if is_union else []
     return types[0] if len(types) == 1 else type_
 
 
@@ -170,13 +169,6 @@ def _duration(text: str) -> timedelta:
     return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
 
 
-def _decimal(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except ArithmeticError as error:
-        raise ValueError(text) from error
-
-
 _READERS: Final[Mapping[type, tuple[Callable[[str], object], str]]] = {
     str: (str, "TEXT"),
     int: (int, "INTEGER"),
@@ -186,7 +178,7 @@ _READERS: Final[Mapping[type, tuple[Callable[[str], object], str]]] = {
     datetime: (datetime.fromisoformat, "2026-01-31T12:00:00Z"),
     time: (time.fromisoformat, "12:00"),
     timedelta: (_duration, "DURATION, such as 90s, 5min or 1h30min"),
-    Decimal: (_decimal, "NUMBER"),
+    Decimal: (Decimal, "NUMBER"),
     Path: (Path, "PATH"),
     UUID: (UUID, "UUID"),
 }
@@ -238,7 +230,7 @@ def _read(parameter: Parameter, setting: Setting, where: str) -> object:
         if setting.text is None:
             raise ValueError("no value")
         return parameter.read(setting.text)
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:  # an ArithmeticError: no decimal, or a duration beyond all
         raise InvalidArgumentError(
             f"this is no value of the parameter {parameter.name}",
             given=setting.typed,

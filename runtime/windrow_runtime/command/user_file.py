@@ -200,7 +200,7 @@ def _candidates(module: ModuleType) -> dict[str, Candidate]:
 
 
 def _takes(candidate: Candidate, settings: Sequence[Setting]) -> bool:
-    """Returns whether a pipeline can be had with some parameters, and with no others."""
+    """Returns whether a candidate has all parameters that are set, and needs no others."""
     parameters = [] if isinstance(candidate, Pipeline) else parameters_of(candidate) or []
     needed = {parameter.name for parameter in parameters if parameter.is_needed}
     return needed <= {setting.name for setting in settings} <= {parameter.name for parameter in parameters}

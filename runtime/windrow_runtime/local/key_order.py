@@ -57,14 +57,14 @@ class KeyOrder:
 
     def shuffled(self, hashes: Iterable[int], *, must_differ: bool) -> list[int]:
         """Returns keys in the order of this round, which ``must_differ`` from the order in which they are given."""
-        given = list(hashes)
-        is_new = not any(each in self._places for each in given)
-        for each in given:
+        keys = list(hashes)
+        is_new = not any(each in self._places for each in keys)
+        for each in keys:
             self._places.setdefault(each, self._chance.random())
-        ordered = sorted(given, key=self._places.__getitem__)
-        if ordered == given and must_differ and is_new:
+        ordered = sorted(keys, key=self._places.__getitem__)
+        if ordered == keys and must_differ and is_new:
             ordered.reverse()
-            places = sorted(self._places[each] for each in given)
+            places = sorted(self._places[each] for each in keys)
             self._places.update(zip(ordered, places, strict=True))
         return ordered
 

@@ -129,18 +129,27 @@ def _drop(cells: dict[str, Any], name: str, count: int) -> None:
         del times[:count], values[:count]
 
 
+def kept_for_late(lateness: int) -> int:
+    """How much longer elements are kept for late partners, by the allowed lateness of an interval join.
+
+    A partner that is late by all of it has the timestamp of the horizon, so elements stay until the horizon passes it.
+    """
+    return lateness + 1 if lateness else 0
+
+
 class IntervalJoinOperator(TimedJoinOperator):
     """Emits a pair of elements whose timestamps lie within bounds as soon as the second one arrives.
 
     An element is dropped when the watermark reaches the latest timestamp that a partner can have, as in Flink's
-    ``IntervalJoinOperator``.
+    ``IntervalJoinOperator``. With an allowed lateness, an element that is late by all of it still finds its partners.
     """
 
     def __init__(self, step: Step, node: IntervalJoinNode) -> None:
         super().__init__(step, node, node.function)
         self._process = node.function.process_element
         self._lower, self._upper = node.lower, node.upper
-        self._kept = {_LEFT: max(0, node.upper) + self._lateness, _RIGHT: max(0, -node.lower) + self._lateness}
+        late = kept_for_late(self._lateness)
+        self._kept = {_LEFT: max(0, node.upper) + late, _RIGHT: max(0, -node.lower) + late}
         self._context = _PairContext(self)
 
     def _take(self, side: str, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int:

@@ -37,7 +37,7 @@ def postgres_json(write: Callable[[object], str | None], path: str, *, is_raw: b
             raise UnfitError(path, f"{short_repr(cell)} has NUL, which no text of PostgreSQL has")
         if text is not None and is_raw:
             try:
-                json.dumps(json.loads(text, parse_float=_number), ensure_ascii=False).encode()
+                json.dumps(json.loads(text, parse_float=_number, parse_int=_number), ensure_ascii=False).encode()
             except ValueError as error:
                 raise UnfitError(path, f"{short_repr(cell)} is no JSON of PostgreSQL: {error}") from None
         return text

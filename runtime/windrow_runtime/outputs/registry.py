@@ -257,11 +257,11 @@ def target_of(sink: Sink[Any]) -> Target | None:
 
 def labels_of(targets: Mapping[K, Target], others: Iterable[tuple[str, str]] = ()) -> dict[K, str]:
     """Gives sinks labels by their order: the text of the target, with a number if another one of its kind has that."""
-    taken, labels = set(others), dict[K, str]()
+    labels, used = dict[K, str](), set(others)
     for sink, target in targets.items():
         texts = (target.text if number == 1 else f"{target.text}#{number}" for number in count(1))
-        labels[sink] = next(text for text in texts if (target.kind, text) not in taken)
-        taken.add((target.kind, labels[sink]))
+        labels[sink] = next(text for text in texts if (target.kind, text) not in used)
+        used.add((target.kind, labels[sink]))
     return labels
 
 

@@ -17,7 +17,7 @@ from windrow_runtime.codecs.json.encoder import JsonLines
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.registry.values import RegisteredWriter, registered_type
 from windrow_runtime.codecs.value_type import ANY_JSON
-from windrow_runtime.operators.errors import shortened
+from windrow_runtime.operators.errors import first_line, shortened
 
 # Any in this module: elements of every type.
 
@@ -209,6 +209,5 @@ def _called(function: Any, value: Any, what: str) -> object:
         return function(value)
     except Exception as error:
         raise UserFunctionError(
-            f"the {what} function of the sink raised {type(error).__name__}: {error}",
-            given=f"element {shortened(value)}",
+            f"the {what} function of the sink raised {first_line(error)}", given=f"element {shortened(value)}"
         ) from error

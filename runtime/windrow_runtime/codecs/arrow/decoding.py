@@ -17,7 +17,7 @@ from pyarrow import types
 from windrow_runtime.codecs.exact import exactly
 from windrow_runtime.codecs.json.any_json import checked_text, value_of_text
 from windrow_runtime.codecs.json.encoder import JsonLines
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error
+from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error, shown_error
 from windrow_runtime.codecs.records import build_records, made_of
 from windrow_runtime.codecs.unmatched import Names, missing_column
 from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Field, Kind, RecordType, ValueType
@@ -294,7 +294,8 @@ def _decode_valid(array: pa.Array, value: ValueType, path: str) -> list[object]:
         return [made_of(value.python_type, items[start:end], path) for start, end in _runs(array)]
     if kind is Kind.ENUM:
         members = _decode_valid(array, value.arguments[0], path)
-        return _converted(map(value.python_type, members), path, value)
+        # Unlike map, a generator does not take a StopIteration of the class for the end of the values.
+        return _converted((value.python_type(member) for member in members), path, value)
     return _decode_scalars(array, value, path)
 
 
@@ -393,4 +394,5 @@ def _converted(values: Iterable[object], path: str, value: ValueType) -> list[ob
     try:
         return list(values)
     except Exception as error:
-        raise UnfitError(path, f"not a {value.python_type.__name__}: {error}") from error
+        reason = shown_error(error).partition(": ")[2]
+        raise UnfitError(path, f"not a {value.python_type.__name__}: {reason}") from error

@@ -164,7 +164,8 @@ def _taking(data: Any) -> Iterator[None]:
         yield
     except WindrowError:
         raise
-    except (pa.ArrowException, TypeError, ValueError) as error:  # pandas refuses two columns of one name
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        # Pandas refuses two columns of one name, and Arrow ints of pandas that have more than 64 bits.
         raise SourceError(
             "Arrow data cannot be taken",
             given=f"{type(data).__name__}: {' '.join(str(error).split())}",

@@ -1,4 +1,4 @@
-"""Refuses values of Avro that a few bytes make endless: empty items without number, and records without a floor."""
+"""Refuses values of Avro that take all memory or stack: billions of items without bytes, records nested too deep."""
 
 from __future__ import annotations
 

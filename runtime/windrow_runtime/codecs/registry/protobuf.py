@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -49,6 +49,9 @@ class Fitted(NamedTuple):
     write: Convert | None
 
 
+_AS_IT_IS: Final = Fitted(None, None)
+
+
 class _Part(NamedTuple):
     """A field of a record, and the field of the message that has its name."""
 
@@ -59,7 +62,9 @@ class _Part(NamedTuple):
     is_repeated: bool
     is_map: bool
     is_message: bool
+    others: tuple[str, ...]  # of its oneof
     fitted: Fitted
+    key: Fitted  # of a map
 
 
 def read_place(value: bytes, path: str) -> tuple[tuple[int, ...], int]:
@@ -165,7 +170,9 @@ def _fit_record(descriptor: Any, message: Any, value: ValueType, path: str) -> F
                 proto_field.is_repeated and not is_map,
                 is_map,
                 proto_field.message_type is not None,
+                _others_of(proto_field),
                 _fit_field(proto_field, field.type, where, is_map=is_map),
+                _fit_key(proto_field, field.type, where) if is_map else _AS_IT_IS,
             )
         )
     return Fitted(_reader(parts, missing, path), _writer(parts, message, path))
@@ -177,7 +184,7 @@ def _reader(parts: Sequence[_Part], missing: Sequence[tuple[str, Any]], path: st
         for part in parts:
             if part.has_presence and not message.HasField(part.name):
                 # A message that is not there is none; another field has the default of its type.
-                if part.is_required and part.is_message:
+                if part.is_required and (part.is_message or part.others):
                     raise UnfitError(f"{path}.{part.column}", "the message has no such field")
                 if not part.is_required:
                     record[part.column] = None
@@ -185,9 +192,7 @@ def _reader(parts: Sequence[_Part], missing: Sequence[tuple[str, Any]], path: st
             content = getattr(message, part.name)
             convert = part.fitted.read
             if part.is_map:
-                record[part.column] = [
-                    (key, each if convert is None else convert(each)) for key, each in content.items()
-                ]
+                record[part.column] = _entries(content.items(), part.key.read, convert)
             elif part.is_repeated:
                 record[part.column] = list(content if convert is None else map(convert, content))
             else:
@@ -207,9 +212,12 @@ def _writer(parts: Sequence[_Part], message: Any, path: str) -> Convert:
                     raise UnfitError(f"{path}.{part.column}", "None, where the field of the message is never absent")
                 continue
             if part.is_map:
-                arguments[part.name] = {key: each if convert is None else convert(each) for key, each in value}
+                arguments[part.name] = dict(_entries(value, part.key.write, convert))
             elif part.is_repeated:
                 arguments[part.name] = list(value if convert is None else map(convert, value))
+            elif not arguments.keys().isdisjoint(part.others):
+                other = next(name for name in part.others if name in arguments)
+                raise UnfitError(f"{path}.{part.column}", f"the message holds one of {other} and {part.name}, not both")
             else:
                 arguments[part.name] = value if convert is None else convert(value)
         return message(**arguments)
@@ -217,13 +225,26 @@ def _writer(parts: Sequence[_Part], message: Any, path: str) -> Convert:
     return write
 
 
+def _others_of(proto_field: Any) -> tuple[str, ...]:
+    """The names of the other fields of a oneof; Protobuf has one of a single field for each optional scalar."""
+    oneof = proto_field.containing_oneof
+    return () if oneof is None else tuple(each.name for each in oneof.fields if each.name != proto_field.name)
+
+
+def _entries(entries: Iterable[tuple[Any, Any]], key: Convert | None, value: Convert | None) -> list[tuple[Any, Any]]:
+    """The entries of a map, converted."""
+    return [(name if key is None else key(name), each if value is None else value(each)) for name, each in entries]
+
+
+def _fit_key(proto_field: Any, value: ValueType, path: str) -> Fitted:
+    return _fit_one(proto_field.message_type.fields_by_name["key"], value.arguments[0], f"{path}{{key}}")
+
+
 def _fit_field(proto_field: Any, value: ValueType, path: str, *, is_map: bool) -> Fitted:
     if is_map:
         if value.kind is not Kind.DICT or value.arguments[0].kind not in (Kind.STR, Kind.INT):
             raise UnfitError(path, f"the message has a map, not {value}")
-        entry = proto_field.message_type.fields_by_name
-        _fit_one(entry["key"], value.arguments[0], f"{path}{{key}}")
-        return _fit_one(entry["value"], value.arguments[1], f"{path}{{}}")
+        return _fit_one(proto_field.message_type.fields_by_name["value"], value.arguments[1], f"{path}{{}}")
     if not proto_field.is_repeated:
         return _fit_one(proto_field, value, path)
     if value.kind not in COLLECTIONS or value.arguments[0].nullable:

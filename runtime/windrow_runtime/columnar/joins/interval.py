@@ -19,6 +19,7 @@ from windrow_runtime.columnar.joins.side_rows import JoinOperator, Pairs
 from windrow_runtime.columnar.rows.groups import encode_keys
 from windrow_runtime.columnar.state import concatenated
 from windrow_runtime.columnar.step_operator import Times
+from windrow_runtime.operators.timed_joins import kept_for_late
 from windrow_runtime.storage.tuning import PortionTuning
 
 
@@ -48,7 +49,7 @@ class IntervalOperator(JoinOperator):
         """Returns the watermark at which each row is dropped."""
         is_left = rows.column(2).to_numpy() == LEFT
         ends: Ints = rows.column(1).to_numpy() + np.where(is_left, max(0, self.upper), max(0, -self.lower))
-        return ends + self.lateness
+        return ends + kept_for_late(self.lateness)
 
     def pairs_with(self, rows: pa.RecordBatch, elements: pa.RecordBatch, portions: PortionTuning) -> Iterator[Pairs]:
         both = concatenated([rows, elements])

@@ -20,7 +20,7 @@ from windrow.sources import CollectionSource, FileSource
 from windrow_runtime.operators.topology import source_of
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import code_of
-from windrow_runtime.spark.checkpoint.feeds import Feeds, Input
+from windrow_runtime.spark.checkpoint.feeds import Feeds, Input, feeds_of
 from windrow_runtime.spark.checkpoint.plan_shape import step_shape
 from windrow_runtime.spark.checkpoint.streams import streams_of
 
@@ -43,7 +43,7 @@ class Alike:
 
 def alike_in(plan: PhysicalPlan) -> Iterator[Alike]:
     """Yields the inputs of a step, the keyed steps and the sources that are told apart by their places alone."""
-    feeds = Feeds(plan)
+    feeds = feeds_of(plan)
     yield from _alike_inputs(plan, feeds)
     yield from _alike_steps(plan, feeds)
     yield from _alike_sources(plan)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from windrow.functions.marked import FromLeft, FromRight
 from windrow.plan import (
@@ -23,6 +25,21 @@ from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, outline_of
 
 # Any in this module: functions of elements of every type.
+
+T = TypeVar("T")
+
+
+def once_a_plan(describe: Callable[[PhysicalPlan], T]) -> Callable[[PhysicalPlan], T]:
+    """Makes a function keep what it has returned for a plan: to read large tables in users' functions takes time."""
+    descriptions: WeakKeyDictionary[PhysicalPlan, T] = WeakKeyDictionary()
+
+    @wraps(describe)
+    def description_of(plan: PhysicalPlan) -> T:
+        if plan not in descriptions:
+            descriptions[plan] = describe(plan)
+        return descriptions[plan]
+
+    return description_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +114,8 @@ class Feeds:
             for source in step.inputs:
                 for port, stream in outputs[source].items():
                     by_port.setdefault(port, []).append(stream)
-            taken = {port: Input.joined(streams) for port, streams in by_port.items()}
-            self._inputs[step.id] = taken
+            inputs = {port: Input.joined(streams) for port, streams in by_port.items()}
+            self._inputs[step.id] = inputs
             self._routes[step.id] = before = Route.joined(routes[source] for source in step.inputs)
             if isinstance(node, SourceNode) or is_keyed(node):
                 label = f"source {numbers[step.id]}" if isinstance(node, SourceNode) else names[step.id].lstrip("#")
@@ -106,7 +123,7 @@ class Feeds:
                 outputs[step.id] = {"input": Input(frozenset([label]), Route(), node.element_type)}
                 continue
             routes[step.id] = before.through(step)
-            outputs[step.id] = _led_on(node, taken, routes[step.id])
+            outputs[step.id] = _led_on(node, inputs, routes[step.id])
 
     def inputs_of(self, step: Step) -> dict[str, Mark]:
         """Returns marks of the sources and keyed steps that feed each input of a step."""
@@ -125,9 +142,15 @@ class Feeds:
         return self._routes[step.id]
 
 
-def _led_on(node: Node, taken: Mapping[str, Input], after: Route) -> dict[str, Input]:
+@once_a_plan
+def feeds_of(plan: PhysicalPlan) -> Feeds:
+    """Returns what feeds the steps of a plan."""
+    return Feeds(plan)
+
+
+def _led_on(node: Node, inputs: Mapping[str, Input], after: Route) -> dict[str, Input]:
     """Returns the streams that a stateless step leads to steps downstream, by input."""
-    whole = Input.joined(taken.values())
+    whole = Input.joined(inputs.values())
     labels = whole.fed_by
     match node:
         case BroadcastNode():
@@ -139,7 +162,7 @@ def _led_on(node: Node, taken: Mapping[str, Input], after: Route) -> dict[str, I
         case SideOutputNode():
             labels = frozenset(f"{label} side output {node.tag.name!r}" for label in labels)
         case KeyByNode() | UnionNode() | ReturnsNode():
-            return dict(taken)
+            return dict(inputs)
     # A function turns elements of two streams into those of one.
     return {"input": Input(labels, after, node.element_type)}
 

@@ -250,6 +250,7 @@ def _value_shape(value: ValueType) -> object:
             "class": name,
             "text": name,
             # A class is stored field by field, or by the attributes of its objects; then a new field gets no default.
+            "is tuple": value.shape is RecordShape.NAMED_TUPLE,
             "by field": is_dict or stored_form_of(value.python_type) is StoredForm.FIELDS,
             "fields": {
                 field.name: {
@@ -281,7 +282,7 @@ def step_changes(before: Shape, now: Shape, *, same_key: bool = False) -> Iterat
             if (old == _NO_KEYS) != (new == _NO_KEYS) and None in (old, new):
                 yield _change(part, _text(old or "not known"), _text(new or "not known"))
             elif not same_key or bool(before.get(_FROM_CODE)) == bool(now.get(_FROM_CODE)):
-                yield from _type_changes(part, old, new, grows=False)
+                yield from _type_changes(part, old, new, grows=False, is_hashed=True)
         elif part in (_FROM_CODE, _LIVES):
             pass
         elif part in _TYPES:
@@ -378,28 +379,30 @@ def _state_changes(before: Shape, now: Shape) -> Iterator[str]:
             yield from _type_changes(f"state {name!r}", old["types"][0], new["types"][0])
 
 
-def _type_changes(path: str, before: Any, now: Any, *, grows: bool = True) -> Iterator[str]:
+def _type_changes(path: str, before: Any, now: Any, *, grows: bool = True, is_hashed: bool = False) -> Iterator[str]:
     """Yields the changes that keep values of type ``before`` from being read as ``now``; ``path`` names the type.
 
     ``grows`` says whether a record may have new fields with a default. A key may not: it would be another key.
+    ``is_hashed`` says whether the hash of a value, of which the order of its fields is a part, finds what is stored.
     """
-    if before is None or now is None or before == now:
+    # The order of fields does not count for what is equal.
+    if before is None or now is None or (before == now and not (is_hashed and isinstance(now, Mapping))):
         return
     if isinstance(before, Mapping) and isinstance(now, Mapping) and before["class"] == now["class"]:
         if "fields" in before and "fields" in now:
-            yield from _field_changes(path, before, now, grows=grows)
+            yield from _field_changes(path, before, now, grows=grows, is_hashed=is_hashed)
             return
         parts, others = before.get("parts", ()), now.get("parts", ())
         if len(parts) == len(others) > 0:
             for number, (old, new) in enumerate(zip(parts, others, strict=True)):
                 # The first part of a dict is its key.
                 is_key = number == 0 and before["class"].startswith(_HASHED)
-                yield from _type_changes(f"{path}[{number}]", old, new, grows=grows and not is_key)
+                yield from _type_changes(f"{path}[{number}]", old, new, grows=grows and not is_key, is_hashed=is_hashed)
             return
     yield _change(path, _text(before), _text(now))
 
 
-def _field_changes(path: str, before: Any, now: Any, *, grows: bool) -> Iterator[str]:
+def _field_changes(path: str, before: Any, now: Any, *, grows: bool, is_hashed: bool) -> Iterator[str]:
     # A class whose constructor does more than set its fields is stored by the attributes of its objects.
     name = path if ": " in path else f"{path}: {before['class'].removesuffix(' | None')}"
     for field, old in before["fields"].items():
@@ -407,7 +410,12 @@ def _field_changes(path: str, before: Any, now: Any, *, grows: bool) -> Iterator
         if new is None:
             yield f"{name}.{field} was {_text(old['type'])} and is gone"
         else:
-            yield from _type_changes(f"{name}.{field}", old["type"], new["type"], grows=grows)
+            yield from _type_changes(f"{name}.{field}", old["type"], new["type"], grows=grows, is_hashed=is_hashed)
+    if is_hashed and before.get("is tuple", now["is tuple"]) != now["is tuple"]:
+        forms = ("no NamedTuple", "a NamedTuple")
+        yield f"{name} {_was(forms[before['is tuple']], forms[now['is tuple']])}, and its keys are other keys"
+    elif is_hashed and before["fields"].keys() == now["fields"].keys() and [*before["fields"]] != [*now["fields"]]:
+        yield f"{name} has its fields in another order, and keys with another order are other keys"
     if before["by field"] and not now["by field"]:
         yield f"{name} was stored by field, and now its constructor does more than set them"
     for field, new in now["fields"].items():

@@ -90,13 +90,14 @@ def resume(
 
     ``accepted`` has the ids and names of steps that may take other streams, and compute other values from them.
     A query ``begins`` if no batch was ever planned: a plan that is stored then is that of a run that was refused. If
-    the checkpoint ``is_kept`` for later runs, a warning says what these could exchange unseen.
+    the checkpoint ``is_kept`` for later runs, sinks that these could not tell apart are refused, and a warning says
+    what they could exchange unseen.
     """
     topology, names = plan.topology, plan.state_ids
     check_accepted(topology.steps, accepted)
     shapes = shapes_of(plan)
     stored, stored_streams = checkpoint.description(), checkpoint.streams.read()
-    sinks = sinks_of(stored_streams, plan, accepted, begins=begins or stored is None)
+    sinks = sinks_of(stored_streams, plan, accepted, begins=is_kept and (begins or stored is None))
     streams = replace(streams_of(plan), sinks=sinks.all)
     if stored is None or begins:
         identifier = uuid.uuid4().hex if stored is None else stored.id

@@ -35,7 +35,7 @@ from windrow_runtime.operators.topology import sink_of, source_of
 from windrow_runtime.outputs.registry import target_of
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, object_digest
-from windrow_runtime.spark.checkpoint.feeds import Feeds, Input, stable_mark
+from windrow_runtime.spark.checkpoint.feeds import Feeds, Input, feeds_of, once_a_plan, stable_mark
 from windrow_runtime.spark.checkpoint.stored_sinks import (
     FoundSinks,
     SinkMarks,
@@ -92,10 +92,11 @@ class StoredStreams:
     sinks: Sequence[StoredSink] | None = None
 
 
+@once_a_plan
 def streams_of(plan: PhysicalPlan) -> StoredStreams:
     """Returns the marks of a plan."""
     topology, names = plan.topology, plan.state_ids
-    feeds = Feeds(plan)
+    feeds = feeds_of(plan)
     steps: dict[str, StreamMarks] = {}
     for step in topology.keyed:
         # A named step cannot be mixed up with another one, but for those of several uses of one function.
@@ -115,7 +116,7 @@ def sinks_of(
     stored: StoredStreams | None, plan: PhysicalPlan, accepted: Collection[str] = (), *, begins: bool = False
 ) -> FoundSinks:
     """Finds the sinks of a plan among those that its checkpoint has stored, unless the query ``begins``."""
-    feeds = Feeds(plan)
+    feeds = feeds_of(plan)
     marks = {
         step: SinkMarks(
             target,
