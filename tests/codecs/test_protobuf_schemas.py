@@ -17,6 +17,7 @@ from windrow.errors import InvalidArgumentError, SinkError
 from windrow.kafka import ProtobufFormat
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.registry.client import client_of
+from windrow_runtime.codecs.registry.protobuf_schema import message_at, parse_protobuf, place_of
 from windrow_runtime.codecs.registry.values import RegisteredReader, RegisteredWriter, registered_type
 
 pytest.importorskip("confluent_kafka.schema_registry.protobuf")
@@ -379,3 +380,22 @@ def test_a_oneof_and_the_keys_of_a_map() -> None:
     opened, closed, neither = read(form, Closed, *encoded)
     assert closed == Closed("")  # another branch is no empty text
     assert [each.field for each in (opened, neither)] == ["Closed.closed"] * 2
+
+
+def test_a_map_field_of_source_counts_among_the_messages_within_its_own() -> None:
+    source = """
+        syntax = "proto3"; package acme;
+        message Outer {
+            map<string, int64> counts_by_name = 1;
+            string map = 2;
+            message Inner { int64 n = 1; }
+            oneof either { Inner one = 3; }
+        }
+    """
+    file = parse_protobuf(source).descriptor
+    assert [message_at(file, place) for place in ([0], [0, 0], [0, 1])] == [
+        "acme.Outer",
+        "acme.Outer.CountsByNameEntry",
+        "acme.Outer.Inner",
+    ]
+    assert place_of(file, "acme.Outer.Inner") == (0, 1)

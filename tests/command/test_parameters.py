@@ -156,6 +156,9 @@ def test_parameters_reach_the_function_that_makes_the_pipeline(windrow: Command,
     assert "expected: --date 2026-01-31\n" in done.err
     assert "where:    job.py:job\n" in done.err
     assert "-- --date" in done.err
+    done = windrow("run", "job.py", "--date", "2026-01-31", "--", "--limit", "3")
+    assert (done.code, done.out) == (2, "")
+    assert "windrow run FILE -- --date 2026-01-31\n" in done.err
     assert "a value is set by its name" in windrow("run", "job.py", "--set", "date").err
 
 

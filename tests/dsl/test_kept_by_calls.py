@@ -198,6 +198,37 @@ def new_in_module(value: int) -> bool:
     return not is_old
 
 
+class Latest(MapFunction[int, int]):
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+
+    def map(self, value: int) -> int:
+        name = str(value)
+        self.values[name] = value
+        return len(self.values)
+
+
+class CountsInside(MapFunction[int, int]):
+    n = 0
+
+    def map(self, value: int) -> int:
+        def count() -> None:
+            self.n += value
+
+        count()
+        return self.n
+
+
+def with_default(value: int, seen: list[int] = []) -> int:  # noqa: B006  the fault
+    seen.append(value)
+    return len(seen)
+
+
+def with_named_default(value: int, *, seen: dict[int, int] = {}) -> int:  # noqa: B006  the fault
+    seen[value] = 1
+    return len(seen)
+
+
 KEEPING: dict[str, tuple[Callable[[], DataStream[Any]], str]] = {
     "Counts.map keeps self.n": (lambda: numbers.map(Counts()), "KeyedProcessFunction"),
     "CountsInOpen.map keeps self.n": (lambda: numbers.map(CountsInOpen()), "KeyedProcessFunction"),
@@ -218,6 +249,10 @@ KEEPING: dict[str, tuple[Callable[[], DataStream[Any]], str]] = {
     "Called.method keeps self.n": (lambda: numbers.map(Called().method), "KeyedProcessFunction"),
     "counting.<locals>.count keeps n": (lambda: numbers.map(counting()), "KeyedProcessFunction"),
     "is_new.<locals>.new keeps seen": (lambda: numbers.filter(is_new()), "KeyedProcessFunction"),
+    "Latest.map keeps self.values": (lambda: numbers.map(Latest()), "KeyedProcessFunction"),
+    "CountsInside.map keeps self.n": (lambda: numbers.map(CountsInside()), "KeyedProcessFunction"),
+    "with_default keeps seen": (lambda: numbers.map(with_default), "KeyedProcessFunction"),
+    "with_named_default keeps seen": (lambda: numbers.map(with_named_default), "KeyedProcessFunction"),
     "total keeps TOTAL": (lambda: numbers.map(total), "KeyedProcessFunction"),
     "new_in_module keeps SEEN": (lambda: numbers.filter(new_in_module), "KeyedProcessFunction"),
 }
@@ -299,9 +334,33 @@ def loaded(value: int) -> int:
     return counts[value]
 
 
+class Renames(MapFunction[int, int]):
+    n = 0
+
+    def map(self, value: int) -> int:
+        self = Called()  # type: ignore[assignment]  # noqa: PLW0642  the name stands for another object
+        self.n += value
+        return self.n
+
+
+def with_cache(value: int, cache: dict[int, int] = {}) -> int:  # noqa: B006  each process fills its own
+    try:
+        return cache[value]
+    except KeyError:
+        cache[value] = value * 2
+    return cache[value]
+
+
+def with_own_list(value: int, held: list[int] | None = None) -> int:
+    held = [] if held is None else held
+    held.append(value)
+    return len(held)
+
+
 def test_other_uses_are_not_warned_of() -> None:
     written: list[Any] = []
     streams = [numbers.map(Loads()), keyed.process(Settles()), numbers.map(cached), numbers.map(loaded)]
+    streams += [numbers.map(function) for function in (Renames(), with_cache, with_own_list)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Pipeline("plan", *[stream.sink_to(CollectSink()) for stream in streams])

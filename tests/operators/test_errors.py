@@ -153,7 +153,9 @@ def test_an_error_of_windrow_keeps_its_type_and_learns_its_place() -> None:
         with pytest.raises(InvalidArgumentError, match="not this one") as caught:
             harness.process_watermark(9)
     assert type(caught.value) is InvalidArgumentError
-    assert re.fullmatch(r"harness\.\d+\.picky, .*test_errors\.py:\d+", str(caught.value.where))
+    line = NamesNoPlace.process.__code__.co_firstlineno + 1
+    place = rf"harness\.\d+\.picky, .*test_errors\.py:\d+, by the call at .*test_errors\.py:{line}"
+    assert re.fullmatch(place, str(caught.value.where))
     assert "\n  given:    'a'\n  where:    harness." in str(caught.value) or "given:    a" in str(caught.value)
 
 
@@ -179,6 +181,20 @@ def test_every_form_hands_on_an_error_of_windrow_that_a_function_raises(
     with pytest.raises(InvalidArgumentError, match="no sum of zeros") as caught:
         LocalRunner(fast=fast).run(Pipeline("sums", sums.sink_to(CollectSink())))
     assert str(caught.value.where).startswith("sums")
+
+
+class SetsTimerAt(KeyedProcessFunction[str, Event, int]):
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> list[int]:
+        context.timer_service.register_event_time_timer(1.5)  # type: ignore[arg-type]  # what the test is about
+        return []
+
+
+def test_a_wrong_call_of_a_context_is_shown_with_its_line() -> None:
+    timers = from_collection([BAD]).key_by(key_of).process(SetsTimerAt())
+    with pytest.raises(InvalidArgumentError, match="the time of a timer") as caught:
+        LocalRunner().run(Pipeline("timers", timers.sink_to(CollectSink())))
+    line = SetsTimerAt.process_element.__code__.co_firstlineno + 1
+    assert str(caught.value.where).endswith(f"test_errors.py:{line}")
 
 
 def test_a_place_that_is_known_stays() -> None:

@@ -34,17 +34,6 @@ class Pair:
 Reordered = make_dataclass("Pair", [("user", str), ("page", str)], frozen=True)
 
 
-def another_pair() -> Any:
-    class Pair(NamedTuple):
-        page: str
-        user: str
-
-    return Pair
-
-
-Named = another_pair()
-
-
 MADE_BY: dict[str, Any] = {"size": len, "text": repr}
 
 
@@ -72,7 +61,6 @@ OTHER_KEYS: dict[str, tuple[Any, Any, str]] = {
         lambda c: (c.at, Reordered(c.user, c.page)),
         r"key type\[1\]: Pair has",
     ),
-    "a tuple": (lambda c: Pair(c.page, c.user), lambda c: Named(c.page, c.user), "was no NamedTuple and is a Named"),
     "no type that is known": (text, size, "type of the keys was and is not known"),
     "a type that was not known": (text, lambda c: c.at, "type of the keys was not known, and the key"),
     "a type that is not known": (lambda c: c.at, text, "type of the keys is not known, and the key"),

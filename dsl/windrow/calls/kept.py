@@ -127,7 +127,7 @@ def _kept_by_methods(owner: object, names: Iterable[str]) -> Iterator[tuple[str,
             continue
         code = method.__code__
         self_name = code.co_varnames[0] if code.co_argcount else ""
-        uses[name] = list(_uses(code, self_name)) if self_name else []
+        uses[name] = list(_uses(code, self_name)) if self_name and not _sets_variable(code, self_name) else []
         waiting += code.co_names
     for name, of_method in uses.items():
         method = getattr_static(kind, name)
@@ -145,10 +145,31 @@ def _kept_by_methods(owner: object, names: Iterable[str]) -> Iterator[tuple[str,
 def _kept_around(function: FunctionType) -> Iterator[_Kept]:
     """Yields what a function keeps in variables of the functions around it, and of its module."""
     uses = list(_uses(function.__code__, None))
-    values: Mapping[str, object] = {**function.__globals__, **closure_of(function)}
+    defaults = _defaults_of(function)
+    uses += [use for name in defaults for use in _uses(function.__code__, None, name)]
+    values: Mapping[str, object] = {**function.__globals__, **closure_of(function), **defaults}
     for variable in dict.fromkeys(use.name for use in uses):
         if (use := _kept(uses, variable, values.get(variable))) is not None:
             yield _Kept(variable, function.__code__.co_filename, use.line)
+
+
+def _defaults_of(function: FunctionType) -> dict[str, object]:
+    """The collections that are defaults of parameters, which no call of windrow gives: all calls share them."""
+    code = function.__code__
+    positional = function.__defaults__ or ()
+    named = dict(zip(code.co_varnames[code.co_argcount - len(positional) : code.co_argcount], positional, strict=True))
+    shared = {**named, **(function.__kwdefaults__ or {})}
+    return {
+        name: value for name, value in shared.items() if type(value) in _CONTAINERS and not _sets_variable(code, name)
+    }
+
+
+def _sets_variable(code: CodeType, name: str) -> bool:
+    return any(
+        step.opname.startswith(("STORE_FAST", "STORE_DEREF"))
+        and name in (step.argval if isinstance(step.argval, tuple) else (step.argval,))
+        for step in dis.get_instructions(code)
+    )
 
 
 class _Does(Enum):
@@ -192,8 +213,11 @@ _LOOKUPS: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _ENDS: Final = ("STORE_", "POP_TOP", "RETURN", "POP_JUMP", "JUMP", "FOR_ITER", "YIELD")
 
 
-def _uses(code: CodeType, owner: str | None) -> Iterator[_Use]:
-    """Yields what code does with attributes of ``owner``, or without one with variables around it, in its order."""
+def _uses(code: CodeType, owner: str | None, parameter: str | None = None) -> Iterator[_Use]:
+    """Yields what code does with attributes of ``owner``, or without one with variables around it, in its order.
+
+    With ``parameter`` it is what the code does with that parameter.
+    """
     steps = [each for each in dis.get_instructions(code) if each.opname not in _FILLING]
     line: int | None = None
     read: list[str] = []  # what the statement has read so far
@@ -201,21 +225,26 @@ def _uses(code: CodeType, owner: str | None) -> Iterator[_Use]:
     for place, step in enumerate(steps):
         line = line if step.positions is None else step.positions.lineno
         before, after = steps[max(place - 1, 0)], steps[min(place + 1, len(steps) - 1)]
-        name = _read_by(step, before, steps[max(place - 2, 0)], code, owner)
+        name = _read_by(step, before, steps[max(place - 2, 0)], code, owner, parameter)
         if name is not None:
             yield _Use(name, _of_read(step, after, steps[min(place + 2, len(steps) - 1)]), line)
             read.append(name)
         elif step.opname == "STORE_SUBSCR":
             twice = [each for each in read if before.opname == "SWAP" or read.count(each) > 1]
-            if twice:
-                yield _Use(twice[0], _Does.ADDS, line)
+            # Under a condition it may be a cache: each batch fills its own.
+            is_conditional = any("JUMP" in one.opname or "EXC" in one.opname for one in steps[:place])
+            always = read and "LOAD_FAST" in before.opname and not is_conditional
+            if twice or (always and steps[place - 2].argval == read[-1]):
+                yield _Use(twice[0] if twice else read[-1], _Does.ADDS, line)
         else:
-            name = _set_by(step, before, code, owner)
+            name = None if parameter is not None else _set_by(step, before, code, owner)
             if name is not None and (name in read or before.opname != "SWAP"):
                 does = _Does.CHANGES if name in read else _Does.TAKES if takes else _Does.SETS
                 yield _Use(name, does, line)
             elif "LOAD_FAST" in step.opname and step.argval != owner:
                 takes = takes or step.argval != (owner, owner)
+            elif isinstance(step.argval, CodeType) and {owner, parameter} & set(step.argval.co_freevars):
+                yield from _uses(step.argval, owner, parameter)
         if step.opname.startswith(_ENDS):
             read, takes = [], False
 
@@ -226,8 +255,15 @@ def _loads(step: dis.Instruction, owner: str) -> bool:
 
 
 def _read_by(
-    step: dis.Instruction, before: dis.Instruction, earlier: dis.Instruction, code: CodeType, owner: str | None
+    step: dis.Instruction,
+    before: dis.Instruction,
+    earlier: dis.Instruction,
+    code: CodeType,
+    owner: str | None,
+    parameter: str | None,
 ) -> str | None:
+    if parameter is not None:
+        return parameter if _loads(step, parameter) else None
     if owner is None:
         is_around = step.opname == "LOAD_GLOBAL" or (step.opname == "LOAD_DEREF" and step.argval in code.co_freevars)
         return str(step.argval) if is_around else None

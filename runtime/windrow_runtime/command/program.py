@@ -90,10 +90,16 @@ def _executed(words: Sequence[str], termination: Termination) -> int:
 def _parsed(named: str | None, words: Sequence[str]) -> argparse.Namespace:
     """Parses the command line; where it names a pipeline, the words behind ``--`` set parameters of that."""
     parser, subparser = _parser(named)
-    if "--" not in words or subparser is None or subparser.get_default("words") is None:
+    if subparser is None or subparser.get_default("words") is None:
         return parser.parse_args(words)
-    end = [*words].index("--")
-    options = parser.parse_args(words[:end])
+    end = [*words].index("--") if "--" in words else len(words)
+    options, unknown = parser.parse_known_args(words[:end])
+    if unknown:
+        given = " ".join(unknown)
+        subparser.error(
+            f"unrecognized arguments: {given}; parameters of the pipeline stand behind --, as in "
+            f"{subparser.prog} FILE -- {given}"
+        )
     options.words = [*words[end + 1 :]]
     return options
 

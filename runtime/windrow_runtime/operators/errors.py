@@ -11,6 +11,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Final, NoReturn
 
+import windrow
 from windrow.addresses.redaction import redact, redact_address, secrets_in_address
 from windrow.calls.results import UnusableResultError
 from windrow.errors import (
@@ -34,6 +35,7 @@ USER_ERRORS: Final = (Exception, SystemExit)
 """The exceptions that count as failures of users' functions, ``sys.exit()`` among them, as it would end a worker."""
 
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
+_LANGUAGE: Final = str(Path(windrow.__file__).parent) + os.sep
 _SHOWN = 200
 _LONGEST_LINE = 500
 
@@ -71,8 +73,16 @@ def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
             message, given=given, expected=error.expected, where=step.where, hint=error.hint
         ) from error
     if isinstance(error, WindrowError):
-        raise error.at(step.where) from error.__cause__
+        line = _line_in_function(error)
+        is_elsewhere = line is not None and line != step.node.location
+        raise error.at(f"{step.where}, by the call at {line}" if is_elsewhere else step.where) from error.__cause__
     raise function_failed(step, error, given) from error
+
+
+def _line_in_function(error: BaseException) -> Location | None:
+    """Returns the innermost line of a user's function through which an error was raised; None if it came from none."""
+    lines = [Location(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    return next((line for line in reversed(lines) if not line.file.startswith((_PACKAGE, _LANGUAGE, "<"))), None)
 
 
 def folded_behind(watermark: int, where: str | None = None) -> CheckpointError:

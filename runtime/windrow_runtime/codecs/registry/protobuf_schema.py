@@ -14,6 +14,11 @@ from windrow_runtime.codecs.malformed import UnfitError
 
 _TOKEN: Final = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[\w.]+|[{}]""", re.DOTALL)
 
+_KEYS_OF_MAPS: Final = {"bool", "string"} | {
+    f"{kind}{size}" for kind in ("int", "uint", "sint", "fixed", "sfixed") for size in (32, 64)
+}
+
+
 _READ_AS: Final = {
     "INT32": ("INT64",),
     "UINT32": ("UINT64", "INT64"),
@@ -59,6 +64,10 @@ def parse_protobuf(text: str) -> SchemaFile:
             blocks.append(message)
         elif token == "}" and blocks:
             blocks.pop()
+        elif token == "map" and blocks and blocks[-1] is not None and tokens[number + 1] in _KEYS_OF_MAPS:
+            # A map field has a message of its own among those that its message declares.
+            words = tokens[number + 3].split("_")
+            blocks[-1].nested_type.add().name = "".join(word[:1].upper() + word[1:] for word in words) + "Entry"
     return SchemaFile(file, has_fields=False)
 
 

@@ -250,7 +250,6 @@ def _value_shape(value: ValueType) -> object:
             "class": name,
             "text": name,
             # A class is stored field by field, or by the attributes of its objects; then a new field gets no default.
-            "is tuple": value.shape is RecordShape.NAMED_TUPLE,
             "by field": is_dict or stored_form_of(value.python_type) is StoredForm.FIELDS,
             "fields": {
                 field.name: {
@@ -411,10 +410,7 @@ def _field_changes(path: str, before: Any, now: Any, *, grows: bool, is_hashed: 
             yield f"{name}.{field} was {_text(old['type'])} and is gone"
         else:
             yield from _type_changes(f"{name}.{field}", old["type"], new["type"], grows=grows, is_hashed=is_hashed)
-    if is_hashed and before.get("is tuple", now["is tuple"]) != now["is tuple"]:
-        forms = ("no NamedTuple", "a NamedTuple")
-        yield f"{name} {_was(forms[before['is tuple']], forms[now['is tuple']])}, and its keys are other keys"
-    elif is_hashed and before["fields"].keys() == now["fields"].keys() and [*before["fields"]] != [*now["fields"]]:
+    if is_hashed and before["fields"].keys() == now["fields"].keys() and [*before["fields"]] != [*now["fields"]]:
         yield f"{name} has its fields in another order, and keys with another order are other keys"
     if before["by field"] and not now["by field"]:
         yield f"{name} was stored by field, and now its constructor does more than set them"

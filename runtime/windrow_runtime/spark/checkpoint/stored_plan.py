@@ -35,7 +35,7 @@ _DEFAULT_GROUPS: Final = 2
 _HINT: Final = "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
 _MOVED_HINT: Final = (
     "put each stream and sink where it was; if the change is meant, and what is stored goes with it, say so once: "
-    "SparkRunner(accept_changes=[...]) with the ids or names of these steps"
+    "SparkRunner(accept_changes=[...]), or --accept-changes of the command, with the ids or names of these steps"
 )
 
 _UNKNOWN_KEYS: Final = "the type of the keys"
