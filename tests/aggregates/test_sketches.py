@@ -143,5 +143,5 @@ def test_parameters_are_checked(name: str) -> None:
 def test_without_the_library_the_call_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for call in (lambda: agg.approx_count_distinct(identity), lambda: agg.approx_quantile(identity, 0.5)):
-        with pytest.raises(InvalidArgumentError, match=r"not installed(.|\n)*windrow-streams\[sketches\]"):
+        with pytest.raises(InvalidArgumentError, match=r"not installed(.|\n)*pip install .*\[sketches\]"):
             call()

@@ -132,7 +132,7 @@ def test_a_failure_is_raised() -> None:
 
 def test_without_rich_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich", None)
-    with pytest.raises(UnsupportedOperationError, match=r"pip install 'windrow-streams\[view\]'"):
+    with pytest.raises(UnsupportedOperationError, match=r"pip install .*\[view\]'"):
         watch(RecordedRun(clicks_pipeline()))
 
 
