@@ -379,7 +379,6 @@ def test_a_checkpoint_without_ids_goes_on_and_gets_them(topics: Topics) -> None:
 
 
 def test_a_topic_that_is_deleted_between_batches(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_errors, "PATIENCE", 0.5)
     kept, gone = topics.make("in-1"), topics.make("in-2")
     pattern = re.compile(f"{re.escape(topics.prefix)}-in-.*")
     for topic in (kept, gone):
@@ -391,6 +390,7 @@ def test_a_topic_that_is_deleted_between_batches(topics: Topics, monkeypatch: py
     }
     first = {key: (latest := read.latest(), read.advance({}, latest)) for key, read in reads.items()}
     topics.delete(gone)
+    monkeypatch.setattr(kafka_errors, "PATIENCE", 1.0)
     for (form, on_lost), read in reads.items():
         latest, start = first[form, on_lost]
         if form is pattern and on_lost == "earliest":
