@@ -201,7 +201,7 @@ class Halves(EverySecond):
 
 
 def test_a_watermark_that_is_no_time_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="a timestamp has the wrong type") as caught:
+    with pytest.raises(InvalidArgumentError, match="a watermark has the wrong type") as caught:
         keeper(tmp_path, topology(Halves)).end_batch(0, seen(1), ended=False)
     assert "test_clock_keeper.py:" in str(caught.value.where)
     assert not ClockFiles(tmp_path).exists(1)

@@ -314,8 +314,7 @@ def warn_of_partitions(spark: SparkSession, partitions: int) -> None:
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """Returns a session with these settings: the given one if it has them, or a copy with its views and functions."""
     with _lock:
-        # Without a default argument, `get` returns Spark's default for an unset name.
-        if all(spark.conf.get(name) == value for name, value in settings.items()):
+        if all(_setting(spark, name) == value for name, value in settings.items()):
             return spark
         # Any: the Connect session's own method, and the JVM's, which types do not know.
         copy: SparkSession
@@ -326,6 +325,13 @@ def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessi
     for name, value in settings.items():
         copy.conf.set(name, value)
     return copy
+
+
+def _setting(spark: SparkSession, name: str) -> str | None:
+    """Returns a setting of a session, or Spark's default for it; Hadoop's settings have none here."""
+    value = spark.conf.get(name, None)
+    # Without a default argument, `get` returns Spark's default for an unset name.
+    return spark.conf.get(name) if value is None and name.startswith("spark.") else value
 
 
 def moved_to(spark: SparkSession, frame: DataFrame) -> DataFrame:
