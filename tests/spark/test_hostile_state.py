@@ -386,7 +386,7 @@ def test_keys_of_a_page_that_collide_are_refused_at_once() -> None:
         state.event_timers.register("a", TimeWindow(0, number), 1)
     genuine = decompress(PAGES.dump(state, lambda data: 1))
     assert len(load_page(genuine).tables[0]) == 10_000
-    crowded = [TimeWindow(0, number) for number in colliding(10_000)]
+    crowded = [tuple.__new__(TimeWindow, (0, number)) for number in colliding(10_000)]  # beyond what the class takes
     for place, keys in (("keys", colliding(10_001)), ("windows", crowded), ("timers", crowded)):
         page = decode(genuine)
         _, _, _, held, events, _ = page.columns
