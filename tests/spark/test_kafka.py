@@ -164,8 +164,8 @@ def test_elements_become_rows(spark: SparkSession) -> None:
     sink = KafkaSink[Reading]("a:1", lambda r: f"to-{r.celsius:.0f}", key=lambda r: r.sensor or None)
     found = [tuple(row) for row in kafka_rows(payloads, sink_step(sink), ()).collect()]
     assert found == [
-        ("to-2", b"roof", b'{"sensor":"roof","celsius":1.5}'),
-        ("to-2", None, b'{"sensor":"","celsius":2.0}'),
+        ("to-2", b"roof", b'{"sensor":"roof","celsius":1.5}', None, None),
+        ("to-2", None, b'{"sensor":"","celsius":2.0}', None, None),
     ]
 
     failing = KafkaSink[Reading]("a:1", "out", key=lambda r: str(1 / (r.celsius - 2)))
