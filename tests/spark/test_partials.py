@@ -383,7 +383,7 @@ def test_an_error_of_the_language_from_a_copy_is_told_with_the_step() -> None:
     loop.bind(OperatorState(), Nowhere())
     with pytest.raises(InvalidArgumentError, match="not to be written") as caught:
         loop.merge_batch(Partials(["k"], [[Refusing()]], [20], (), [1]))
-    assert caught.value.where == loop.step.where
+    assert str(caught.value.where).startswith(f"{loop.step.where}, by the call at ")
 
 
 class Nowhere:

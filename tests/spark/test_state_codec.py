@@ -177,7 +177,9 @@ hashable = (
     | st.builds(Keyed, name=texts, number=st.integers(-(2**70), 2**70))
     | st.builds(Checked, st.integers())
     | st.builds(Euros, st.integers())
-    | st.builds(TimeWindow, st.integers(), st.integers())
+    | st.builds(
+        lambda start, size: TimeWindow(start, start + size), st.integers(-(2**63), 2**62), st.integers(0, 2**62)
+    )
 )
 values = st.recursive(
     hashable | st.binary(max_size=9).map(bytearray) | st.builds(Sketch),
