@@ -170,7 +170,7 @@ def test_by_the_command_line(
     assert main(["replay", checkpoint, f"{program}:pipeline"]) == 0
     assert "all is equal" in capsys.readouterr().out
     for folder, wrong, expected in (
-        (checkpoint, f"{program}:Counting", "the function needs arguments"),
+        (checkpoint, f"{program}:Counting", "needs arguments"),
         (checkpoint, str(program), "the file has no pipeline"),
         (str(tmp_path), f"{program}:pipeline", "there is no checkpoint of a pipeline"),
     ):
