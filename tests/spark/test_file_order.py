@@ -8,16 +8,16 @@ import random
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from windrow import Pipeline, WatermarkStrategy, from_dataframe, from_source
+from windrow import Pipeline, WatermarkStrategy, from_dataframe, from_source, joins
 from windrow.aggregates import collect_list, first, into, last
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, TimeDomain
-from windrow.sinks import CollectSink
+from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import CsvFileSource, FileSource, JsonFileSource, ParquetFileSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.windows import TumblingEventTimeWindows
@@ -41,6 +41,11 @@ class Found(NamedTuple):
     first: int
     last: int
     all: list[int]
+
+
+class Both(NamedTuple):
+    left: int
+    right: int
 
 
 class FirstOfAMinute(KeyedProcessFunction[str, Row, Row]):
@@ -154,3 +159,31 @@ def test_files_of_one_millisecond_come_by_name(spark: SparkSession, tmp_path: Pa
     wanted = results(JsonFileSource(tmp_path, Row), LocalRunner().run)
     assert results(JsonFileSource(tmp_path, Row), SparkRunner(spark).run) == wanted
     assert results(JsonFileSource(tmp_path, Row), SparkRunner(spark).run_batch) == wanted
+
+
+@pytest.mark.parametrize("into_files", [True, False])
+def test_names_of_files_cross_an_exchange_for_a_join_only_where_a_sink_sees_the_order(
+    spark: SparkSession, tmp_path: Path, into_files: bool
+) -> None:
+    """The exchange of names costs each batch a job that samples them, and a stage: a fifth of the time of a join."""
+    source = tmp_path / "rows"
+    source.mkdir()
+    fill(source, write_json)
+    stream = from_source(JsonFileSource(source, Row)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=1)), timestamp=lambda row: row.time
+    )
+    keyed = stream.key_by(lambda row: row.number)
+    pairs = keyed.interval_join(keyed).between(timedelta(0), timedelta(0))
+    results = pairs.apply(
+        joins.into(Both, left=joins.left(lambda row: row.number), right=joins.right(lambda row: row.number))
+    )
+    sink: CollectSink[Both] | ParquetFileSink[Both] = ParquetFileSink(tmp_path / "out") if into_files else CollectSink()
+    pipeline = Pipeline("pairs", results.sink_to(sink))
+    with SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(pipeline) as running:
+        running.process_available()
+        (query,) = spark.streams.active
+        # Any: a query of the JVM, whose plan PySpark prints only.
+        plan = str(cast(Any, query)._jsq.explainInternal(True))
+    analyzed = plan.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
+    assert "__file" in analyzed
+    assert ("RepartitionByExpression" not in analyzed) == into_files

@@ -93,13 +93,20 @@ class PhysicalStep:
 
     @property
     def takes_any_order(self) -> bool:
-        """Whether windows have the same contents in whatever order the elements of a batch come.
+        """Whether windows have the same contents, and joins the same pairs, in whatever order a batch's elements come.
 
         The function is commutative then; among equal elements, of which ``max_by`` takes the first, the order counts.
         """
+        if self.makes_pairs:
+            return True
         by_tasks, kernel = self.aggregation, getattr(self.on_columns, "kernel", None)
         is_ordered = kernel is not None and kernel.ordered
         return not isinstance(by_tasks, Objects) and by_tasks.function.can_share and not is_ordered
+
+    @property
+    def makes_pairs(self) -> bool:
+        """Whether it joins elements on columns, so that its results come in the order of the elements."""
+        return self.on_columns is not None and self.on_columns.makes_pairs
 
     def operator(self) -> KeyedOperator:
         """Makes a new operator, which runs the step on objects."""

@@ -280,9 +280,13 @@ class Lowered:
         )
 
     def _sees_order(self, source: Step) -> bool:
-        """Returns whether a sink takes the elements of a source one after the other, without a keyed step between."""
+        """Returns whether a sink takes results one after the other, in the order of a source's elements.
+
+        Those of a join have that order; behind windows it does not show.
+        """
         before = self.topology.boundaries_before
-        sinks = [sink for sink in self.topology.sinks if source.id in before[sink.id]]
+        in_order = {source.id, *(step_id for step_id, keyed in self.steps.plan.keyed.items() if keyed.makes_pairs)}
+        sinks = [sink for sink in self.topology.sinks if not in_order.isdisjoint(before[sink.id])]
         return any(writer_of(sink) in {SinkWriter.RESULTS, SinkWriter.OUTPUT} for sink in sinks)
 
     def _packed(self, step: Step, place: int) -> DataFrame:

@@ -76,6 +76,7 @@ class JoinForm(ScanTarget):
 
     hash_keys = staticmethod(hash_keys)
     counts_windows = False
+    makes_pairs = True
 
     @property
     def raw_schema(self) -> pa.Schema:

@@ -9,7 +9,7 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -130,6 +130,9 @@ class ScanTarget(ABC):
 
     step: Step
     routes: tuple[Route, ...]  # from each source, and from each keyed step in front
+
+    makes_pairs: ClassVar[bool] = False
+    """Whether it joins elements in pairs, which are the same in whatever order elements come, but come in that order."""
 
     def with_steps(self, by_id: Mapping[str, Step]) -> Self:
         """Returns the same form, with routes through other steps, such as those of workers, by their ids."""
