@@ -207,7 +207,7 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
     assert shared == SHARED_NAMES
 
 
-MOST_LINES = 57_805
+MOST_LINES = 57_820
 """The lines of the runtime, docstrings and blank lines included; only what users get from them raises this."""
 
 

@@ -132,7 +132,7 @@ class ScanTarget(ABC):
     routes: tuple[Route, ...]  # from each source, and from each keyed step in front
 
     makes_pairs: ClassVar[bool] = False
-    """Whether it joins elements in pairs, which are the same in whatever order elements come, but come in that order."""
+    """Whether it joins elements: the pairs are the same in whatever order elements come, but come in that order."""
 
     def with_steps(self, by_id: Mapping[str, Step]) -> Self:
         """Returns the same form, with routes through other steps, such as those of workers, by their ids."""
