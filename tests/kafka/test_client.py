@@ -390,7 +390,7 @@ def test_a_topic_that_is_deleted_between_batches(topics: Topics, monkeypatch: py
     }
     first = {key: (latest := read.latest(), read.advance({}, latest)) for key, read in reads.items()}
     topics.delete(gone)
-    monkeypatch.setattr(kafka_errors, "PATIENCE", 1.0)
+    monkeypatch.setattr(kafka_errors, "PATIENCE", 4.0)
     for (form, on_lost), read in reads.items():
         latest, start = first[form, on_lost]
         if form is pattern and on_lost == "earliest":

@@ -208,7 +208,7 @@ def test_bounds_change_on_purpose_and_kinds_do_not(spark: SparkSession, tmp_path
     outputs, pipeline = build(folder, upper=60)
     with pytest.raises(IncompatibleStateError, match=r"pairs(.|\n)*the bounds was -40 to 150 ms and is -40 to 60 ms"):
         SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
-    runner = SparkRunner(spark, checkpoint=checkpoint, accept_changes=["pairs"])
+    runner = SparkRunner(spark, checkpoint=checkpoint, accept_changes=["pairs", "pairs, late"])
     found = outputs.of(runner.run(pipeline, drain=False))
     assert found["pairs"]
     assert not found["far"]
