@@ -18,11 +18,10 @@ def names(group: str) -> list[str]:
 
 def has(group: str, name: str) -> bool:
     """Whether a package has registered something in a group under a name."""
-    return name in _registered(group)
+    return bool(_entries(group, name))
 
 
 # Any: each group says what its entries are.
-@cache
 def load(group: str, name: str) -> Any:
     """What a package has registered in a group under a name.
 
@@ -30,7 +29,7 @@ def load(group: str, name: str) -> Any:
         InvalidArgumentError: If no installed package has registered the name, several have, or it cannot be loaded.
     """
     what = group.removeprefix("windrow.").removesuffix("s").replace("_", " ")
-    entries = _registered(group).get(name, [])
+    entries = _entries(group, name)
     if not entries:
         raise InvalidArgumentError(
             f"no installed package brings a {what} of this name",
@@ -45,13 +44,27 @@ def load(group: str, name: str) -> Any:
             hint="import the class from its module",
         )
     try:
-        return entries[0].load()
+        return _loaded(entries[0])
     except Exception as error:  # a module of another package may raise anything
         raise InvalidArgumentError(
             f"the {what} of a package cannot be loaded",
             given=f"{name}: {_origin(entries[0])}: {type(error).__name__}: {error}",
             hint="the original error is the cause",
         ) from error
+
+
+def _entries(group: str, name: str) -> list[EntryPoint]:
+    """The entries of a name; packages are looked through again where there is none, since one may be new."""
+    entries = _registered(group).get(name)
+    if entries is None:
+        _registered.cache_clear()
+        entries = _registered(group).get(name, [])
+    return entries
+
+
+@cache
+def _loaded(entry: EntryPoint) -> Any:
+    return entry.load()
 
 
 @cache
