@@ -161,6 +161,22 @@ def test_texts_of_any_shape_are_read_as_by_the_plain_reader(folder: Path, text: 
     )
 
 
+@pytest.mark.parametrize("sign", ["", "-", "+"])
+def test_large_floats_are_read_as_by_the_plain_reader(folder: Path, sign: str) -> None:
+    texts = [
+        "9007199254740993.0",
+        "9007199254740992.0",
+        "9007199254740991.5",
+        "1e17",
+        "9" * 40,
+        "12345e9",
+        "1e400",
+        "1.e5",
+    ]
+    for text in texts:
+        agree(folder, f"sensor,at,celsius\na,1,{sign}{text}\nb,2,1.5\n".encode())
+
+
 @pytest.mark.parametrize(
     "text",
     [
