@@ -495,6 +495,8 @@ class KafkaSink(Sink[T_contra]):
         InvalidArgumentError: For an option that an argument sets, or with which records would be lost or doubled.
     """
 
+    connector = "kafka"
+
     def __init__(
         self,
         servers: str | Sequence[str],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from windrow.addresses.database_url import DatabaseUrl
 from windrow.addresses.paths import checked_path, local_path
@@ -36,7 +36,14 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Sink(ABC, Generic[T_contra]):
-    """Where elements go."""
+    """Where elements go.
+
+    Attributes:
+        connector: The name under which the package of the sink registers what writes it, in the entry points
+            ``windrow.writers``.
+    """
+
+    connector: ClassVar[str] = ""
 
     @property
     def needs_schema(self) -> bool:
@@ -90,6 +97,8 @@ class CollectSink(Sink[T], Collects[T]):
         [1, 2]
     """
 
+    connector = "collect"
+
     def __init__(self, name: str = "collect") -> None:
         self.name = name
 
@@ -103,6 +112,8 @@ class ConsoleSink(Sink[object]):
     Args:
         prefix: Printed before each element.
     """
+
+    connector = "console"
 
     def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
@@ -140,6 +151,8 @@ class FileSink(Sink[T_contra]):
     """
 
     format_name = "files"
+
+    connector = "files"
 
     def __init__(
         self, path: str | PathLike[str], *, overwrite: bool = False, partition_by: str | Sequence[str] = ()
@@ -276,6 +289,8 @@ class FunctionSink(Sink[T_contra]):
             same number, so a function that remembers the last number writes each batch once.
     """
 
+    connector = "function"
+
     def __init__(self, function: Callable[[int, Sequence[T_contra]], object]) -> None:
         if not callable(function):
             raise InvalidArgumentError(
@@ -316,6 +331,8 @@ class DatabaseSink(Sink[T_contra]):
         InvalidArgumentError: For the address of another kind of database, an empty name, or a key that names a field
             twice.
     """
+
+    connector = "database"
 
     def __init__(
         self, url: str, table: str, *, key: str | Sequence[str] = (), schema: str | None = None, create: bool = True
@@ -374,6 +391,8 @@ class DeltaSink(Sink[T_contra]):
     Raises:
         InvalidArgumentError: If ``key`` or ``partition_by`` has an empty name, or names a field twice.
     """
+
+    connector = "delta"
 
     def __init__(
         self,
@@ -435,6 +454,8 @@ class WriterSink(Sink[T_contra]):
             The runner adds the checkpoint, the query's name and the trigger. Spark writes by itself, so the result
             of such a run has no counters.
     """
+
+    connector = "dataframe"
 
     # Any: the DataFrame and the DataStreamWriter are Spark's; the language does not import Spark.
     def __init__(self, configure: Callable[[Any], Any]) -> None:

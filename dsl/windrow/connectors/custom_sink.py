@@ -57,6 +57,8 @@ class CustomSink(Sink[T_contra]):
     elements by keys of their own, or writes on the driver. The interpreter has one partition, 0.
     """
 
+    connector = "custom"
+
     @property
     def on_workers(self) -> bool:
         """Whether workers write, side by side, and not the driver."""

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from windrow.calls.results import LAZY_TYPES, not_computed
 from windrow.errors import WindrowError
 from windrow.plan import ProcessNode, Step, TimestampsNode
-from windrow.sinks import CollectSink
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.inputs.batches import SourceBatch, Told
@@ -434,9 +433,9 @@ class Execution:
             if taken is None or not taken.values:
                 continue
             self.written[step.id] += len(taken.values)
-            sink = sink_of(step)
-            if isinstance(sink, CollectSink):
-                collected[id(sink)].extend(taken.values)
+            sink = id(sink_of(step))
+            if sink in collected:
+                collected[sink].extend(taken.values)
             else:
                 outputs[step.id].write(batch, taken.values)
 

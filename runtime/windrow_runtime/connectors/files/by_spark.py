@@ -5,37 +5,29 @@ The encoders of all other files decide what values look like: Spark's writers ge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from windrow import DataStream, DataStreamSink, Pipeline
-from windrow.addresses.paths import BATCH_COLUMN, BATCH_PREFIX, local_path
-from windrow.errors import InvalidArgumentError, WindrowError
-from windrow.plan import SinkNode, Step
+from windrow.addresses.paths import BATCH_COLUMN, BATCH_PREFIX
+from windrow.errors import WindrowError
+from windrow.plan import Step
 from windrow.sinks import FileSink, ParquetFileSink
-from windrow_runtime.codecs.arrow.decoding import decode_batch
-from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.codecs.spark_schema import quoted, spark_ddl
+from windrow_runtime.codecs.spark_schema import quoted
 from windrow_runtime.codecs.text_files import line_encoder
-from windrow_runtime.columnar.state import load_rows
+from windrow_runtime.connectors.files.owner import file_sink_of, other_run
 from windrow_runtime.connectors.files.partition_columns import Partitions, partitions_of, text_of
 from windrow_runtime.connectors.files.staged import StagedBatch, begun_batches, clear_staging
-from windrow_runtime.connectors.files.writer import file_sink_of, other_run
-from windrow_runtime.operators.errors import field_errors, sink_unwritable
-from windrow_runtime.operators.topology import sink_of
+from windrow_runtime.operators.errors import sink_unwritable
 from windrow_runtime.outputs.output import check_newest
 from windrow_runtime.spark.checkpoint.storage import HadoopPath
-from windrow_runtime.spark.exchange.classes import register_classes
-from windrow_runtime.spark.exchange.rows import RowKind, load_values
-from windrow_runtime.spark.faults import causes_of, engine_errors, failures_marked, unwritable
+from windrow_runtime.spark.faults import causes_of, engine_errors, unwritable
 from windrow_runtime.spark.paths import as_read_path, as_spark_path, exists_for_spark
 from windrow_runtime.spark.run.background import uninterrupted
 from windrow_runtime.spark.session import is_connect, settings_changed
-from windrow_runtime.spark.sinks.table import ColumnsSink
+from windrow_runtime.spark.sinks.unpacking import Unpack, rows_of, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,39 +50,6 @@ _STAGED: Final = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "partitionOverwriteMode": "static",
 }
-
-
-@dataclass(frozen=True)
-class Unpack:
-    """Turns the packed rows of a sink into Arrow batches, in a worker."""
-
-    encoder: Callable[[], Callable[[Sequence[Any]], Any]]  # makes the function that encodes elements, in a worker
-    where: str
-    classes: tuple[UserClass, ...]
-    kind: RecordType | None = None  # the type of the elements, if rows may have them as columns
-    makes_lines: bool = False  # whether elements in columns are encoded as well
-
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        register_classes(self.classes)
-        schema = None if self.kind is None else arrow_schema(self.kind)
-        encode = self.encoder()
-        with failures_marked():
-            for batch in batches:
-                kinds, payloads = (column.to_pylist() for column in batch.columns)
-                for kind, payload in zip(kinds, payloads, strict=True):
-                    rows: Any = None
-                    values: Sequence[Any] | None = None
-                    if kind == RowKind.OUTPUT_COLUMNS:
-                        assert self.kind is not None, "no sink of another system takes columns"
-                        rows = load_rows(payload, schema)
-                        values = decode_batch(rows, self.kind) if self.makes_lines else None
-                    else:
-                        values = load_values(payload)
-                    if values is not None:
-                        with field_errors(self.where):
-                            rows = encode(values)
-                    if rows.num_rows:
-                        yield rows
 
 
 def _line_encoder(
@@ -120,47 +79,16 @@ def _text_columns(partitions: Partitions | None) -> list[str]:
     return ["_".join(["line", *names]), *names]
 
 
-def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:
-    """Returns the pipeline for ``to_dataframe``, whose sink takes a stream's elements as columns."""
-    if not isinstance(stream, DataStream):
-        raise InvalidArgumentError("a DataFrame is made of a stream", given=type(stream), expected="a DataStream")
-    node = stream.node
-    end = SinkNode(input=node, sink=ColumnsSink(), element_type=node.element_type, location=node.location)
-    return Pipeline(name, DataStreamSink(end))
-
-
-def refuse_written(spark: SparkSession, sinks: Iterable[Step]) -> None:
-    """Refuse file sinks that Spark writes if their folders have batches; called before runs that begin with batch 0."""
-    for step in sinks:
-        sink = sink_of(step)
-        if not isinstance(sink, FileSink) or local_path(sink.path) is not None:
-            continue
-        partitions = partitions_of(step)
-        above = () if partitions is None else ("*=*" for _ in partitions.fields)
-        # The second pattern is that of an earlier version.
-        below = ["/".join([*above, f"{BATCH_COLUMN}=*"]), f"{BATCH_PREFIX}*"]
-        with engine_errors(step.where, sink.secrets):
-            written = [name for name in below if exists_for_spark(spark, f"{as_read_path(sink.path)}/{name}")]
-        if written:
-            raise other_run(step, sink.shown_path)
-
-
-def unpacked(frame: DataFrame, number: int, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
-    """Returns the elements of one sink as typed columns."""
-    kind = record_type(step.node.element_type)
-    to_columns = Unpack(lambda: partial(encode_batch, record_type=kind), step.where, classes, kind)
-    return rows_of(frame, number).mapInArrow(to_columns, spark_ddl(kind))
-
-
-def rows_of(frame: DataFrame, number: int) -> DataFrame:
-    """Returns the kind and the payload of the rows of one sink."""
-    return frame.where(are_of([number])).select("kind", "payload")
-
-
-def are_of(numbers: Iterable[int]) -> str:
-    """Returns the SQL condition that selects the rows of some sinks."""
-    kinds = f"{RowKind.OUTPUT}, {RowKind.OUTPUT_COLUMNS}"
-    return f"target IN ({', '.join(map(str, numbers))}) AND kind IN ({kinds})"
+def check_unwritten(spark: SparkSession, sink: FileSink[Any], step: Step) -> None:
+    """Refuse a sink that Spark writes if its folder has batches; called before runs that begin with batch 0."""
+    partitions = partitions_of(step)
+    above = () if partitions is None else ("*=*" for _ in partitions.fields)
+    # The second pattern is that of an earlier version.
+    below = ["/".join([*above, f"{BATCH_COLUMN}=*"]), f"{BATCH_PREFIX}*"]
+    with engine_errors(step.where, sink.secrets):
+        written = [name for name in below if exists_for_spark(spark, f"{as_read_path(sink.path)}/{name}")]
+    if written:
+        raise other_run(step, sink.shown_path)
 
 
 def write_files(
