@@ -80,7 +80,7 @@ def rows_of(path: str, format_name: str | None, time: str, key: str | None) -> C
             hint=f"--format {' or '.join(FORMATS)}",
         )
     if format_name == "parquet":
-        from windrow_runtime.codecs.text_files import check_parquet
+        from windrow_runtime.codecs.pyarrow_check import check_parquet
 
         check_parquet()
     read = {"json": _json_rows, "csv": _csv_rows, "parquet": _parquet_rows}[format_name]

@@ -10,8 +10,8 @@ from typing import Any
 from windrow.addresses.paths import local_path
 from windrow.errors import UnsupportedOperationError
 from windrow.sinks import FileSink, ParquetFileSink
+from windrow_runtime.codecs.pyarrow_check import check_parquet
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import check_parquet
 from windrow_runtime.connectors.files.owner import check_folder, check_owner, lock_folder, own_folder
 from windrow_runtime.connectors.files.parts import FileOutput
 from windrow_runtime.operators.errors import errors_at
