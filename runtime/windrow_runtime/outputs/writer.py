@@ -15,7 +15,7 @@ from windrow_runtime.outputs.output import Identity, Output
 S_co = TypeVar("S_co", bound=Sink[Any], covariant=True)
 
 WRITERS: Final = "windrow.writers"
-"""The entry points by which packages register writers, under the :attr:`~windrow.sinks.Sink.connector`."""
+"""The entry points by which packages register writers, under the :attr:`~windrow.sinks.Sink.connector_name`."""
 
 # Any in this module: sinks of elements of every type.
 
@@ -31,7 +31,7 @@ class Target(NamedTuple):
 class SinkWriter(Generic[S_co]):
     """Answers the questions that each engine asks about the sink of a step, and makes the output that writes it.
 
-    A package registers its writer under the name that its sink has as ``connector``.
+    A package registers its writer under the name that its sink has as ``connector_name``.
     """
 
     extra: ClassVar[str] = ""
@@ -112,14 +112,14 @@ def writer_of(step: Step) -> SinkWriter[Sink[Any]]:
         UnsupportedOperationError: If no installed package has registered one.
     """
     sink = sink_of(step)
-    if not sink.connector:
+    if not type(sink).connector_name:
         return SinkWriter(sink, step)
     try:
-        writer: SinkWriter[Sink[Any]] = load(WRITERS, sink.connector)(sink, step)
+        writer: SinkWriter[Sink[Any]] = load(WRITERS, type(sink).connector_name)(sink, step)
     except InvalidArgumentError as error:
         raise UnsupportedOperationError(
             "no installed package writes this sink",
-            given=f"{sink.describe()}, of the connector {sink.connector!r}",
+            given=f"{sink.describe()}, of the connector {type(sink).connector_name!r}",
             expected=error.expected,
             where=step.where,
             hint=error.hint,
