@@ -10,11 +10,11 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from windrow.calls.attributes import attribute_of
-from windrow.functions.process import TimeDomain
 from windrow.functions.wrapper import unwrapped
 from windrow.plan.closures import closure_of, codes_of
 from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.tags import OutputTag
+from windrow.time import TimeDomain
 
 __all__ = ["asks_for_time", "expiring_state", "reached_state", "state_time_domains", "tags_of"]
 

@@ -113,7 +113,9 @@ class Query:
         self.measure = RunMeasure(lowered.topology, self._results, lowered.spark, begins=begins)
         if on_progress is not None:
             self.counted()  # raises an error for a pipeline that cannot report
-        self.reporter = Reporter(lowered.pipeline.name, lowered.topology, on_progress, spooled)
+        self.reporter = Reporter(
+            lowered.pipeline.name, lowered.topology, on_progress, spooled.reports if spooled else None
+        )
         self._batches = BatchWriter(
             lowered.sinks,
             lowered.classes,

@@ -21,8 +21,8 @@ from windrow_runtime.operators.outcome import is_loss
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.registry import check_owners, closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
-from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.checkpoint.lease import RunLock
+from windrow_runtime.spark.checkpoint.newest_batch import BatchNote
 from windrow_runtime.spark.clock import ClockKeeper, SeenTimestamps
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.facts import RECORDS_IN, ROWS_READ, Count

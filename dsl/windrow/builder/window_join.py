@@ -6,10 +6,13 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, get_args, overload
 
-from windrow.arguments import check_assigner, check_function
-from windrow.connected.late import with_tag
-from windrow.connected.sides import keyed_by_both
-from windrow.connected.unmarked import assigner_of_both, evictor_of_both, trigger_of_both
+from windrow.builder.arguments import check_assigner, check_function
+from windrow.builder.late import with_tag
+from windrow.builder.sides import keyed_by_both
+from windrow.builder.stage import Stage
+from windrow.builder.unmarked import assigner_of_both, evictor_of_both, trigger_of_both
+from windrow.builder.window_settings import WindowSettings
+from windrow.builder.window_stage import WindowStage
 from windrow.evictors import Evictor
 from windrow.functions.marked import CoGroup, JoinKind, JoinPairs
 from windrow.functions.window_function import ProcessWindowFunction
@@ -17,15 +20,12 @@ from windrow.joins.declared_join import DeclaredJoin, joined_by
 from windrow.plan.nodes import NO_LATE_TAGS, LateTags, Node, ProcessSpec
 from windrow.plan.render import node_line
 from windrow.plan.types import iterable_item, made_type, sequence_type
-from windrow.stages.stage import Stage
-from windrow.stages.window_settings import WindowSettings
-from windrow.stages.window_stage import WindowStage
 from windrow.tags import OutputTag
 from windrow.triggers import MergingTrigger, Trigger
 from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
 
 if TYPE_CHECKING:
-    from windrow.stream import DataStream
+    from windrow.builder.stream import DataStream
 
 __all__ = [
     "CoGroupEqualTo",
@@ -53,15 +53,13 @@ R = TypeVar("R")
 W = TypeVar("W", bound=Window)
 
 
-# Any in this module: keys and elements of every type; the stages have proved that they fit. The constructor of streams
-# is handed in, as their module imports this one.
+# Any in this module: keys and elements of every type; the stages have proved that they fit.
 @dataclass(frozen=True, slots=True)
 class TwoStreams:
     """Holds two streams, and the selectors of their keys as they are given."""
 
     left: Node
     right: Node
-    make_stream: Callable[[Node], DataStream[Any]]
     kind: JoinKind | None  # None: a co-group
     where: Callable[[Any], Any] | None = None
     equal_to: Callable[[Any], Any] | None = None
@@ -71,7 +69,7 @@ class TwoStreams:
         assert self.equal_to is not None, "the stages ask for both"
         node = keyed_by_both((self.left, self.where), (self.right, self.equal_to), counts_at_once=False)
         assigner = assigner_of_both(check_assigner(assigner))
-        return _Settings(node, self.make_stream, assigner, kind=self.kind or JoinKind.INNER)
+        return _Settings(node, assigner, kind=self.kind or JoinKind.INNER)
 
 
 class _OfTwo(Stage):
@@ -306,7 +304,7 @@ class WithWindow(WindowStage[L | U, W], Generic[L, U, W]):
         self, function: ProcessWindowFunction[Any, Any, Any, Any], element_type: object | None, name: str | None
     ) -> DataStream[Any]:
         node = self._both.node(ProcessSpec(process=function), element_type, name)
-        return self._both.make_stream(replace(node, late_tags=self._both.late))
+        return self._stream_of(replace(node, late_tags=self._both.late))
 
 
 class JoinWithWindow(WithWindow[L, U, W], Generic[L, U, A, B, H, W]):

@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
-from windrow.arguments import check_function
-from windrow.connected.late import NOTHING_SAID, Lateness, LateStage
+from windrow.builder.arguments import check_function
+from windrow.builder.late import NOTHING_SAID, Lateness, LateStage
+from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import JoinKind, OneRecord
 from windrow.functions.two_inputs import ProcessJoinFunction
 from windrow.joins.declared_join import DeclaredJoin, joined_by
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import AsOfJoinNode, IntervalJoinNode, KeyByNode, Node
+from windrow.plan.nodes import AsOfJoinNode, IntervalJoinNode, KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
-from windrow.stages.stage import Stage
 from windrow.time import duration_millis
 
 if TYPE_CHECKING:
-    from windrow.stream import DataStream
+    from windrow.builder.stream import DataStream
 
 __all__ = ["AsOfJoin", "IntervalJoin", "IntervalJoined", "LeftAsOfJoin"]
 
@@ -30,17 +30,14 @@ U = TypeVar("U")
 K = TypeVar("K")
 R = TypeVar("R")
 
-# Any in this module: the constructor of streams is handed in, as their module imports this one.
-
 
 class IntervalJoin(Stage, Generic[L, U, K]):
     """Two keyed streams to be joined; ``between`` says which timestamps belong together."""
 
-    __slots__ = ("_make_stream", "_node")
+    __slots__ = ("_node",)
 
-    def __init__(self, node: KeyByNode, make_stream: Callable[[Node], DataStream[Any]]) -> None:
+    def __init__(self, node: KeyByNode) -> None:
         self._node = node
-        self._make_stream = make_stream
 
     def __repr__(self) -> str:
         return node_line(type(self).__name__, self._node)
@@ -66,7 +63,7 @@ class IntervalJoin(Stage, Generic[L, U, K]):
                 expected="lower <= upper",
                 where=caller_location(),
             )
-        return IntervalJoined(_Bounds(self._node, self._make_stream, *bounds))
+        return IntervalJoined(_Bounds(self._node, *bounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +71,10 @@ class _Bounds:
     """Holds what the calls of an interval join have set so far."""
 
     node: KeyByNode
-    make_stream: Callable[[Node], DataStream[Any]]
     lower: int
     upper: int
     lower_exclusive: bool = False
     upper_exclusive: bool = False
-    lateness: Lateness = NOTHING_SAID
 
 
 class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
@@ -87,7 +82,8 @@ class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
 
     __slots__ = ("_bounds",)
 
-    def __init__(self, bounds: _Bounds) -> None:
+    def __init__(self, bounds: _Bounds, lateness: Lateness = NOTHING_SAID) -> None:
+        super().__init__(lateness)
         self._bounds = bounds
 
     def __repr__(self) -> str:
@@ -95,18 +91,14 @@ class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
 
     def lower_bound_exclusive(self) -> IntervalJoined[L, U, K]:
         """Leave out pairs whose timestamps are exactly the lower bound apart."""
-        return IntervalJoined(replace(self._bounds, lower_exclusive=True))
+        return IntervalJoined(replace(self._bounds, lower_exclusive=True), self._lateness)
 
     def upper_bound_exclusive(self) -> IntervalJoined[L, U, K]:
         """Leave out pairs whose timestamps are exactly the upper bound apart."""
-        return IntervalJoined(replace(self._bounds, upper_exclusive=True))
-
-    @property
-    def _lateness(self) -> Lateness:
-        return self._bounds.lateness
+        return IntervalJoined(replace(self._bounds, upper_exclusive=True), self._lateness)
 
     def _with(self, lateness: Lateness) -> Self:
-        return type(self)(replace(self._bounds, lateness=lateness))
+        return type(self)(self._bounds, lateness)
 
     def process(self, function: ProcessJoinFunction[L, U, R], *, name: str | None = None) -> DataStream[R]:
         """Process each pair as soon as its second element is there.
@@ -151,13 +143,13 @@ class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
         self, function: ProcessJoinFunction[L, U, R], element_type: object | None, name: str | None
     ) -> DataStream[R]:
         bounds = self._bounds
-        return bounds.make_stream(
+        return self._stream_of(
             IntervalJoinNode(
                 input=bounds.node,
                 lower=bounds.lower + bounds.lower_exclusive,
                 upper=bounds.upper - bounds.upper_exclusive,
-                allowed_lateness=bounds.lateness.allowed or 0,
-                late_tags=bounds.lateness.tags,
+                allowed_lateness=self._lateness.allowed or 0,
+                late_tags=self._lateness.tags,
                 function=function,
                 element_type=element_type,
                 name=name,
@@ -166,50 +158,35 @@ class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _AsOf:
-    """Holds what the calls of an as-of join have set so far."""
+class _AsOfStage(LateStage[L, U], Generic[L, U, K]):
+    __slots__ = ("_node",)
 
-    node: KeyByNode
-    make_stream: Callable[[Node], DataStream[Any]]
-    is_outer: bool
-    lateness: Lateness = NOTHING_SAID
+    def __init__(self, node: KeyByNode, lateness: Lateness = NOTHING_SAID) -> None:
+        super().__init__(lateness)
+        self._node = node
 
-    def stream(self, function: Callable[[Any, Any], Any], name: str | None) -> DataStream[Any]:
+    def __repr__(self) -> str:
+        return node_line(type(self).__name__, self._node)
+
+    def _with(self, lateness: Lateness) -> Self:
+        return type(self)(self._node, lateness)
+
+    # Any: the stages that have apply() have proved that the function fits.
+    def _joined(self, function: Callable[[Any, Any], Any], kind: JoinKind, name: str | None) -> DataStream[Any]:
         check_function(function, "apply")
-        function, record_type = joined_by(function, self.node, JoinKind.LEFT if self.is_outer else JoinKind.INNER)
-        return self.make_stream(
+        function, record_type = joined_by(function, self._node, kind)
+        return self._stream_of(
             AsOfJoinNode(
-                input=self.node,
+                input=self._node,
                 function=function,
-                is_outer=self.is_outer,
-                allowed_lateness=self.lateness.allowed or 0,
-                late_tags=self.lateness.tags,
+                is_outer=kind is JoinKind.LEFT,
+                allowed_lateness=self._lateness.allowed or 0,
+                late_tags=self._lateness.tags,
                 element_type=record_type,
                 name=name,
                 location=caller_location(),
             )
         )
-
-
-class _AsOfStage(LateStage[L, U], Generic[L, U, K]):
-    __slots__ = ("_settings",)
-
-    def __init__(
-        self, node: KeyByNode, make_stream: Callable[[Node], DataStream[Any]], settings: _AsOf | None = None
-    ) -> None:
-        self._settings = settings or _AsOf(node, make_stream, isinstance(self, LeftAsOfJoin))
-
-    def __repr__(self) -> str:
-        return node_line(type(self).__name__, self._settings.node)
-
-    @property
-    def _lateness(self) -> Lateness:
-        return self._settings.lateness
-
-    def _with(self, lateness: Lateness) -> Self:
-        settings = replace(self._settings, lateness=lateness)
-        return type(self)(settings.node, settings.make_stream, settings)
 
 
 class AsOfJoin(_AsOfStage[L, U, K]):
@@ -234,7 +211,7 @@ class AsOfJoin(_AsOfStage[L, U, K]):
                 of the left element.
             name: Names the step.
         """
-        return self._settings.stream(function, name)
+        return self._joined(function, JoinKind.INNER, name)
 
 
 class LeftAsOfJoin(_AsOfStage[L, U, K]):
@@ -259,4 +236,4 @@ class LeftAsOfJoin(_AsOfStage[L, U, K]):
                 of the left element.
             name: Names the step.
         """
-        return self._settings.stream(function, name)
+        return self._joined(function, JoinKind.LEFT, name)

@@ -14,10 +14,15 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from typing_extensions import TypeForm, deprecated
 
-from windrow.arguments import check_assigner, check_function, count_window
-from windrow.connected.broadcast import BroadcastStream, broadcast_node
-from windrow.connected.connect import ConnectedStreams
-from windrow.connected.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
+from windrow.builder.arguments import check_assigner, check_function
+from windrow.builder.broadcast import BroadcastStream, broadcast_node
+from windrow.builder.connect import ConnectedStreams
+from windrow.builder.keyed_stream import KeyedStream
+from windrow.builder.lookups import map_async_node, map_batches_node, process_node
+from windrow.builder.stage import Stage
+from windrow.builder.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
+from windrow.builder.window_settings import WindowSettings, count_window
+from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream
 from windrow.errors import InvalidArgumentError, no_attribute
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
@@ -44,14 +49,9 @@ from windrow.plan.pipeline import DataStreamSink, Pipeline, Runner, checked_runn
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, stated_type
 from windrow.sinks import CollectSink, ConsoleSink, Sink
-from windrow.stages.keyed_stream import KeyedStream
-from windrow.stages.lookups import map_async_node, map_batches_node, process_node
-from windrow.stages.stage import Stage
-from windrow.stages.window_settings import WindowSettings
 from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
-from windrow.windowed import AllWindowedStream, MergingAllWindowedStream
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
 
 __all__ = ["DataStream", "KeyedStream"]
@@ -368,8 +368,7 @@ class DataStream(Stage, Generic[T_co]):
                 key_type=key_type if key_type is not None else stated_type(selector, self._node.element_type),
                 element_type=self._node.element_type,
                 location=caller_location(),
-            ),
-            DataStream,
+            )
         )
 
     # The overloads overlap where a merging assigner hides behind the type WindowAssigner: the plan checks that case.
@@ -401,7 +400,7 @@ class DataStream(Stage, Generic[T_co]):
             >>> times.window_all(TumblingEventTimeWindows.of(timedelta(minutes=1))).count().collect()
             [2, 1]
         """
-        settings = WindowSettings(self._node, DataStream, check_assigner(assigner))
+        settings = WindowSettings(self._node, check_assigner(assigner))
         if isinstance(assigner, MergingWindowAssigner):
             return MergingAllWindowedStream(settings)
         return AllWindowedStream(settings)
@@ -419,7 +418,7 @@ class DataStream(Stage, Generic[T_co]):
         Raises:
             InvalidArgumentError: If ``size`` or ``slide`` is not a positive int, or ``fire_at_end`` no bool.
         """
-        return AllWindowedStream(count_window(self._node, DataStream, size, slide, fire_at_end=fire_at_end))
+        return AllWindowedStream(count_window(self._node, size, slide, fire_at_end=fire_at_end))
 
     def process(self, function: ProcessFunction[T_co, R], *, name: str | None = None) -> DataStream[R]:
         """Make records from each element, and split the stream into side outputs, which ``get_side_output`` takes.
@@ -627,7 +626,7 @@ class DataStream(Stage, Generic[T_co]):
         return CoGroupedStreams(self._with(other, None))
 
     def _with(self, other: object, kind: JoinKind | None) -> TwoStreams:
-        return TwoStreams(self._node, _stream(other, "join" if kind else "co_group").node, DataStream, kind)
+        return TwoStreams(self._node, _stream(other, "join" if kind else "co_group").node, kind)
 
     def get_side_output(self, tag: OutputTag[S]) -> DataStream[S]:
         """The side output of the step that made this stream.

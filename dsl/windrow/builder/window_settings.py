@@ -1,23 +1,21 @@
-"""Holds what the calls after ``window`` have set, and makes the step of it."""
+"""Holds what the calls after ``window`` have set, and makes the step of it; the settings of count windows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from windrow.evictors import Evictor
+from windrow.counts import check_positive
+from windrow.errors import InvalidArgumentError
+from windrow.evictors import CountEvictor, Evictor
 from windrow.panes.settings import DEFAULT_PANES, PaneSettings
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import FunctionSpec, Node, WindowNode
 from windrow.tags import OutputTag
-from windrow.triggers import Trigger
-from windrow.windows import WindowAssigner
+from windrow.triggers import CountOrEndOfStreamTrigger, CountTrigger, PurgingTrigger, Trigger
+from windrow.windows import GlobalWindows, WindowAssigner
 
-if TYPE_CHECKING:
-    from windrow.stream import DataStream
-
-__all__ = ["WindowSettings"]
+__all__ = ["WindowSettings", "count_window"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +23,6 @@ class WindowSettings:
     """Holds what the calls of a windowed stage have set so far."""
 
     input: Node
-    # The constructor of streams is handed in: their module imports this one.
-    make_stream: Callable[[Node], DataStream[Any]]
     # Any: the stages are generic and have proved that the parts fit.
     assigner: WindowAssigner[Any, Any]
     trigger: Trigger[Any, Any] | None = None
@@ -57,3 +53,23 @@ class WindowSettings:
             name=name,
             location=caller_location(),
         )
+
+
+def count_window(node: Node, size: int, slide: int | None, *, fire_at_end: bool) -> WindowSettings:
+    """The settings of windows of ``size`` elements, or of the last ``size`` at every ``slide``.
+
+    With ``fire_at_end`` they fire with what is left when the stream ends.
+    """
+    for name, number in (("size", size), ("slide", slide)):
+        if number is not None:
+            check_positive(number, f"the {name} of a count window", where=caller_location())
+    if not isinstance(fire_at_end, bool):
+        raise InvalidArgumentError(
+            "fire_at_end must be a bool", given=fire_at_end, expected="True or False", where=caller_location()
+        )
+    assigner = GlobalWindows.create()
+    kind = CountOrEndOfStreamTrigger if fire_at_end else CountTrigger
+    if slide is None:
+        return WindowSettings(node, assigner, PurgingTrigger.of(kind.of(size)))
+    # The evictor leaves the last elements, so a window still has some.
+    return WindowSettings(node, assigner, kind.of(slide), CountEvictor.of(size))

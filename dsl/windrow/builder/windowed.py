@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from windrow.aggregates.declared import DeclaredAggregate
+from windrow.builder.ready_made import ReadyMade, ReadyMadeOrNone
+from windrow.builder.window_settings import WindowSettings
+from windrow.builder.window_stage import AllStage, KeyedStage
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.panes import AccumulationMode, WindowResult
-from windrow.stages.ready_made import ReadyMade, ReadyMadeOrNone
-from windrow.stages.window_settings import WindowSettings
-from windrow.stages.window_stage import AllStage, KeyedStage
 from windrow.triggers import MergingTrigger, Trigger
 from windrow.windows import Window
 
 if TYPE_CHECKING:
-    from windrow.stream import DataStream
+    from windrow.builder.stream import DataStream
 
 __all__ = [
     "AllWindowedStream",

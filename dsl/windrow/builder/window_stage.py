@@ -13,7 +13,9 @@ from typing_extensions import deprecated
 
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import filled
-from windrow.arguments import check_result
+from windrow.builder.arguments import check_kind, check_result
+from windrow.builder.stage import Stage
+from windrow.builder.window_settings import WindowSettings
 from windrow.errors import InvalidArgumentError, function_hint, no_attribute
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
@@ -26,15 +28,13 @@ from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, ProcessSpec, ReduceSpec
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
-from windrow.stages.stage import Stage
-from windrow.stages.window_settings import WindowSettings
 from windrow.tags import OutputTag
 from windrow.time import duration_millis, duration_text
 from windrow.triggers import Trigger
 from windrow.windows import GlobalWindows, Window, WindowAssigner
 
 if TYPE_CHECKING:
-    from windrow.stream import DataStream
+    from windrow.builder.stream import DataStream
 
 __all__ = ["AllStage", "KeyedStage"]
 
@@ -228,7 +228,7 @@ class WindowStage(Stage, Generic[T, W]):
 
     # Any: the function is checked by the public methods that call this.
     def _stream(self, function: FunctionSpec, element_type: object | None, name: str | None) -> DataStream[Any]:
-        return self._settings.make_stream(self._settings.node(function, element_type, name))
+        return self._stream_of(self._settings.node(function, element_type, name))
 
     def _reduce(
         self,
@@ -566,17 +566,6 @@ def result_of(
 ) -> object | None:
     base = ProcessWindowFunction if isinstance(function, ProcessWindowFunction) else ProcessAllWindowFunction
     return base_argument(function, base, 1) or iterable_item(result_type(function.process))
-
-
-def check_kind(argument: object, kind: type, message: str, expected: str) -> None:
-    if not isinstance(argument, kind):
-        raise InvalidArgumentError(
-            message,
-            given=argument,
-            expected=expected,
-            where=caller_location(),
-            hint="an instance, not the class" if isinstance(argument, type) else None,
-        )
 
 
 def check_apply(function: F) -> F:

@@ -13,7 +13,7 @@ from windrow.aggregates.declared import DeclaredAggregate
 from windrow.rolling import Comparable
 
 if TYPE_CHECKING:
-    from windrow.stream import DataStream
+    from windrow.builder.stream import DataStream
 
 __all__ = ["ReadyMade", "ReadyMadeOrNone"]
 

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Protocol, TypeVar, overlo
 
 from typing_extensions import TypeVar as TypeVarWithDefault
 
-from windrow.arguments import check_function, check_result
-from windrow.connected.sides import both_inputs, keyed_by_both
+from windrow.builder.arguments import check_function, check_result
+from windrow.builder.sides import both_inputs, keyed_by_both
+from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
 from windrow.functions.element import FlatMapFunction, MapFunction
 from windrow.functions.marked import CoProcess, CoProcessWithoutKeys
 from windrow.functions.two_inputs import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from windrow.functions.wrapper import Wrapper
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import KeyByNode, KeyedProcessNode, Node, ProcessNode, UnionNode
+from windrow.plan.nodes import KeyByNode, KeyedProcessNode, ProcessNode, UnionNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
-from windrow.stages.stage import Stage
 
 if TYPE_CHECKING:
-    from windrow.stream import DataStream
+    from windrow.builder.stream import DataStream
 
 __all__ = ["ConnectedStreams", "KeyedConnectedStreams"]
 
@@ -51,13 +51,11 @@ class NoOtherKey(Protocol[U_contra, J_co]):
 class ConnectedStreams(Stage, Generic[L, U]):
     """Two streams, of elements ``L`` and ``U``, that are processed together. Made by ``DataStream.connect``."""
 
-    __slots__ = ("_left", "_make_stream", "_right")
+    __slots__ = ("_left", "_right")
 
     def __init__(self, left: DataStream[L], right: DataStream[U]) -> None:
         self._left = left
         self._right = right
-        # Any: the module of streams, which knows their constructor, imports this one.
-        self._make_stream: Callable[[Node], DataStream[Any]] = type(left)
 
     @overload
     def map(self, function: CoMapFunction[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
@@ -137,7 +135,7 @@ class ConnectedStreams(Stage, Generic[L, U]):
                 hint=hint,
             )
         kind = base_argument(function, CoProcessFunction, 2)
-        return self._make_stream(
+        return self._stream_of(
             ProcessNode(
                 input=both_inputs(self._left.node, self._right.node, counts_at_once=True),
                 function=CoProcessWithoutKeys(function),
@@ -162,7 +160,7 @@ class ConnectedStreams(Stage, Generic[L, U]):
         for selector in (first, second):
             check_function(selector, "key_by")
         node = keyed_by_both((self._left.node, first), (self._right.node, second), counts_at_once=True)
-        return KeyedConnectedStreams(node, self._make_stream)
+        return KeyedConnectedStreams(node)
 
     def _together(
         self, first: DataStream[Any], second: DataStream[Any], function: object, base: type
@@ -173,7 +171,7 @@ class ConnectedStreams(Stage, Generic[L, U]):
         """
         union = first.union(second).node
         assert isinstance(union, UnionNode), "made by union"
-        union_stream: DataStream[Any] = type(first)(replace(union, counts_at_once=True))
+        union_stream = self._stream_of(replace(union, counts_at_once=True))
         # Any: what a class says of its parameters is a type.
         kind: Any = base_argument(function, base, 2) if isinstance(function, base) else None
         return union_stream if kind is None else union_stream.returns(kind)
@@ -185,12 +183,10 @@ class ConnectedStreams(Stage, Generic[L, U]):
 class KeyedConnectedStreams(Stage, Generic[L, U, K]):
     """Two streams that are split by the same key. Made by ``connect`` of two keyed streams, or by ``key_by``."""
 
-    __slots__ = ("_make_stream", "_node")
+    __slots__ = ("_node",)
 
-    # Any: the constructor of streams is handed in, as their module imports this one.
-    def __init__(self, node: KeyByNode, make_stream: Callable[[KeyedProcessNode], DataStream[Any]]) -> None:
+    def __init__(self, node: KeyByNode) -> None:
         self._node = node
-        self._make_stream = make_stream
 
     def process(self, function: KeyedCoProcessFunction[K, L, U, R], *, name: str | None = None) -> DataStream[R]:
         """Process each element of both streams by key, with state that they share, and timers.
@@ -210,7 +206,7 @@ class KeyedConnectedStreams(Stage, Generic[L, U, K]):
                 else "connect(...) of streams without keys takes a CoProcessFunction",
             )
         kind = base_argument(function, KeyedCoProcessFunction, 3)
-        return self._make_stream(
+        return self._stream_of(
             KeyedProcessNode(
                 input=self._node,
                 function=CoProcess(function),

@@ -1,25 +1,17 @@
-"""Checks of what the calls of a stream are given, and the settings of count windows."""
+"""Checks of what the calls of a stream are given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeVar
 
 from windrow.calls.lazy import COROUTINE, GENERATOR, lazy_result
-from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, function_hint
-from windrow.evictors import CountEvictor
 from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import Node
-from windrow.stages.window_settings import WindowSettings
-from windrow.triggers import CountOrEndOfStreamTrigger, CountTrigger, PurgingTrigger
-from windrow.windows import GlobalWindows, Window, WindowAssigner
+from windrow.windows import Window, WindowAssigner
 
-if TYPE_CHECKING:
-    from windrow.stream import DataStream
-
-__all__ = ["check_assigner", "check_callable", "check_function", "check_result", "count_window"]
+__all__ = ["check_assigner", "check_callable", "check_function", "check_kind", "check_result"]
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)
@@ -102,23 +94,13 @@ def check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:
     return assigner
 
 
-def count_window(
-    node: Node, make_stream: Callable[[Node], DataStream[Any]], size: int, slide: int | None, *, fire_at_end: bool
-) -> WindowSettings:
-    """The settings of windows of ``size`` elements, or of the last ``size`` at every ``slide``.
-
-    With ``fire_at_end`` they fire with what is left when the stream ends.
-    """
-    for name, number in (("size", size), ("slide", slide)):
-        if number is not None:
-            check_positive(number, f"the {name} of a count window", where=caller_location())
-    if not isinstance(fire_at_end, bool):
+def check_kind(argument: object, kind: type, message: str, expected: str) -> None:
+    """Refuse what is no instance of a class."""
+    if not isinstance(argument, kind):
         raise InvalidArgumentError(
-            "fire_at_end must be a bool", given=fire_at_end, expected="True or False", where=caller_location()
+            message,
+            given=argument,
+            expected=expected,
+            where=caller_location(),
+            hint="an instance, not the class" if isinstance(argument, type) else None,
         )
-    assigner = GlobalWindows.create()
-    kind = CountOrEndOfStreamTrigger if fire_at_end else CountTrigger
-    if slide is None:
-        return WindowSettings(node, make_stream, assigner, PurgingTrigger.of(kind.of(size)))
-    # The evictor leaves the last elements, so a window still has some.
-    return WindowSettings(node, make_stream, assigner, kind.of(slide), CountEvictor.of(size))

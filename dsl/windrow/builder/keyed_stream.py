@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from typing_extensions import deprecated
 
-from windrow.arguments import check_assigner, check_function, count_window
-from windrow.connected.broadcast import BroadcastConnectedStream, BroadcastStream
-from windrow.connected.connect import KeyedConnectedStreams
-from windrow.connected.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
-from windrow.connected.sides import keyed_by_both
+from windrow.builder.arguments import check_assigner, check_function
+from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
+from windrow.builder.connect import KeyedConnectedStreams
+from windrow.builder.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
+from windrow.builder.sides import keyed_by_both
+from windrow.builder.stage import Stage
+from windrow.builder.window_settings import WindowSettings, count_window
+from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.errors import InvalidArgumentError, no_attribute
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import KeyByNode, KeyedProcessNode, Node
+from windrow.plan.nodes import KeyByNode, KeyedProcessNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type
 from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
-from windrow.stages.stage import Stage
-from windrow.stages.window_settings import WindowSettings
-from windrow.windowed import MergingWindowedStream, WindowedStream
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
 
 if TYPE_CHECKING:
-    from windrow.stream import DataStream
+    from windrow.builder.stream import DataStream
 
 __all__ = ["KeyedStream"]
 
@@ -46,12 +46,10 @@ C = TypeVar("C", bound=Comparable)
 class KeyedStream(Stage, Generic[T, K]):
     """A stream split by key: elements of type ``T``, keys of type ``K``."""
 
-    __slots__ = ("_make_stream", "_node")
+    __slots__ = ("_node",)
 
-    # Any: the constructor of streams is handed in, as their module imports this one.
-    def __init__(self, node: KeyByNode, make_stream: Callable[[Node], DataStream[Any]]) -> None:
+    def __init__(self, node: KeyByNode) -> None:
         self._node = node
-        self._make_stream = make_stream
 
     @property
     def node(self) -> KeyByNode:
@@ -91,7 +89,7 @@ class KeyedStream(Stage, Generic[T, K]):
             >>> sorted(minutes.max(lambda reading: reading[2]).collect())
             [7, 22]
         """
-        settings = WindowSettings(self._node, self._make_stream, check_assigner(assigner))
+        settings = WindowSettings(self._node, check_assigner(assigner))
         if isinstance(assigner, MergingWindowAssigner):
             return MergingWindowedStream(settings)
         return WindowedStream(settings)
@@ -122,7 +120,7 @@ class KeyedStream(Stage, Generic[T, K]):
             >>> orders.key_by(lambda order: order[0]).count_window(2).sum(lambda order: order[1]).collect()
             [3]
         """
-        settings = count_window(self._node, self._make_stream, size, slide, fire_at_end=fire_at_end)
+        settings = count_window(self._node, size, slide, fire_at_end=fire_at_end)
         return WindowedStream(settings)
 
     def map(self, function: Callable[[T], R], *, name: str | None = None) -> DataStream[R]:
@@ -189,7 +187,7 @@ class KeyedStream(Stage, Generic[T, K]):
         return self._without_keys().union(*plain)
 
     def _without_keys(self) -> DataStream[T]:
-        return self._make_stream(self._node.input)
+        return self._stream_of(self._node.input)
 
     @overload
     def connect(self, other: KeyedStream[U, K]) -> KeyedConnectedStreams[T, U, K]: ...
@@ -208,8 +206,8 @@ class KeyedStream(Stage, Generic[T, K]):
             InvalidArgumentError: If the keys are known to be of different types.
         """
         if isinstance(other, BroadcastStream):
-            return BroadcastConnectedStream(self._node, other.node, self._make_stream)
-        return KeyedConnectedStreams(self._keyed_with(other, "connect"), self._make_stream)
+            return BroadcastConnectedStream(self._node, other.node)
+        return KeyedConnectedStreams(self._keyed_with(other, "connect"))
 
     def interval_join(self, other: KeyedStream[U, K]) -> IntervalJoin[T, U, K]:
         """Join elements of this stream and of another one that share a key and are near in time.
@@ -237,7 +235,7 @@ class KeyedStream(Stage, Generic[T, K]):
             >>> paid.collect()
             [('a', 3000)]
         """
-        return IntervalJoin(self._keyed_with(other, "interval_join"), self._make_stream)
+        return IntervalJoin(self._keyed_with(other, "interval_join"))
 
     def as_of_join(self, other: KeyedStream[U, K]) -> AsOfJoin[T, U, K]:
         """Join each element with the last one of another stream, of the same key, at or before its timestamp.
@@ -264,7 +262,7 @@ class KeyedStream(Stage, Generic[T, K]):
             >>> at_their_rates.collect()
             [(5000, 1.1)]
         """
-        return AsOfJoin(self._keyed_with(other, "as_of_join"), self._make_stream)
+        return AsOfJoin(self._keyed_with(other, "as_of_join"))
 
     def left_as_of_join(self, other: KeyedStream[U, K]) -> LeftAsOfJoin[T, U, K]:
         """As :meth:`as_of_join`, but also emits elements without a version, with None in its place.
@@ -275,7 +273,7 @@ class KeyedStream(Stage, Generic[T, K]):
         Raises:
             InvalidArgumentError: If the keys are known to be of different types.
         """
-        return LeftAsOfJoin(self._keyed_with(other, "left_as_of_join"), self._make_stream)
+        return LeftAsOfJoin(self._keyed_with(other, "left_as_of_join"))
 
     def _keyed_with(self, other: object, call: str) -> KeyByNode:
         if not isinstance(other, KeyedStream):
@@ -420,7 +418,7 @@ class KeyedStream(Stage, Generic[T, K]):
     def _process(
         self, function: KeyedProcessFunction[K, T, R], element_type: object | None, name: str | None
     ) -> DataStream[R]:
-        return self._make_stream(
+        return self._stream_of(
             KeyedProcessNode(
                 input=self._node, function=function, name=name, element_type=element_type, location=caller_location()
             )

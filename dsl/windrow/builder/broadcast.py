@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
 from windrow.functions.broadcast import KeyedBroadcastProcessFunction
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import BroadcastNode, BroadcastProcessNode, KeyByNode, Node
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
-from windrow.stages.stage import Stage
 from windrow.state import MapStateDescriptor
 
 if TYPE_CHECKING:
-    from windrow.stream import DataStream
+    from windrow.builder.stream import DataStream
 
 __all__ = ["BroadcastConnectedStream", "BroadcastStream", "broadcast_node"]
 
@@ -25,7 +25,7 @@ B = TypeVar("B")
 K = TypeVar("K")
 R = TypeVar("R")
 
-# Any in this module: rules of every type; the constructor of streams is handed in, as their module imports this one.
+# Any in this module: rules of every type.
 
 
 class BroadcastStream(Stage, Generic[B_co]):
@@ -48,12 +48,11 @@ class BroadcastStream(Stage, Generic[B_co]):
 class BroadcastConnectedStream(Stage, Generic[T, B, K]):
     """A keyed stream and a broadcast one that are processed together. Made by ``KeyedStream.connect``."""
 
-    __slots__ = ("_keyed", "_make_stream", "_rules")
+    __slots__ = ("_keyed", "_rules")
 
-    def __init__(self, keyed: KeyByNode, rules: BroadcastNode, make_stream: Callable[[Node], DataStream[Any]]) -> None:
+    def __init__(self, keyed: KeyByNode, rules: BroadcastNode) -> None:
         self._keyed = keyed
         self._rules = rules
-        self._make_stream = make_stream
 
     def process(self, function: KeyedBroadcastProcessFunction[K, T, B, R], *, name: str | None = None) -> DataStream[R]:
         """Process each element by key, with state, timers, and the current rules of the broadcast stream.
@@ -71,7 +70,7 @@ class BroadcastConnectedStream(Stage, Generic[T, B, K]):
                 hint=f"{function.__name__}()" if isinstance(function, type) else None,
             )
         kind = base_argument(function, KeyedBroadcastProcessFunction, 3)
-        return self._make_stream(
+        return self._stream_of(
             BroadcastProcessNode(
                 input=self._keyed,
                 rules=self._rules,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from windrow.arguments import check_function
+from windrow.builder.arguments import check_function
 from windrow.functions.names import function_name
 from windrow.plan.location import caller_location, scope_name, within_scope
+from windrow.plan.nodes import Node
+
+if TYPE_CHECKING:
+    from windrow.builder.stream import DataStream
 
 __all__ = ["Stage"]
 
@@ -66,6 +70,15 @@ class Stage:
         """
         check_function(function, "pipe")
         return _scoped(function, None, partial(function, self, *args, **kwargs))
+
+    # Any: the methods that call this say of which type the elements are.
+    @staticmethod
+    def _stream_of(node: Node) -> DataStream[Any]:
+        """The stream that a step makes."""
+        # A stream makes all stages, so their modules cannot import its module while they are imported.
+        from windrow.builder.stream import DataStream
+
+        return DataStream(node)
 
 
 def _scoped(function: object, scope: str | None, call: Callable[[], R]) -> R:

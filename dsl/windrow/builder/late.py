@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, Generic, Self, TypeVar
 
+from windrow.builder.arguments import check_kind
+from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import NO_LATE_TAGS, LateTags
-from windrow.stages.stage import Stage
-from windrow.stages.window_stage import check_kind
 from windrow.tags import OutputTag
 from windrow.time import duration_millis, duration_text
 
@@ -43,11 +43,10 @@ NOTHING_SAID: Final = Lateness()
 class LateStage(Stage, Generic[L, U]):
     """A join by time, which says what becomes of late elements."""
 
-    __slots__ = ()
+    __slots__ = ("_lateness",)
 
-    @property
-    @abstractmethod
-    def _lateness(self) -> Lateness: ...
+    def __init__(self, lateness: Lateness) -> None:
+        self._lateness = lateness
 
     @abstractmethod
     def _with(self, lateness: Lateness) -> Self: ...

@@ -8,7 +8,7 @@ from inspect import iscoroutinefunction
 from types import CoroutineType
 from typing import Any, get_args, get_origin
 
-from windrow.arguments import check_callable, check_function
+from windrow.builder.arguments import check_callable, check_function, check_kind
 from windrow.calls.attributes import holds
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, Location
@@ -17,7 +17,6 @@ from windrow.functions.stateless import AsyncFunction, ProcessFunction
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import MapAsyncNode, MapBatchesNode, Node, ProcessNode
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
-from windrow.stages.window_stage import check_kind
 from windrow.tags import OutputTag
 from windrow.time import duration_millis
 
