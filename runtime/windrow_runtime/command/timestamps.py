@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from windrow.errors import InvalidArgumentError, SourceError, WindrowError, similar_name
 from windrow_runtime.codecs.csv import long_cells
 from windrow_runtime.codecs.malformed import short_repr
-from windrow_runtime.inputs.listing import FileOrder
+from windrow_runtime.connectors.files.listing import FileOrder
 
 __all__ = ["FORMATS", "UNITS", "Row", "TimestampReader", "files_of", "first_fields", "rows_of"]
 
