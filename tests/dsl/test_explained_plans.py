@@ -332,7 +332,7 @@ PAIRS: list[tuple[Callable[[Any, Any], Any], str, str]] = [
     (lambda left, right: right.order, "right.order", "int"),
     (lambda right, left: right.at + left.at, "right.at + left.at", "int"),
     (lambda a, b: Order(a.id, a.item, b.at), "Order(id=a.id, item=a.item, at=b.at)", "Order"),
-    (lambda a, b: a.item + " .left of" + str(b), "lambda", "str"),
+    (lambda a, b: a.item + " .left of" + str(b), "lambda", "?"),
     (lambda a, b: (a.item == "x .left", b.order), "(a.item == 'x .left', b.order)", "tuple[bool, int]"),
     (lambda a, b: a.left.right + b.right, "a.left.right + b.right", "?"),
     (lambda a, b: a == b, "a == b", "bool"),
