@@ -24,7 +24,7 @@ from tests.cluster.cluster import ROOT, Cluster, eventually, running_cluster, st
 from tests.spark_home import options_with_classes
 
 APP = Path(__file__).parent / "app"
-NEEDED = ("cloudpickle", "typing_extensions")
+NEEDED = ("cloudpickle", "packaging", "typing_extensions")
 SETTINGS = {
     "spark.cores.max": "2",
     "spark.driver.bindAddress": "127.0.0.1",
