@@ -135,6 +135,7 @@ class TopicSource(Source[T_co]):
         InvalidArgumentError: For an option that an argument sets, and for a format that does not go with the type.
     """
 
+    connector = "kafka"
     value_type: object
     value_format: ValueFormat
     topics: tuple[str, ...] | Pattern[str]
@@ -246,6 +247,35 @@ class TopicSource(Source[T_co]):
     @abstractmethod
     def whole_records(self) -> bool:
         """Whether the elements are records with key, offset and timestamp, and not their values alone."""
+
+    @property
+    def decoded_type(self) -> object | None:
+        """The type of the values, where elements are whole records."""
+        return self.value_type if self.whole_records else None
+
+    @property
+    def has_offsets(self) -> bool:
+        """True."""
+        return True
+
+    def check_part(self, *, follows: bool) -> None:
+        """Refuse to be a part of a :class:`~windrow.connectors.HybridSource` that Spark's connector reads.
+
+        Behind another part topics may not begin at their latest records, which would leave a gap.
+        """
+        if self.engine_connector:
+            raise UnsupportedOperationError(
+                "Spark's connector keeps the offsets of topics by itself, so they cannot be a part of a hybrid source",
+                given=self.describe(),
+                expected="topics that confluent-kafka reads, without engine_connector=True",
+            )
+        if follows and self.starting_offsets == "latest":
+            raise InvalidArgumentError(
+                "topics behind another source begin where that ends, and their latest records leave a gap",
+                given='starting_offsets="latest", which is the default',
+                expected='a datetime, or "earliest"',
+                hint="a function of the switch can say from what time on",
+            )
 
     @property
     def is_bounded(self) -> bool:

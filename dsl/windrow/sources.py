@@ -6,18 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from importlib import import_module
 from os import PathLike
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar, overload
 
 from typing_extensions import TypeForm
 
-from windrow.addresses.paths import check_pattern, checked_path
+from windrow.addresses.paths import check_pattern, checked_path, local_path
 from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_address
 from windrow.arrow import ArrowArray, ArrowStream
 from windrow.calls.attributes import attribute_of
 from windrow.counts import check_positive
 from windrow.distribution import install_hint
+from windrow.entry_points import load
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, require_callable
 from windrow.tags import OutputTag
 from windrow.text_options import (
@@ -89,7 +89,14 @@ def check_on_malformed(on_malformed: OnMalformed) -> None:
 
 
 class Source(ABC, Generic[T_co]):
-    """Where elements come from."""
+    """Where elements come from.
+
+    Attributes:
+        connector: The name under which the package of the source registers what reads it, in the entry points
+            ``windrow.readers``.
+    """
+
+    connector: ClassVar[str] = ""
 
     @property
     @abstractmethod
@@ -116,6 +123,47 @@ class Source(ABC, Generic[T_co]):
         """Secrets that no plan, log or error may show, such as passwords among options; the longest first."""
         return ()
 
+    @property
+    def folders(self) -> Sequence[str]:
+        """The paths below which the source reads files, into which no sink of the plan may write."""
+        return ()
+
+    @property
+    def held_elements(self) -> Sequence[object]:
+        """The elements that the program holds, whose classes state and workers have to know."""
+        return ()
+
+    @property
+    def decoded_type(self) -> object | None:
+        """The type that is decoded from each record, of which an element has more; None: that of the elements."""
+        return None
+
+    @property
+    def has_malformed(self) -> bool:
+        """Whether there may be malformed records."""
+        return True
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether the source is read from offsets that it gives, so that it may go on where another one ended."""
+        return False
+
+    def check_part(self, *, follows: bool) -> None:
+        """Refuse to be a part of a :class:`~windrow.connectors.HybridSource`, as most sources do.
+
+        Args:
+            follows: Whether another part comes before it.
+
+        Raises:
+            WindrowError: If it cannot be a part.
+        """
+        raise UnsupportedOperationError(
+            "this source cannot be a part of a hybrid one",
+            given=self.describe(),
+            expected="files, a collection, Arrow data, topics that confluent-kafka reads, or a CustomSource",
+            hint="Spark writes the rows of a DataFrame to files, which ParquetFileSource reads",
+        )
+
     @abstractmethod
     def describe(self) -> str:
         """One line for ``explain()``."""
@@ -133,6 +181,8 @@ class CollectionSource(Source[T]):
         element_type: Their type; by default that of the first element, where that is a class without parameters.
         batch_size: How many elements make a batch; by default all are in one.
     """
+
+    connector = "collection"
 
     @overload
     def __init__(self, elements: Iterable[T], *, batch_size: int | None = None) -> None: ...
@@ -161,6 +211,19 @@ class CollectionSource(Source[T]):
     def element_type(self) -> object | None:
         """The type that was given, or that all elements have."""
         return self._element_type
+
+    @property
+    def held_elements(self) -> Sequence[object]:
+        """The elements."""
+        return self.elements
+
+    @property
+    def has_malformed(self) -> bool:
+        """False."""
+        return False
+
+    def check_part(self, *, follows: bool) -> None:
+        """Accepts any place: see :class:`~windrow.connectors.HybridSource`."""
 
     def describe(self) -> str:
         return f"collection of {len(self.elements)}"
@@ -191,6 +254,8 @@ class ArrowSource(Source[T]):
         UnsupportedOperationError: If the type is derived, and pyarrow is not installed.
     """
 
+    connector = "arrow"
+
     def __init__(
         self,
         data: ArrowArray | ArrowStream,
@@ -220,9 +285,9 @@ class ArrowSource(Source[T]):
 
     def _derived(self) -> TypeForm[T]:
         """The type of the rows by the columns of the data, which become a table."""
+        reader = load("windrow.readers", self.connector)
         try:
-            # The language imports neither the runtime nor Arrow: the module is found by its name, where it is needed.
-            module = import_module("windrow_runtime.codecs.arrow.row_type")
+            derived: TypeForm[T] = reader.derived_type(self)
         except ModuleNotFoundError as error:
             raise UnsupportedOperationError(
                 "the type of the rows is derived by pyarrow",
@@ -230,7 +295,6 @@ class ArrowSource(Source[T]):
                 expected="pyarrow, or a record type",
                 hint=install_hint("spark"),
             ) from error
-        derived: TypeForm[T] = module.row_type_of(self)
         return derived
 
     @property
@@ -242,6 +306,9 @@ class ArrowSource(Source[T]):
     def on_malformed(self) -> OnMalformed:
         """What happens to malformed rows."""
         return self._on_malformed
+
+    def check_part(self, *, follows: bool) -> None:
+        """Accepts any place: see :class:`~windrow.connectors.HybridSource`."""
 
     def describe(self) -> str:
         return f"Arrow data of a {type(self.data).__name__}"
@@ -301,6 +368,7 @@ class FileSource(Source[T]):
         InvalidArgumentError: If ``partitions`` has an empty name, or one twice, or ``files_in_order`` is unknown.
     """
 
+    connector = "files"
     format_name = "files"
 
     def __init__(
@@ -334,6 +402,21 @@ class FileSource(Source[T]):
     def on_malformed(self) -> OnMalformed:
         """What happens to malformed records."""
         return self._on_malformed
+
+    @property
+    def folders(self) -> Sequence[str]:
+        """The path."""
+        return (self.path,)
+
+    def check_part(self, *, follows: bool) -> None:
+        """Refuse to be a part of a :class:`~windrow.connectors.HybridSource` in another file system."""
+        if local_path(self.path) is None:
+            raise UnsupportedOperationError(
+                "files are a part of a hybrid source in mounted file systems only",
+                given=self.describe(),
+                expected="a path, or a file: URI",
+                hint="mount the file system, or copy the files",
+            )
 
     @property
     def shown_path(self) -> str:
@@ -556,6 +639,8 @@ class SocketSource(Source[str]):
         InvalidArgumentError: For an empty host, or a port that is none.
     """
 
+    connector = "socket"
+
     def __init__(self, host: str, port: int) -> None:
         if not isinstance(host, str) or not host:
             raise InvalidArgumentError("a socket source needs a host", given=host, expected="a non-empty string")
@@ -602,6 +687,8 @@ class DataFrameSource(Source[T]):
         timezone: Where the clock of timestamp columns without a zone is, as for :class:`JsonFileSource`. Without it
             such columns do not fit.
     """
+
+    connector = "dataframe"
 
     def __init__(
         self,
@@ -662,6 +749,8 @@ class RateSource(Source[RateRecord]):
         rows_per_second: How many rows Spark makes each second.
         options: Further options of Spark's source, such as ``{"rampUpTime": "5s"}``.
     """
+
+    connector = "rate"
 
     def __init__(self, rows_per_second: int = 1, *, options: Mapping[str, str] | None = None) -> None:
         check_positive(rows_per_second, "rows_per_second")

@@ -23,19 +23,17 @@ from windrow.addresses.paths import BATCH_PREFIX, local_path
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
 from windrow.plan import SinkNode, Step
 from windrow.sinks import Collects, CollectSink, CsvFileSink, FileSink
-from windrow.sources import ArrowSource, CollectionSource, FileSource
 from windrow_runtime.codecs.malformed import short_repr
+from windrow_runtime.connectors.files.parts import FileOutput
 from windrow_runtime.inputs.batches import SourceBatch
-from windrow_runtime.inputs.files import file_reader
 from windrow_runtime.local.execution import Execution
-from windrow_runtime.local.sources import read_batches, read_files
 from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
-from windrow_runtime.outputs.part_files import FileOutput
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes, NotedBatch, noted_batches
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.streams import streams_of
+from windrow_runtime.spark.sources.scanner import scanner_of
 
 __all__ = ["Replay", "replay"]
 
@@ -45,7 +43,6 @@ T = TypeVar("T")
 
 _SHOWN: Final = 3
 _FILE: Final = re.compile(rf"{BATCH_PREFIX}(\d+)-part-[^/]*")
-_STORED: Final = re.compile(r"batch-(\d+)\.parquet")
 
 
 @dataclass(frozen=True)
@@ -136,14 +133,11 @@ def replay(checkpoint: str | Path, pipeline: Pipeline, *, fast: bool = False) ->
 
 
 def _check_source(step: Step) -> None:
-    source = source_of(step)
-    if isinstance(source, (ArrowSource, CollectionSource)) or (
-        isinstance(source, FileSource) and local_path(source.path)
-    ):
+    if scanner_of(step).is_replayable:
         return
     raise UnsupportedOperationError(
         "what a run has read from this source is not known any more",
-        given=source.describe(),
+        given=source_of(step).describe(),
         expected="a collection, or files of a mounted file system",
         where=step.where,
     )
@@ -201,18 +195,7 @@ def _moved(step: Step, folder: Path) -> Step:
 
 def _read(step: Step, files: Sequence[str]) -> SourceBatch | None:
     """Reads what a batch has read from a source; None if it has read nothing."""
-    source = source_of(step)
-    if not files:
-        return None
-    if isinstance(source, FileSource):
-        return read_files(source, step, file_reader(source), files)
-    assert isinstance(source, (ArrowSource, CollectionSource)), "other sources are refused"
-    wanted = {int(match[1]) for file in files if (match := _STORED.fullmatch(Path(file).name))}
-    source_batch = SourceBatch()
-    for number, batch in enumerate(read_batches(source, step)):
-        if number in wanted:
-            source_batch.add(batch)
-    return source_batch
+    return scanner_of(step).replayed(files) if files else None
 
 
 def _counter_differences(

@@ -8,9 +8,10 @@ import pytest
 from windrow import Pipeline, from_source
 from windrow.sinks import CollectSink
 from windrow.sources import ArrowSource, CollectionSource, JsonFileSource, Source
-from windrow_runtime.bar import Measure, rows_there
+from windrow_runtime.bar import Measure
 from windrow_runtime.bar.display import html_of
 from windrow_runtime.bar.measure import line_of, time_text
+from windrow_runtime.inputs.checks import rows_there
 from windrow_runtime.operators.topology import topology_of
 
 ALL = Measure(

@@ -27,8 +27,8 @@ from windrow_runtime.codecs.arrow.csv_blocks import CsvBlocks
 from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
 from windrow_runtime.codecs.text_files import text_records
 from windrow_runtime.codecs.text_sizes import MEASURED_SIZES, TextSizes
-from windrow_runtime.inputs.files import TextReader
-from windrow_runtime.inputs.text_blocks import TextBlockReader
+from windrow_runtime.connectors.files.formats import TextReader
+from windrow_runtime.connectors.files.text_blocks import TextBlockReader
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: sources of every type.
@@ -178,7 +178,7 @@ def test_damage_anywhere_is_an_error_of_windrow_or_is_not_seen(tmp_path: Path, e
 
 @pytest.mark.parametrize("kind", [TextFileSource, JsonFileSource, CsvFileSource, ParquetFileSource])
 def test_a_folder_in_the_place_of_a_file_or_none(tmp_path: Path, kind: Any) -> None:
-    from windrow_runtime.inputs.files import file_reader
+    from windrow_runtime.connectors.files.formats import file_reader
 
     reader = file_reader(kind(tmp_path) if kind is TextFileSource else kind(tmp_path, Row))
     (tmp_path / "folder.gz").mkdir()

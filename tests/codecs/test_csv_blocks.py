@@ -23,9 +23,9 @@ from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import CsvRecords, text_records
 from windrow_runtime.codecs.text_sizes import TextSizes
+from windrow_runtime.connectors.files.formats import TextReader
+from windrow_runtime.connectors.files.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.inputs.batches import SourceBatch
-from windrow_runtime.inputs.files import TextReader
-from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,22 @@ def test_texts_of_any_shape_are_read_as_by_the_plain_reader(folder: Path, text: 
     agree(
         folder, b"_2;_1;x\n".replace(b";", delimiter.encode()) + text.encode(), tuple[str | None, int | None], delimiter
     )
+
+
+@pytest.mark.parametrize("sign", ["", "-", "+"])
+def test_large_floats_are_read_as_by_the_plain_reader(folder: Path, sign: str) -> None:
+    texts = [
+        "9007199254740993.0",
+        "9007199254740992.0",
+        "9007199254740991.5",
+        "1e17",
+        "9" * 40,
+        "12345e9",
+        "1e400",
+        "1.e5",
+    ]
+    for text in texts:
+        agree(folder, f"sensor,at,celsius\na,1,{sign}{text}\nb,2,1.5\n".encode())
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from windrow import Pipeline, from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError
 from windrow.sinks import CollectSink
 from windrow.sources import CsvFileSource
-from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
+from windrow_runtime.connectors.files.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: elements of every type.

@@ -15,7 +15,7 @@ from windrow_runtime.codecs.csv import csv_rows
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import CsvRecords, LineRecords
-from windrow_runtime.inputs.files import lines_before, range_of
+from windrow_runtime.connectors.files.formats import lines_before, range_of
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
 from windrow_runtime.codecs.text_files import LineRecords
 from windrow_runtime.codecs.text_sizes import TextSizes
-from windrow_runtime.inputs.batches import SourceBatch, TextRows, without_elements
-from windrow_runtime.inputs.files import elements_of, file_reader
-from windrow_runtime.inputs.text_blocks import TextBlockReader, text_block_reader
-from windrow_runtime.spark.sources.files import SparkLines, _decode_lines
+from windrow_runtime.connectors.files.formats import file_reader
+from windrow_runtime.connectors.files.on_spark import SparkLines, _decode_lines
+from windrow_runtime.connectors.files.text_blocks import TextBlockReader, text_block_reader
+from windrow_runtime.inputs.batches import SourceBatch, TextRows, elements_of, without_elements
 
 # Any in this module: elements of every type.
 

@@ -16,7 +16,7 @@ from windrow.sinks import CollectSink, CsvFileSink, JsonFileSink
 from windrow.sources import CsvFileSource, JsonFileSource
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_forms import parse_datetime
-from windrow_runtime.inputs.text_blocks import text_block_reader
+from windrow_runtime.connectors.files.text_blocks import text_block_reader
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: sources of every type.

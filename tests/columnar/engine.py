@@ -16,7 +16,7 @@ from tests.budget import for_a_night
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.plan import Step, WindowNode
 from windrow.sinks import CollectSink
-from windrow.sources import ParquetFileSource, Source
+from windrow.sources import ParquetFileSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
@@ -95,7 +95,7 @@ class Element(NamedTuple):
 
 LATE = OutputTag[Any]("late")
 Keyed = KeyedStream[Element, "str | None"]
-FormOf: TypeAlias = "Callable[[Topology, Step, Callable[[Source[Any]], None]], object]"
+FormOf: TypeAlias = "Callable[[Topology, Step, Callable[[Step], None]], object]"
 BoundOf: TypeAlias = Callable[[int, int, str], int | None]
 """Tells what a task, by its number, knows of the watermark that a step has when elements arrive."""
 

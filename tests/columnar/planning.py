@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from windrow.plan import Step
-from windrow.sources import Source
 from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.operators.errors import DeclinedError
@@ -20,7 +19,7 @@ from windrow_runtime.physical.streams import CheckSource
 T = TypeVar("T")
 
 
-def gives_columns(source: Source[Any]) -> None:
+def gives_columns(step: Step) -> None:
     """Declines no source."""
 
 

@@ -29,9 +29,10 @@ from windrow.plan import (
     IntervalJoinNode,
     KeyedProcessNode,
     ProcessSpec,
+    Step,
     WindowNode,
 )
-from windrow.sources import FileSource, Source
+from windrow.sources import FileSource
 from windrow.triggers.composable import AfterCount, AfterProcessingTime
 from windrow.windows import (
     EventTimeSessionWindows,
@@ -49,7 +50,7 @@ from windrow_runtime.columnar.windows.kinds import Counted, Timed
 from windrow_runtime.columnar.windows.pane_rules import Paned
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.physical.columns import ColumnPlanner
 from windrow_runtime.physical.plan import PhysicalPlan
@@ -116,8 +117,8 @@ def test_random_pipelines_of_two_inputs_on_spark(spark: SparkSession, tmp_path: 
     assert [failure.report for failure in checked.failures] == []
 
 
-def _has_columns(source: Source[Any]) -> None:
-    if not isinstance(source, FileSource):
+def _has_columns(step: Step) -> None:
+    if not isinstance(source_of(step), FileSource):
         raise DeclinedError("no columns")
 
 

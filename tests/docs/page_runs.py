@@ -41,8 +41,8 @@ from windrow.sources import CollectionSource
 from windrow.stream import DataStream
 from windrow.tags import OutputTag
 from windrow.time import timestamp_millis
+from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.local import LocalRunner, PipelineResult
-from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.topology import Topology, topology_of, uses_clock
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.testing import PushSource, StreamHarness
@@ -266,8 +266,7 @@ def has_state(topology: Topology) -> bool:
 
 
 def _read(step: Step) -> Iterator[Any]:
-    assert isinstance(step.node, SourceNode)
-    for batch in read_batches(step.node.source, step):
+    for batch in reader_of(step).batches():
         yield from batch.values
 
 

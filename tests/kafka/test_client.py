@@ -18,12 +18,13 @@ from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSource
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.codecs import kafka_errors
-from windrow_runtime.inputs import topics as topic_reads
-from windrow_runtime.inputs.custom import Offsets
-from windrow_runtime.inputs.hybrid import HybridReads
-from windrow_runtime.inputs.topic_brokers import TopicBrokers
-from windrow_runtime.inputs.topics import TopicReads
+from windrow_runtime.connectors.hybrid.reader import HybridReader
+from windrow_runtime.connectors.kafka import faults as kafka_errors
+from windrow_runtime.connectors.kafka import topics as topic_reads
+from windrow_runtime.connectors.kafka.brokers import TopicBrokers
+from windrow_runtime.connectors.kafka.reader import TopicReader
+from windrow_runtime.connectors.kafka.topics import TopicReads
+from windrow_runtime.inputs.offsets import Offsets
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: options of sources of every type.
@@ -42,7 +43,7 @@ def collected(source: Any) -> list[Any]:
 
 def planned(source: KafkaSource[int]) -> TopicReads:
     step = Pipeline("p", from_source(source, name="in").sink_to(CollectSink[int]())).steps[0]
-    return TopicReads.of(source, step)
+    return TopicReader(source, step).topic_reads()
 
 
 def test_all_partitions_are_read_as_far_as_they_reach(topics: Topics) -> None:
@@ -345,16 +346,12 @@ def test_a_batch_that_runs_again_reads_no_other_topic(topics: Topics, on_lost: s
     assert taken(read, {}, {name: offsets[:2] for name, offsets in end.items()}) == [-1, -2]
 
 
-def no_part(*given: Any) -> Any:
-    raise AssertionError(f"all parts are topics, and none is {given}")
-
-
 def test_a_batch_of_a_part_that_is_a_topic_runs_again(topics: Topics) -> None:
     topic = topics.make("in")
     topics.send(topic, in_json(range(2)))
     hybrid = HybridSource(numbers(topics, topic, ending_offsets="latest")).then(numbers(topics, topics.make("next")))
     step = Pipeline("p", from_source(hybrid, name="in").sink_to(CollectSink[int]())).steps[0]
-    read = HybridReads.of(hybrid, step, files=no_part, elements=no_part)
+    read = HybridReader(hybrid, step).reads()
     (range_,) = read.ranges({}, read.advance({}, read.latest()))
     made_anew(topics, topic, 15)
     with pytest.raises(
@@ -420,7 +417,8 @@ def test_a_topic_that_is_deleted_while_a_batch_reads_it(
     count = 40_000  # of 1,000 bytes: more than a client fetches beforehand
     topics.send(topic, [Record(b'"%d"' % number + b" " * 1_000) for number in range(count)])
     source = KafkaSource(topics.servers, topic, str, starting_offsets="earliest", on_lost_offsets=on_lost)  # type: ignore[arg-type]  # parametrised
-    read = TopicReads.of(source, Pipeline("p", from_source(source, name="in").sink_to(CollectSink[str]())).steps[0])
+    (step, _) = Pipeline("p", from_source(source, name="in").sink_to(CollectSink[str]())).steps
+    read = TopicReader(source, step).topic_reads()
     (range_,) = read.ranges({}, read.advance({}, read.latest()))
     batches = read.read(range_)
     found = len(next(batches).values)

@@ -12,14 +12,15 @@ from windrow import Pipeline, from_source
 from windrow.errors import SinkError, SourceError
 from windrow.kafka import KafkaSink, KafkaSource
 from windrow.sinks import CollectSink
-from windrow_runtime.codecs import kafka_errors
-from windrow_runtime.codecs.kafka_client import client_library
-from windrow_runtime.codecs.kafka_errors import asked_again, refused_error
-from windrow_runtime.inputs import topic_brokers as brokers
-from windrow_runtime.inputs import topics as reads
-from windrow_runtime.inputs.custom import Range
-from windrow_runtime.inputs.files import elements_of
-from windrow_runtime.inputs.topics import TopicReads
+from windrow_runtime.connectors.kafka import brokers
+from windrow_runtime.connectors.kafka import faults as kafka_errors
+from windrow_runtime.connectors.kafka import topics as reads
+from windrow_runtime.connectors.kafka.client import client_library
+from windrow_runtime.connectors.kafka.faults import asked_again, refused_error
+from windrow_runtime.connectors.kafka.reader import TopicReader
+from windrow_runtime.connectors.kafka.topics import TopicReads
+from windrow_runtime.inputs.batches import elements_of
+from windrow_runtime.inputs.offsets import Range
 
 # Any in this module: confluent-kafka has no types.
 
@@ -150,7 +151,7 @@ def test_what_is_told_of_errors(name: str, of_source: str, of_sink: str) -> None
 def planned(**options: Any) -> TopicReads:
     source = KafkaSource("a:1", "in", str, value_format="text", starting_offsets="earliest", **options)
     step = Pipeline("p", from_source(source, name="in").sink_to(CollectSink[str]())).steps[0]
-    return TopicReads.of(source, step)
+    return TopicReader(source, step).topic_reads()
 
 
 class Future:

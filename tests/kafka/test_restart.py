@@ -14,8 +14,9 @@ from tests.services.server import Server, stop_server
 from windrow import Pipeline, from_source
 from windrow.kafka import KafkaSource
 from windrow.sinks import CollectSink
-from windrow_runtime.inputs.files import elements_of
-from windrow_runtime.inputs.topics import TopicReads
+from windrow_runtime.connectors.kafka.reader import TopicReader
+from windrow_runtime.connectors.kafka.topics import TopicReads
+from windrow_runtime.inputs.batches import elements_of
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def server(client: None, kafka: str) -> Iterator[Server]:
 def planned(topics: Topics, topic: str) -> TopicReads:
     source = KafkaSource(topics.servers, topic, str, value_format="text", starting_offsets="earliest")
     step = Pipeline("p", from_source(source, name="in").sink_to(CollectSink[str]())).steps[0]
-    return TopicReads.of(source, step)
+    return TopicReader(source, step).topic_reads()
 
 
 def test_all_that_a_source_asks_outlasts_a_restart(server: Server) -> None:

@@ -11,8 +11,8 @@ from tests.kafka.topics import Topics
 from windrow import Pipeline, from_source
 from windrow.kafka import EndingOffsets, KafkaSource
 from windrow.sinks import CollectSink
-from windrow_runtime.inputs import topic_brokers
-from windrow_runtime.inputs.topics import TopicReads
+from windrow_runtime.connectors.kafka import brokers as topic_brokers
+from windrow_runtime.connectors.kafka.reader import TopicReader
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 
@@ -42,7 +42,7 @@ def test_each_read_behind_a_commit_has_its_record(topics: Topics) -> None:
     producer = begun(topics, topic, 0)
     for count in range(1, 101):
         producer.commit_transaction(30)
-        reads = TopicReads.of(*source_of(topics, topic))  # as the interpreter and Spark's planner begin
+        reads = TopicReader(*source_of(topics, topic)).topic_reads()  # as the interpreter and Spark's planner begin
         # A record and the end of its transaction have an offset each.
         assert reads.latest() == {f"{topic}/0": 2 * count}
         producer.begin_transaction()

@@ -13,12 +13,12 @@ from windrow import Pipeline, from_collection
 from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperationError, UserFunctionError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
-from windrow_runtime.codecs import kafka_errors
-from windrow_runtime.codecs.kafka_client import client_library
+from windrow_runtime.connectors.kafka import faults as kafka_errors
+from windrow_runtime.connectors.kafka import writes
+from windrow_runtime.connectors.kafka.client import client_library
+from windrow_runtime.connectors.kafka.writes import TopicTask, check_marks, newest_mark
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.outputs import topic_writes as writes
 from windrow_runtime.outputs.output import Identity
-from windrow_runtime.outputs.topic_writes import TopicTask, check_marks, newest_mark
 
 # Any in this module: sinks of every type of elements.
 

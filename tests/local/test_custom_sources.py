@@ -21,7 +21,7 @@ from windrow.errors import (
 )
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import MalformedRecord
-from windrow_runtime.inputs.custom import CustomReads
+from windrow_runtime.connectors.custom.reader import CustomReads
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: offsets of every type, wrong ones too.

@@ -32,6 +32,7 @@ from windrow.sources import (
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.inputs.checks import ends_when_silent
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.topology import topology_of
 
 # Any in this module: sources of every type, wrong ones too.
 
@@ -350,7 +351,8 @@ def test_secrets_of_all_parts() -> None:
     source = HybridSource(CollectionSource([reading(0)])).then(topic)
     assert source.secrets == ("hunter22",)
     assert "hunter22" not in source.describe()
-    assert not ends_when_silent(source, drain=False)
+    (step,) = topology_of(Pipeline("p", from_source(source).sink_to(CollectSink[Reading]()))).sources
+    assert not ends_when_silent(step, drain=False)
 
 
 def test_lines_of_text_and_a_type_that_only_one_part_says(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from windrow.functions import MapFunction, RuntimeContext
 from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
 from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.connectors.files.parts import FileOutput
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.outputs.part_files import FileOutput
 
 
 @dataclass(frozen=True)

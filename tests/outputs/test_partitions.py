@@ -29,12 +29,12 @@ from windrow.plan import Step
 from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource
 from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.connectors.files import parts as part_files
+from windrow_runtime.connectors.files.batch_files import LISTS_KEPT, BatchFiles, remove_batches
+from windrow_runtime.connectors.files.partition_columns import escaped, partitions_of
+from windrow_runtime.connectors.files.parts import FileOutput
+from windrow_runtime.connectors.files.writer import claim_folders
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.outputs import part_files
-from windrow_runtime.outputs.batch_files import LISTS_KEPT, BatchFiles, remove_batches
-from windrow_runtime.outputs.file_sinks import claim_folders
-from windrow_runtime.outputs.part_files import FileOutput
-from windrow_runtime.outputs.partition_columns import escaped, partitions_of
 
 # Any in this module: pyarrow has no types, and rows have columns of several.
 

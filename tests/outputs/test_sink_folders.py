@@ -15,9 +15,9 @@ from windrow import Pipeline, from_collection
 from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import DatabaseSink, JsonFileSink
+from windrow_runtime.connectors.files.batch_files import BatchFiles
+from windrow_runtime.connectors.files.writer import check_owner, claim_folders
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.outputs.batch_files import BatchFiles
-from windrow_runtime.outputs.file_sinks import check_owner, claim_folders
 from windrow_runtime.outputs.whole_files import checksum
 
 # Claims a folder and waits, as a run does that computes its first batch.

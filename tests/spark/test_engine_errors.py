@@ -13,11 +13,11 @@ from windrow import Pipeline, from_source
 from windrow.errors import CheckpointError, EngineError, SourceError, UserFunctionError, WindrowError
 from windrow.kafka import KafkaSink, KafkaSource
 from windrow.plan import Step
+from windrow_runtime.connectors.kafka.rows_on_spark import write_kafka
 from windrow_runtime.operators.outcome import secrets_of
 from windrow_runtime.spark.faults import MarkedError, engine_failure, find_failure, secrets_hidden, unwritable
 from windrow_runtime.spark.run.query import Query
 from windrow_runtime.spark.sinks.batch_writer import BatchWriter, ConnectWriter
-from windrow_runtime.spark.sinks.kafka_rows import write_kafka
 
 # Any in this module: what stands for Spark.
 

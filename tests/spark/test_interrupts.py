@@ -22,7 +22,7 @@ from windrow.connectors import CustomSink, SinkContext
 from windrow.errors import CheckpointError, UnsupportedOperationError
 from windrow.sinks import FunctionSink, JsonFileSink
 from windrow.sources import CollectionSource
-from windrow_runtime.outputs.file_sinks import claim_folders
+from windrow_runtime.connectors.files.writer import claim_folders
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.run_limits import RunLimits

@@ -16,15 +16,15 @@ from windrow.errors import SourceError, UnsupportedOperationError, UserFunctionE
 from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource
 from windrow.plan import Step
 from windrow.sinks import CollectSink
-from windrow_runtime.inputs.topic_values import kafka_decoder
+from windrow_runtime.connectors.kafka.rows_on_spark import kafka_rows, write_kafka
+from windrow_runtime.connectors.kafka.spark_connector import connector_errors
+from windrow_runtime.connectors.kafka.values import kafka_decoder
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.exchange.rows import RowKind, dump_values
 from windrow_runtime.spark.faults import find_failure
-from windrow_runtime.spark.kafka import connector_errors
-from windrow_runtime.spark.sinks.kafka_rows import kafka_rows, write_kafka
-from windrow_runtime.spark.sources.kafka_scan import scan_topic
 from windrow_runtime.spark.sources.scan import ScanContext
+from windrow_runtime.spark.sources.scanner import scanner_of
 from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:
@@ -92,6 +92,10 @@ def context(session: Any, source: Any) -> ScanContext:
     return ScanContext(session, step, Checkpoint(Path("checkpoint")), StateCodec())
 
 
+def scan(of: ScanContext) -> None:
+    scanner_of(of.step).scan(of)
+
+
 def sink_step(sink: KafkaSink[Any]) -> Step:
     return Pipeline("kafka", from_collection([Reading("a", 1.0)]).sink_to(sink)).steps[-1]
 
@@ -99,7 +103,7 @@ def sink_step(sink: KafkaSink[Any]) -> Step:
 def test_what_spark_is_asked_to_read_and_write() -> None:
     session: Any = Recorder()
     source = KafkaRecordSource("a:9092", "in", Reading, options={"kafka.client.id": "me"}, engine_connector=True)
-    scan_topic(source, context(session, source))
+    scan(context(session, source))
     wanted: Mapping[str, str] = {
         "kafka.bootstrap.servers": "a:9092",
         "subscribe": "in",
@@ -124,7 +128,7 @@ def test_what_spark_refuses_is_told_without_secrets() -> None:
     options = {"kafka.ssl.key.password": "hunter22"}
     source = KafkaSource("a:9092", "in", Reading, options=options, engine_connector=True)
     with pytest.raises(SourceError) as caught:
-        scan_topic(source, context(session, source))
+        scan(context(session, source))
     assert "hunter22" not in str(caught.value)
     assert "Spark says: no login with password *****" in str(caught.value)
     assert caught.value.__cause__ is None

@@ -38,15 +38,17 @@ from windrow.sources import JsonFileSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.inputs.custom import CustomReads
-from windrow_runtime.inputs.partitions import Told, partitioned_sources
+from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.partitions import partitioned_sources
+from windrow_runtime.inputs.reader import reader_for
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Port, Topology, source_of
-from windrow_runtime.spark import SparkRunner, lowering
+from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.clock import Alignment, BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
 from windrow_runtime.spark.exchange.fragment import PortFragment
-from windrow_runtime.spark.sources.custom import _StreamReader
+from windrow_runtime.spark.sources.ranges import _StreamReader
+from windrow_runtime.spark.sources.scanner import SparkScanner
 from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:
@@ -142,7 +144,7 @@ def test_a_batch_that_runs_again_tells_only_what_this_run_reads(tmp_path: Path) 
     source = source_of(step)
     assert isinstance(source, CustomSource)
     alignment = Alignment(ClockFiles(tmp_path / "clock"), step.id, {}, {})
-    reader = _StreamReader(CustomReads.of(source, step), marks_partitions=True, alignment=alignment)
+    reader = _StreamReader(reader_for(source, step).as_part(0), marks_partitions=True, alignment=alignment)
     reader.prepareForTriggerAvailableNow()
     put(folder, a=[3])
     ((partition,),) = reader.read(reader.partitions({}, {"a": [0, 2]})[0])
@@ -241,7 +243,7 @@ def test_a_checkpoint_that_left_the_watermark_to_spark_goes_on_so(
     plan, outputs = counted(logs(folder, bounded=False))
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     with monkeypatch.context() as patch:  # as an earlier version began it
-        patch.setattr(lowering, "has_several_partitions", lambda step: False)
+        patch.setattr(SparkScanner, "has_several_partitions", False)
         first = outputs.of(runner.run(plan, drain=False))
     stored = Checkpoint(tmp_path / "checkpoint").description()
     assert stored is not None

@@ -67,7 +67,7 @@ def read(folder: Path, topology: Topology) -> tuple[StoredPlan, str, list[BatchC
     checkpoint = Checkpoint.at(folder)
     plan = physical_plan(topology)
     stored = resume(checkpoint, plan, time_of(plan, own_clock=False), Parallelism(None, None, 1))
-    checkpoint.check_whole(topology.sources, stateful=bool(topology.keyed))
+    checkpoint.check_whole(len(topology.sources), stateful=bool(topology.keyed))
     checkpoint.clear_leftovers()
     clock = ClockFiles(checkpoint.clock_folder, plan.state_ids)
     times = [clock.read(batch) for batch in range(NEWEST - 2, NEWEST + 1)]

@@ -19,6 +19,7 @@ import pytest
 from tests.spark.memory_files import MemoryFiles, MemoryPath, folder_in
 from windrow.errors import CheckpointError, InvalidArgumentError
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.connectors.files.staged import StagedBatch, begun_batches, clear_staging
 from windrow_runtime.spark.checkpoint import planner_paths
 from windrow_runtime.spark.checkpoint.driver_note import _NotedNumber
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
@@ -28,7 +29,6 @@ from windrow_runtime.spark.checkpoint.spark_files import clear_leftovers
 from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, read_whole, write_once, write_whole
 from windrow_runtime.spark.checkpoint.stored_file import StoredFile, file_numbers
 from windrow_runtime.spark.clock import BatchClock, ClockFiles
-from windrow_runtime.spark.sinks.staged_files import StagedBatch, begun_batches, clear_staging
 
 OTHER = b"process 1 on elsewhere, since 2026\nabc 1\n"
 
@@ -95,7 +95,7 @@ def test_failures_are_errors_of_the_checkpoint() -> None:
         lambda: checkpoint.is_committed(1),
         lambda: checkpoint.is_ending,
         lambda: checkpoint.check_open(drain=True),
-        lambda: checkpoint.check_whole([], stateful=True),
+        lambda: checkpoint.check_whole(0, stateful=True),
         lambda: checkpoint.log_of_files("0").read(),
         lambda: ClockFiles(folder).exists(1),
         checkpoint.clear_leftovers,
@@ -371,7 +371,7 @@ def test_a_batch_that_was_stopped_at_any_move_is_finished_and_not_written_again(
     files = MemoryFiles()
     folder = folder_in(files, "sink")
     batch, attempt = staged(folder)
-    monkeypatch.setattr("windrow_runtime.spark.sinks.staged_files._MOVES_AT_ONCE", 1)
+    monkeypatch.setattr("windrow_runtime.connectors.files.staged._MOVES_AT_ONCE", 1)
     moved: list[str] = []
 
     def killed(url: str) -> None:

@@ -33,6 +33,8 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
     Elements have no timestamps yet: :meth:`~windrow.DataStream.assign_timestamps_and_watermarks` gives them some.
     """
 
+    connector = "custom"
+
     @property
     def element_type(self) -> object | None:
         """The type of the elements. By default it is None, and a stream takes the first type argument of the class."""
@@ -47,6 +49,15 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
     def is_bounded(self) -> bool:
         """Whether the source ends at its latest offset; by default it is a stream without an end."""
         return False
+
+    @property
+    def has_offsets(self) -> bool:
+        """True."""
+        return True
+
+    def check_part(self, *, follows: bool) -> None:
+        """Refuse to be a part of a :class:`~windrow.connectors.HybridSource` without a method that reads."""
+        reads_arrow(self)
 
     def partitions(self) -> Sequence[str]:
         """The names of the partitions. More of them may come while the pipeline runs; one by default.

@@ -6,21 +6,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import longest_first
-from windrow.connectors.custom_source import CustomSource, reads_arrow
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError, require_callable
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError, require_callable
 from windrow.functions.names import function_name
-from windrow.kafka import TopicSource
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import type_name
 from windrow.plan.types import base_argument
-from windrow.sources import ArrowSource, CollectionSource, FileSource, OnMalformed, Source, check_on_malformed
+from windrow.sources import OnMalformed, Source, check_on_malformed
 
 __all__ = ["HybridSource", "SourceSwitch", "check_made"]
 
@@ -75,6 +72,8 @@ class HybridSource(Source[T], Generic[T]):
         UnsupportedOperationError: If only Spark can read it, or it is in a file system that is not mounted.
     """
 
+    connector = "hybrid"
+
     def __init__(self, first: Source[T]) -> None:
         if not isinstance(first, Source):
             raise InvalidArgumentError(
@@ -107,7 +106,7 @@ class HybridSource(Source[T], Generic[T]):
         if isinstance(last, Source):
             _check_ends(last, where)
         if isinstance(following, Source):
-            others = [part for part in self.sources if not isinstance(part, CollectionSource)]
+            others = [part for part in self.sources if part.has_malformed]
             rule = self.on_malformed if others else None
             _check_part(following, self.element_type, rule, where=where)
         elif not callable(following) or isinstance(following, type):
@@ -129,11 +128,6 @@ class HybridSource(Source[T], Generic[T]):
         return [part for part in self.parts if isinstance(part, Source)]
 
     @property
-    def timezones(self) -> Collection[object]:
-        """Where the clocks of times without an offset are, in the parts that windrow itself decodes."""
-        return {getattr(part, "timezone", None) for part in self.sources if not isinstance(part, CustomSource)}
-
-    @property
     def element_type(self) -> object | None:
         """The type of the elements of all parts, or None where no part says it."""
         return next((kind for kind in map(_element_type, self.sources) if kind is not None), None)
@@ -142,7 +136,7 @@ class HybridSource(Source[T], Generic[T]):
     def on_malformed(self) -> OnMalformed:
         """What happens to malformed records of all parts."""
         for source in self.sources:
-            if not isinstance(source, CollectionSource):
+            if source.has_malformed:
                 return source.on_malformed
         return "fail"
 
@@ -157,6 +151,19 @@ class HybridSource(Source[T], Generic[T]):
         """The secrets of the parts that no function makes."""
         return longest_first({secret for source in self.sources for secret in source.secrets})
 
+    @property
+    def folders(self) -> Sequence[str]:
+        """The folders of the parts that no function makes."""
+        return [folder for source in self.sources for folder in source.folders]
+
+    def check_part(self, *, follows: bool) -> None:
+        """Refuse to be a part of another one."""
+        try:
+            super().check_part(follows=follows)
+        except UnsupportedOperationError as error:
+            error.hint = "HybridSource(first).then(second).then(third) has three parts"
+            raise
+
     def describe(self) -> str:
         shown = (
             each.describe() if isinstance(each, Source) else f"what {function_name(each)} makes" for each in self.parts
@@ -164,9 +171,7 @@ class HybridSource(Source[T], Generic[T]):
         return ", then ".join(shown)
 
 
-def check_made(
-    source: object, element_type: object | None, on_malformed: OnMalformed, *, is_last: bool
-) -> CustomSource[Any, Any] | TopicSource[Any]:
+def check_made(source: object, element_type: object | None, on_malformed: OnMalformed, *, is_last: bool) -> Source[Any]:
     """The source that a function has made, if it can be a part; engines call this.
 
     Args:
@@ -179,7 +184,7 @@ def check_made(
         InvalidArgumentError: If it is no such source, or does not go with the other parts.
         UnsupportedOperationError: If Spark's connector reads it.
     """
-    if not isinstance(source, (CustomSource, TopicSource)):
+    if not isinstance(source, Source) or not source.has_offsets:
         raise InvalidArgumentError(
             "the function of a part makes a source that is read from its offsets",
             given=source.describe() if isinstance(source, Source) else repr(source),
@@ -215,36 +220,10 @@ def _check_part(
     follows: bool = True,
 ) -> None:
     """Refuse a source that cannot be a part of a hybrid one, or does not go with its other parts."""
-    if isinstance(source, TopicSource) and source.engine_connector:
-        raise UnsupportedOperationError(
-            "Spark's connector keeps the offsets of topics by itself, so they cannot be a part of a hybrid source",
-            given=source.describe(),
-            expected="topics that confluent-kafka reads, without engine_connector=True",
-            where=where,
-        )
-    if isinstance(source, FileSource) and local_path(source.path) is None:
-        raise UnsupportedOperationError(
-            "files are a part of a hybrid source in mounted file systems only",
-            given=source.describe(),
-            expected="a path, or a file: URI",
-            where=where,
-            hint="mount the file system, or copy the files",
-        )
-    if not isinstance(source, ArrowSource | CollectionSource | CustomSource | FileSource | TopicSource):
-        raise UnsupportedOperationError(
-            "this source cannot be a part of a hybrid one",
-            given=source.describe(),
-            expected="files, a collection, Arrow data, topics that confluent-kafka reads, or a CustomSource",
-            where=where,
-            hint="HybridSource(first).then(second).then(third) has three parts"
-            if isinstance(source, HybridSource)
-            else "Spark writes the rows of a DataFrame to files, which ParquetFileSource reads",
-        )
     try:
+        source.check_part(follows=follows)
         check_on_malformed(source.on_malformed)
-        if isinstance(source, CustomSource):
-            reads_arrow(source)
-    except InvalidArgumentError as error:
+    except WindrowError as error:
         error.at(where)
         raise
     part_type = _element_type(source)
@@ -256,21 +235,12 @@ def _check_part(
             where=where,
             hint="map two streams to one type, and union them, where no order between them matters",
         )
-    is_plain = isinstance(source, CollectionSource)  # it has no malformed records
-    if on_malformed is not None and source.on_malformed != on_malformed and not is_plain:
+    if on_malformed is not None and source.on_malformed != on_malformed and source.has_malformed:
         raise InvalidArgumentError(
             "malformed records of all parts of a hybrid source go one way",
             given=f"on_malformed={source.on_malformed!r}, of {source.describe()}",
             expected=f"on_malformed={on_malformed!r}, as in the parts before",
             where=where,
-        )
-    if follows and isinstance(source, TopicSource) and source.starting_offsets == "latest":
-        raise InvalidArgumentError(
-            "topics behind another source begin where that ends, and their latest records leave a gap",
-            given='starting_offsets="latest", which is the default',
-            expected='a datetime, or "earliest"',
-            where=where,
-            hint="a function of the switch can say from what time on",
         )
 
 

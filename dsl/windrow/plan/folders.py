@@ -10,7 +10,7 @@ import enum
 import os
 import typing
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, ClassVar, Final
 
 import typing_extensions
@@ -23,7 +23,6 @@ from windrow.plan.nodes import SinkNode, SourceNode, type_name
 from windrow.plan.records import is_record_class
 from windrow.plan.steps import Step
 from windrow.sinks import DeltaSink, FileSink
-from windrow.sources import FileSource
 
 __all__ = ["folder_faults", "partition_faults"]
 
@@ -49,10 +48,8 @@ def folder_faults(steps: Sequence[Step]) -> Iterator[Fault]:
             "give each sink a folder of its own, or unite the streams before one sink",
         )
     for source in steps:
-        if not isinstance(source.node, SourceNode) or not isinstance(source.node.source, FileSource):
-            continue
-        path = source.node.source.path
-        for step, folder in written:
+        paths = source.node.source.folders if isinstance(source.node, SourceNode) else ()
+        for path, (step, folder) in product(paths, written):
             if reads_from(path, folder, _partition(step)):
                 yield Fault(
                     f"the source {source.node.describe()!r} reads what the sink {step.node.describe()!r} writes"

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from windrow.drawing.svg import shortened
-from windrow.plan import Step
-from windrow.sources import ArrowSource, CollectionSource
-from windrow_runtime.operators.topology import source_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CELLS: Final = 24
@@ -70,19 +66,6 @@ class Measure:
         if self.watermark is not None:
             texts.append(f"watermark {time_text(self.watermark)}")
         return texts
-
-
-def rows_there(sources: Iterable[Step]) -> int | None:
-    """Returns how many rows the sources have; None if one of them would have to be read to tell."""
-    total = 0
-    for source in map(source_of, sources):
-        if isinstance(source, CollectionSource):
-            total += len(source.elements)
-        elif isinstance(source, ArrowSource) and source.table is not None:
-            total += source.table.num_rows
-        else:
-            return None
-    return total
 
 
 def time_text(millis: int) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from windrow import sources
 from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, as_malformed, malformed_error
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.inputs.partitions import Told
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -18,6 +17,20 @@ P = TypeVar("P")
 
 _RECORDS_AT_ONCE: Final = 4096
 _NO_ELEMENTS: Final = frozenset({MalformedRecord, UnmatchedHeader, sources.MalformedRecord})
+
+
+class Told(NamedTuple):
+    """The planner of a batch says which partitions of a source may still have elements."""
+
+    open: Collection[str]  # those that may have more elements; of files, those that are read
+    waiting: Collection[str] = ()  # those that have elements which the batch does not read
+
+
+class PartitionMark(NamedTuple):
+    """A worker that reads a source puts this in front of the elements of each partition."""
+
+    name: str
+    told: Told | None = None  # None: it is told elsewhere
 
 
 @dataclass(slots=True)
@@ -111,3 +124,8 @@ def in_batches(
     rest = iter(positions_and_values)
     while records := list(islice(rest, _RECORDS_AT_ONCE)):
         yield source_batch(records, origin, header)
+
+
+def elements_of(batch: Any) -> SourceBatch:
+    """Returns a batch with elements, which are decoded now if the reader returned columns."""
+    return batch if isinstance(batch, SourceBatch) else SourceBatch(*batch.decode())

@@ -7,34 +7,16 @@ The partitions of Kafka and of a user's own source are those that it names. Each
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from windrow.addresses.paths import local_path
-from windrow.connectors import CustomSource, HybridSource
 from windrow.errors import UnsupportedOperationError
-from windrow.kafka import TopicSource
 from windrow.plan import ReturnsNode, SideOutputNode, SourceNode, Step, TimestampsNode
-from windrow.sources import FileSource, Source
 from windrow.time import MIN_TIMESTAMP
 from windrow.watermarks import WatermarkAlignment
-from windrow_runtime.operators.topology import Topology, source_of
+from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.reader import reader_of
+from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import PartitionsRead
-
-# Any in this module: sources of elements of every type.
-
-
-class Told(NamedTuple):
-    """The planner of a batch says which partitions of a source may still have elements."""
-
-    open: Collection[str]  # those that may have more elements; of files, those that are read
-    waiting: Collection[str] = ()  # those that have elements which the batch does not read
-
-
-class PartitionMark(NamedTuple):
-    """A worker that reads a source puts this in front of the elements of each partition."""
-
-    name: str
-    told: Told | None = None  # None: it is told elsewhere
 
 
 class PartitionedSource(NamedTuple):
@@ -51,19 +33,6 @@ class PartitionedSource(NamedTuple):
         if self.files_per_batch is None:
             return None if told is None else PartitionsRead(told.open)
         return PartitionsRead((), more_to_come=told is not None and len(set(told.open)) >= self.files_per_batch)
-
-
-def has_partitions(source: Source[Any]) -> bool:
-    """Returns whether a source may have several partitions, each with a watermark of its own."""
-    match source:
-        case FileSource():
-            # A batch of one file has no other beside it.
-            return (source.files_per_batch or 1) > 1 and local_path(source.path) is not None
-        case TopicSource():
-            return not source.engine_connector
-        case CustomSource() | HybridSource():
-            return True
-    return False
 
 
 def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
@@ -110,10 +79,9 @@ def partitioned_sources(topology: Topology) -> dict[str, PartitionedSource]:
     for step in topology.timestamps:
         before = topology.boundaries_before[step.id]
         if len(before) == 1 and isinstance(topology.step(before[0]).node, SourceNode):
-            source = source_of(topology.step(before[0]))
-            if has_partitions(source) and not _takes_malformed(topology, step):
-                size = source.files_per_batch if isinstance(source, FileSource) else None
-                sources[step.id] = PartitionedSource(before[0], size)
+            reader = reader_of(topology.step(before[0]))
+            if reader.has_partitions and not _takes_malformed(topology, step):
+                sources[step.id] = PartitionedSource(before[0], reader.files_per_batch)
     return sources
 
 

@@ -14,8 +14,8 @@ from windrow.plan import ProcessNode, Step, TimestampsNode
 from windrow.sinks import CollectSink
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.inputs.batches import SourceBatch
-from windrow_runtime.inputs.partitions import Told, alignments, held_partitions, partitioned_sources
+from windrow_runtime.inputs.batches import SourceBatch, Told
+from windrow_runtime.inputs.partitions import alignments, held_partitions, partitioned_sources
 from windrow_runtime.local.function_rules import OpenedFunctions, Renewal, renewals_of, sent_steps
 from windrow_runtime.local.journal import Recorders
 from windrow_runtime.local.key_order import KeyOrder, by_key, due_keys, one_by_one

@@ -10,31 +10,28 @@ from itertools import zip_longest
 from typing import Any
 
 from windrow.addresses.paths import local_path
-from windrow.connectors import CustomSource
-from windrow.connectors.hybrid import HybridSource
 from windrow.errors import UnsupportedOperationError, warn
 from windrow.functions.names import function_name
-from windrow.kafka import TopicSource
 from windrow.plan import Form, Pipeline, Step, WindowNode
 from windrow.sinks import CollectSink, FileSink, ParquetFileSink
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.triggers.code import call_text
-from windrow_runtime.bar import Measure, progress_shown, rows_there
+from windrow_runtime.bar import Measure, progress_shown
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import check_parquet
-from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
+from windrow_runtime.connectors.files.parts import FileOutput
+from windrow_runtime.connectors.files.writer import check_folders, check_owner, claim_folders
+from windrow_runtime.inputs.checks import check_bounded, check_sources, ends_when_silent, rows_there
+from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.journal import recorders_of, recording_of
 from windrow_runtime.local.key_order import KeyOrder
-from windrow_runtime.local.sources import read_batches
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.outcome import short_tracebacks
 from windrow_runtime.operators.state.time_to_live import TtlTimer
-from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, source_of, topology_of
+from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, topology_of
 from windrow_runtime.operators.watermarks import TimestampScale, clock_millis
-from windrow_runtime.outputs.file_sinks import check_folders, check_owner, claim_folders
 from windrow_runtime.outputs.output import Output
-from windrow_runtime.outputs.part_files import FileOutput
 from windrow_runtime.outputs.registry import closing_outputs, has_output, identities, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.physical.plan import PhysicalPlan
@@ -133,10 +130,9 @@ class LocalRunner:
         """
         topology = topology_of(pipeline)
         if drain:
-            kinds = (CustomSource, HybridSource, TopicSource)
-            own = [step for step in topology.sources if isinstance(source_of(step), kinds)]
+            own = [step for step in topology.sources if not reader_of(step).drains]
             check_bounded(own, "a stream without an end cannot be drained")
-        check_source_files(topology.sources)
+        check_sources(topology.sources)
         for sink in topology.sinks:
             _check_sink(sink)
         # There is no checkpoint, so each run is a separate query.
@@ -232,8 +228,8 @@ class _Run:
     def batches(self, *, drain: bool, is_stopping: Callable[[], bool]) -> None:
         watermark = dict.fromkeys((step.id for step in self._topology.keyed), MIN_TIMESTAMP)
         sources = self._topology.sources
-        readers = [read_batches(source_of(step), step, partial(self.execution.held, step.id)) for step in sources]
-        ending = [ends_when_silent(source_of(step), drain=drain) for step in sources]
+        readers = [reader_of(step).batches(partial(self.execution.held, step.id)) for step in sources]
+        ending = [ends_when_silent(step, drain=drain) for step in sources]
         ended: set[str] = set()
         scale = TimestampScale(self._topology)
         for batches in zip_longest(*readers):
@@ -304,5 +300,5 @@ class _Run:
         check_owner(self._topology.sinks, self._query)
         self.execution.write_sinks(self._topology.sinks, self._batch, self.collected, self._outputs)
         self._batch += 1
-        exhausted = {step.id for step in self._topology.sources if step.id in ended and may_grow(source_of(step))}
+        exhausted = {step.id for step in self._topology.sources if step.id in ended and reader_of(step).may_grow}
         return self.execution.end_batch(now, set(ended) - exhausted, exhausted)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from windrow.connectors.hybrid import HybridSource
 from windrow.errors import InvalidArgumentError
 from windrow.functions import TimeDomain
 from windrow.plan import (
@@ -39,14 +38,6 @@ def source_of(step: Step) -> Source[Any]:
     """Returns the source that a step reads."""
     assert isinstance(step.node, SourceNode)
     return step.node.source
-
-
-def read_by(step: Step) -> list[Step]:
-    """Returns a step for each source that a step reads: for each part of a hybrid one, unless a function makes it."""
-    node, source = step.node, source_of(step)
-    if not isinstance(source, HybridSource) or not isinstance(node, SourceNode):
-        return [step]
-    return [replace(step, node=replace(node, source=part)) for part in source.sources]
 
 
 def sink_of(step: Step) -> Sink[Any]:

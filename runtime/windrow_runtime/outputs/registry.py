@@ -172,19 +172,19 @@ def is_on_workers(sink: CustomSink[Any], step: Step) -> bool:
 
 # Libraries are imported only if a plan has such a sink.
 def _topic(step: Step, sink: KafkaSink[Any], identity: Identity) -> Output:
-    from windrow_runtime.outputs.topic_writes import TopicOutput
+    from windrow_runtime.connectors.kafka.writes import TopicOutput
 
     return TopicOutput(step, sink, identity)
 
 
 def _database(step: Step, sink: DatabaseSink[Any], identity: Identity) -> Output:
-    from windrow_runtime.outputs.database import DatabaseOutput
+    from windrow_runtime.connectors.database.writer import DatabaseOutput
 
     return DatabaseOutput(step, sink, identity)
 
 
 def _delta(step: Step, sink: DeltaSink[Any], identity: Identity) -> Output:
-    from windrow_runtime.outputs.delta import DeltaOutput
+    from windrow_runtime.connectors.delta.writer import DeltaOutput
 
     return DeltaOutput(step, sink, identity)
 

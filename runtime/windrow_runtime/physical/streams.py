@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import LEFT, RIGHT, SideKey
-from windrow.kafka import TopicSource
 from windrow.plan import (
     BroadcastProcessNode,
     FilterNode,
@@ -23,7 +22,6 @@ from windrow.plan import (
     WindowNode,
 )
 from windrow.plan.changing import carries_changes
-from windrow.sources import Source
 from windrow.windows import GlobalWindows
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.columnar.forms.route import Route
@@ -41,7 +39,7 @@ from windrow_runtime.physical.plan import Objects, decided
 
 # Any in this module: sources and selectors of elements of every type.
 
-CheckSource: TypeAlias = Callable[[Source[Any]], None]
+CheckSource: TypeAlias = Callable[[Step], None]
 """Declines a source that gives an engine no columns."""
 
 
@@ -115,7 +113,7 @@ class Streams:
         if isinstance(node, SourceNode):
             # Before its elements and the steps behind it: without columns at the source, no change of these helps.
             try:
-                self._check_source(node.source)
+                self._check_source(step)
             except InvalidArgumentError as error:
                 raise DeclinedError(error.message) from error  # a type that no format reads, which a run refuses
             return (Route(step.id, _element_of(node)),)
@@ -158,9 +156,10 @@ def _ending(route: Route, step: Step, selector: Callable[[Any], Any] | None, *, 
 
 def _element_of(node: SourceNode) -> RecordType:
     kind = columns_type(_known_type(node))
-    if isinstance(node.source, TopicSource) and node.source.whole_records:
-        # What Kafka knows of a record is well-formed.
-        check_made(columns_type(node.source.value_type))
+    decoded = node.source.decoded_type
+    if decoded is not None:
+        # What the source adds to a record is well-formed.
+        check_made(columns_type(decoded))
         return kind
     return check_made(kind)
 

@@ -27,7 +27,8 @@ from windrow.plan.named_in_code import asks_for_time
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks, WatermarkAlignment
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.inputs.partitions import PartitionedSource, Told, held_partitions
+from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.partitions import PartitionedSource, held_partitions
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology

@@ -15,14 +15,11 @@ from itertools import count
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from windrow.connectors import CustomSource
-from windrow.kafka import TopicSource
 from windrow.plan import Pipeline, Step, WindowNode
-from windrow.sources import DataFrameSource
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkAlignment
-from windrow_runtime.inputs.checks import may_grow
 from windrow_runtime.inputs.partitions import PartitionedSource, alignments, partitioned_sources
+from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.sending.culprits import called_parts
 from windrow_runtime.operators.topology import Port, Topology, source_of
 from windrow_runtime.outputs.output import Identity
@@ -50,8 +47,8 @@ from windrow_runtime.spark.shipping import known_classes, without_sources_and_si
 from windrow_runtime.spark.sinks.parts import worker_sinks
 from windrow_runtime.spark.sinks.table import SinkWriter, takes_columns, writer_of
 from windrow_runtime.spark.sources.scan import ANY_AGE, ScanContext
+from windrow_runtime.spark.sources.scanner import check_source_columns, scanner_of
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
-from windrow_runtime.spark.sources.table import check_columns, has_several_partitions, scan_source
 from windrow_runtime.spark.worker import JOB_BATCH
 
 
@@ -60,7 +57,9 @@ def physical_plan(topology: Topology, *, columnar: bool = True, stored: Collecti
 
     The state of some steps, by id, is ``stored`` in columns.
     """
-    return PhysicalPlan(topology, ColumnPlanner(check_columns, takes_columns, stored) if columnar else TURNED_OFF)
+    return PhysicalPlan(
+        topology, ColumnPlanner(check_source_columns, takes_columns, stored) if columnar else TURNED_OFF
+    )
 
 
 def time_of(plan: PhysicalPlan, *, own_clock: bool, per_partition: bool = False) -> str:
@@ -91,9 +90,9 @@ def per_partition(topology: Topology, checkpoint: Checkpoint, is_connect: Callab
     stored = checkpoint.description() if checkpoint.has_run() else None
     if stored is not None:
         # A source that is read otherwise by now, such as file by file, goes on as well.
-        growing = any(may_grow(source_of(step)) for step in topology.sources)
+        growing = any(reader_of(step).may_grow for step in topology.sources)
         return stored.time == KEPT_TIME and growing and (not topology.by_clock or bool(sources))
-    return any(is_connect() or has_several_partitions(step) for step in sources)
+    return any(is_connect() or scanner_of(step).has_several_partitions for step in sources)
 
 
 @dataclass(frozen=True)
@@ -189,8 +188,7 @@ class Lowered:
         batch = JOB_BATCH if checkpoint is None else None
         before, sources = topology.boundaries_before, {source.id for source in topology.sources}
         straight = frozenset(sink.id for sink in topology.sinks if not sources.isdisjoint(before[sink.id]))
-        # Topics and users' own sources have partitions; Spark or windrow divides all others.
-        is_divided = not all(isinstance(source_of(each), TopicSource | CustomSource) for each in topology.sources)
+        is_divided = any(scanner_of(each).is_divided for each in topology.sources)
         division = f", {division_settings(spark, limits.large_file_bytes)}" if is_divided else ""
         self.parts = worker_sinks(self.sinks, self.identities, batch, straight=straight, division=division)
         self.codec = state_codec(self.classes, allow_pickled=pipeline.allow_pickled_state)
@@ -295,10 +293,7 @@ class Lowered:
         needed = shipped.columns_needed(step.id)
         ordered = not all(keyed.takes_any_order for keyed in shipped.keyed.values()) or self._sees_order(step)
         # A streaming DataFrame may have several sources.
-        own = all(
-            each.is_bounded for each in map(source_of, self.topology.sources) if isinstance(each, DataFrameSource)
-        )
-        number = place if own else None
+        number = None if any(scanner_of(each).is_stream_of_user for each in self.topology.sources) else place
         context = ScanContext(
             self.spark,
             step,
@@ -311,7 +306,7 @@ class Lowered:
             alignment=self._alignment(step),
             columns=needed,
         )
-        scan = scan_source(source, context)
+        scan = scanner_of(step).scan(context)
         self.has_few_rows = self.has_few_rows and scan.open is not None
         rule = source.on_malformed
         # Nobody has to read the side output; malformed records are counted all the same.

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,19 +23,21 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.names import function_name
 from windrow.kafka import KafkaSink
 from windrow.plan import Form, Pipeline, Step
-from windrow.sources import FileSource
 from windrow.time import now_millis
 from windrow.triggers.code import call_text
 from windrow_runtime.bar import progress_shown
-from windrow_runtime.inputs.checks import check_bounded, check_source_files, ends_when_silent, may_grow
+from windrow_runtime.connectors.files.writer import check_folders, claim_folders
+from windrow_runtime.connectors.files.written_by_spark import pipeline_of, refuse_written, unpacked
+from windrow_runtime.connectors.kafka.rows_on_spark import check_connector
+from windrow_runtime.connectors.kafka.writes import check_topic
+from windrow_runtime.inputs.checks import check_bounded, check_sources, ends_when_silent
+from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.outcome import secrets_of, short_tracebacks
-from windrow_runtime.operators.topology import Topology, read_by, sink_of, source_of, topology_of
+from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
-from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
 from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
-from windrow_runtime.outputs.topic_writes import check_topic
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import lock_of
 from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, unset_elsewhere, warn_of_uploads
@@ -44,7 +45,6 @@ from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume, st
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import secrets_hidden
 from windrow_runtime.spark.importing import check_imported
-from windrow_runtime.spark.kafka import check_brokers, check_jar, check_registries
 from windrow_runtime.spark.lowering import Lowered, per_partition, physical_plan, time_of
 from windrow_runtime.spark.progress import OnProgress
 from windrow_runtime.spark.run.background import ctrl_c_kept, uninterrupted
@@ -65,10 +65,8 @@ from windrow_runtime.spark.session import (
     warn_of_partitions,
 )
 from windrow_runtime.spark.sinks.batch_writer import driver_sinks
-from windrow_runtime.spark.sinks.by_spark import pipeline_of, refuse_written, unpacked
-from windrow_runtime.spark.sinks.kafka_rows import check_connector
 from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
-from windrow_runtime.spark.sources.table import check_resumable
+from windrow_runtime.spark.sources.scanner import count_own, scanner_of
 
 __all__ = ["RunningPipeline", "SparkRunner"]
 
@@ -180,10 +178,10 @@ class SparkRunner:
                 self._session = local_session(os.cpu_count() or 1, verbose=self._is_verbose)
         return self._session
 
-    def _check_before_start(self, sources_and_sinks: tuple[Step, ...]) -> None:
-        check_registries(sources_and_sinks)
-        if self._session is None:
-            check_jar(sources_and_sinks)
+    def _check_before_start(self, sources: Iterable[Step], sinks: Iterable[Step]) -> None:
+        starts = self._session is None
+        for step in sources:
+            scanner_of(step).check_session(starts=starts)
 
     def forms(self, pipeline: Pipeline) -> dict[str, Form]:
         """Describes the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.
@@ -264,8 +262,8 @@ class SparkRunner:
         self._refuse_checkpoint("run_batch(pipeline)")
         topology = topology_of(pipeline)
         check_imported(pipeline.steps)
-        check_source_files(topology.sources)
-        self._check_before_start(topology.sources + topology.sinks)
+        check_sources(topology.sources)
+        self._check_before_start(topology.sources, topology.sinks)
         self._check_sinks(topology.sinks)
         lowered = self._batch(pipeline, topology, session_with(self.spark, JOB_SETTINGS))
         return run_job(lowered, self._on_progress, shows_progress=self._wants_bar())
@@ -353,8 +351,8 @@ class SparkRunner:
         pipeline = pipeline_of(stream, name)
         topology = topology_of(pipeline)
         check_imported(pipeline.steps)
-        check_source_files(topology.sources, waits=not batch)
-        self._check_before_start(topology.sources + topology.sinks)
+        check_sources(topology.sources, waits=not batch)
+        self._check_before_start(topology.sources, topology.sinks)
         if batch:
             lowered = self._batch(pipeline, topology, self.spark)
         else:
@@ -384,8 +382,8 @@ class SparkRunner:
         check_imported(pipeline.steps)
         if drain:
             check_bounded(topology.sources, "a stream without an end cannot be drained")
-        check_source_files(topology.sources, waits=waits)
-        self._check_before_start(topology.sources + topology.sinks)
+        check_sources(topology.sources, waits=waits)
+        self._check_before_start(topology.sources, topology.sinks)
         with ctrl_c_kept(), OwnStack() as opened:
             # This check precedes all writes: a checkpoint in the folder of a source would be read as elements.
             if self._checkpoint is not None:
@@ -402,10 +400,11 @@ class SparkRunner:
             self._check_sinks(topology.sinks)
             checkpoint.check_open(drain=drain)
             for step in topology.sources:
-                check_resumable(step, checkpoint)
+                scanner_of(step).check_resumable(checkpoint)
             lowered = self._lowered(pipeline, topology, checkpoint)
             if not is_connect(self.spark):  # else the server reads
-                check_brokers(topology.sources)
+                for step in topology.sources:
+                    scanner_of(step).check_service()
             begins = checkpoint.last_planned() < 0
             check_folders(topology.sinks, lowered.query_id, begins=begins)
             if begins:
@@ -429,9 +428,7 @@ class SparkRunner:
                     self._clock,
                     lowered.codec,
                     ending={
-                        step.id: may_grow(source_of(step))
-                        for step in sources
-                        if ends_when_silent(source_of(step), drain=drain)
+                        step.id: reader_of(step).may_grow for step in sources if ends_when_silent(step, drain=drain)
                     },
                     planned=checkpoint.last_planned(),
                     partitioned=lowered.partitioned,
@@ -507,7 +504,7 @@ class SparkRunner:
             begins=not checkpoint.has_run(),
             is_kept=by_user or self._checkpoint is not None,
         )
-        checkpoint.check_whole(topology.sources, stateful=bool(topology.keyed))
+        checkpoint.check_whole(count_own(topology.sources), stateful=bool(topology.keyed))
         if topology.keyed and self._partitions is None and checkpoint.last_planned() < 0:
             warn_of_partitions(self.spark, stored.groups.partitions)
         spark = self.spark
@@ -577,13 +574,14 @@ def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:
 
 
 def _check_checkpoint_apart(sources: Iterable[Step], path: str) -> None:
-    for step in chain.from_iterable(map(read_by, sources)):
-        source = source_of(step)
-        if isinstance(source, FileSource) and reads_from(source.path, path):
-            raise InvalidArgumentError(
-                "the checkpoint lies in a folder that a source reads, so the source would read it",
-                given=path,
-                expected=f"a folder outside of {source.shown_path}",
-                where=step.where,
-                hint="SparkRunner(checkpoint=...) says where it is; by default it is in the folder for temporary files",
-            )
+    for step in sources:
+        for folder in source_of(step).folders:
+            if reads_from(folder, path):
+                raise InvalidArgumentError(
+                    "the checkpoint lies in a folder that a source reads, so the source would read it",
+                    given=path,
+                    expected=f"a folder outside of {redact_address(folder)}",
+                    where=step.where,
+                    hint="SparkRunner(checkpoint=...) says where it is; by default it is in the folder for temporary "
+                    "files",
+                )

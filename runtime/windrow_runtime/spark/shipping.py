@@ -32,7 +32,7 @@ from windrow.plan.records import is_record_class
 from windrow.plan.types import base_argument
 from windrow.plan.walk import map_steps
 from windrow.sinks import Sink
-from windrow.sources import CollectionSource, Source
+from windrow.sources import Source
 from windrow.state import StateDescriptor
 from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.records import UserClass
@@ -115,8 +115,8 @@ def _types_of(node: Node) -> Iterable[object]:
     """Yields the types of what a step handles: elements, keys, accumulators, windows and state."""
     yield node.element_type
     match node:
-        case SourceNode(source=CollectionSource(elements=elements)):
-            yield from _classes_of(elements)
+        case SourceNode(source=source):
+            yield from _classes_of(source.held_elements)
         case KeyByNode():
             yield node.key_type
         case WindowNode():

@@ -11,11 +11,10 @@ import pyarrow as pa
 from pyarrow import types
 
 from windrow.errors import InvalidArgumentError, SourceError, WindrowError
-from windrow.sources import ArrowSource, MalformedRecord
+from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.decoding import check_arrow_schema, decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
-from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 
 # Any in this module: pyarrow has no types.
@@ -58,28 +57,14 @@ def arrow_rows(data: object, kind: RecordType, origin: str, first: int) -> Itera
             first += min(_ROWS_AT_ONCE, batch.num_rows - start)
 
 
-def table_of_source(source: ArrowSource[Any]) -> pa.Table:
-    """Returns the rows of a source of Arrow data, which are taken from the library once.
+def table_of_data(data: Any) -> pa.Table:
+    """Returns Arrow data as a table.
 
     Raises:
-        SourceError: If they cannot be taken.
+        SourceError: If the rows cannot be taken from the library that has them.
     """
-    if source.table is None:
-        with _taking(source.data):
-            source.table = _without_views(pa.table(source.data))
-    return source.table
-
-
-def rows_of_source(source: ArrowSource[Any]) -> tuple[RecordType, pa.Table]:
-    """Returns the type of the rows of a source of Arrow data, and the rows.
-
-    Raises:
-        SourceError: If a column is missing, or cannot be decoded.
-    """
-    kind = record_type(source.record_type).in_timezone(source.timezone)
-    table = table_of_source(source)
-    check_arrow_schema(table.schema, kind)
-    return kind, table
+    with _taking(data):
+        return _without_views(pa.table(data))
 
 
 _FIRST: Final = b"windrow.first"

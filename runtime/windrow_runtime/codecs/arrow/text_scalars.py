@@ -35,8 +35,8 @@ _LEAP_DAY: Final = "-02-29"
 _FORMS: Final = {
     Kind.BOOL: "^(?:[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])$",
     Kind.INT: r"^-?\d{1,18}$",
-    # A whole number of more digits may be no float.
-    Kind.FLOAT: r"^[+-]?(?:\d{1,15}|\d{1,99}\.\d*|\.\d+|\d{1,99}(?:\.\d*)?[eE][+-]?\d{1,2})$",
+    # A number of 2 ** 53 and more may be no float.
+    Kind.FLOAT: r"^[+-]?(?:\d{1,15}|\d{1,15}\.\d*|\.\d+|\d{1,5}(?:\.\d*)?[eE]\+?\d|\d{1,15}(?:\.\d*)?[eE]-\d{1,2})$",
     Kind.DATETIME: _CLOCK_TIME + _OFFSET,
     Kind.DATE: f"{_DAY}$",
 }

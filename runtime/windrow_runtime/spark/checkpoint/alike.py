@@ -16,7 +16,7 @@ from windrow.errors import warn
 from windrow.functions.wrapper import unwrapped
 from windrow.plan import AggregateSpec, ReduceSpec, Step, TimedJoinNode, WindowNode
 from windrow.plan.own_parts import declared_state
-from windrow.sources import CollectionSource, FileSource
+from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.topology import source_of
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import code_of
@@ -96,7 +96,7 @@ def _alike_sources(plan: PhysicalPlan) -> Iterator[Alike]:
         source, its = source_of(one), source_of(other)
         if None not in (one.name, other.name) or type(source) is not type(its) or first.moving != second.moving:
             continue
-        reads_same = isinstance(source, (CollectionSource, FileSource)) and "what it reads" in first.moving
+        reads_same = reader_of(one).is_its_identity and "what it reads" in first.moving
         if source is not its and not reads_same and code_of(source) != code_of(its):
             yield Alike(
                 other,

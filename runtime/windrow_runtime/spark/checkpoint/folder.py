@@ -16,8 +16,6 @@ from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import redact_address
 from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Step
-from windrow.sources import DataFrameSource
-from windrow_runtime.operators.topology import source_of
 from windrow_runtime.spark.checkpoint.driver_note import DriverNote
 from windrow_runtime.spark.checkpoint.file_log import FileLog, FileLogInPieces
 from windrow_runtime.spark.checkpoint.spark_files import (
@@ -344,17 +342,19 @@ class Checkpoint:
             -1 if reported is None else reported.batch,
         )
 
-    def check_whole(self, sources: Sequence[Step], *, stateful: bool) -> None:
-        """Refuse a folder with missing files if Spark would go on as if these had never existed."""
+    def check_whole(self, sources: int | None, *, stateful: bool) -> None:
+        """Refuse a folder with missing files if Spark would go on as if these had never existed.
+
+        Args:
+            sources: The number of sources that Spark has a log of; None: it is not known.
+            stateful: Whether the query has keyed steps.
+        """
         # This is read first: a running query plans a batch before it notes the batch.
         newest = self._newest_known()
         check_spark_files(self.spark_path, newest, stateful=stateful)
-        frames = [source for source in map(source_of, sources) if isinstance(source, DataFrameSource)]
-        streams = [source for source in frames if source.dataframe.isStreaming]
-        # Spark reads a stream that two DataFrames share only once, and has one log for both.
-        if len(streams) < 2:
+        if sources is not None:
             # A query with state has one more source: the control folder.
-            check_source_logs(self.spark_path, len(sources) + stateful)
+            check_source_logs(self.spark_path, sources + stateful)
 
     def log_of_files(self, folder: str) -> FileLog:
         """Returns the log of the files that a source has read, which may not exist, by the folder of the source."""

@@ -7,15 +7,13 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 import windrow
-from windrow.connectors.hybrid import HybridSource
 from windrow.errors import IncompatibleStateError
-from windrow.kafka import TopicSource
-from windrow.sources import Source
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.operators.topology import Topology, source_of
+from windrow_runtime.inputs.reader import reader_of
+from windrow_runtime.operators.topology import Topology
 from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan
 from windrow_runtime.spark.checkpoint.alike import warn_of_alike
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description, StoredSource
@@ -229,7 +227,7 @@ def _new_description(
         groups=groups.count // groups.partitions,
         fingerprint=fingerprint.hexdigest(),
         time=time,
-        sources=[StoredSource(_kind_of(source_of(step)), str(step.index)) for step in plan.topology.sources],
+        sources=[StoredSource(reader_of(step).stored_kind, str(step.index)) for step in plan.topology.sources],
         steps=shapes,
     )
 
@@ -247,16 +245,6 @@ def _check_parallelism(stored: Description, wanted: Parallelism, checkpoint: Che
                 where=str(checkpoint.path),
                 hint=f"leave {name} out to go on with what is stored, or begin a new checkpoint",
             )
-
-
-# Any: sources of elements of every type.
-def _kind_of(source: Source[Any]) -> str:
-    """Returns the name of a source's class, for topics who reads them, and the parts: each has offsets of its own."""
-    name = type(source).__name__
-    if isinstance(source, HybridSource):
-        kinds = (_kind_of(part) if isinstance(part, Source) else "a function" for part in source.parts)
-        return f"{name} of {' and '.join(kinds)}"
-    return f"{name} by confluent-kafka" if isinstance(source, TopicSource) and not source.engine_connector else name
 
 
 def _changes(
@@ -289,7 +277,7 @@ def _changes(
         yield f"the query ran by {stored.time} and would run by {time}"
     # Spark identifies sources by their order alone.
     before = [source.kind for source in stored.sources]
-    now = [_kind_of(source_of(step)) for step in topology.sources]
+    now = [reader_of(step).stored_kind for step in topology.sources]
     if before != now:
         yield f"the sources were {', '.join(before)} and are {', '.join(now)}"
     for step in topology.keyed:

@@ -30,8 +30,8 @@ from windrow.plan import (
 )
 from windrow.plan.nodes import type_name
 from windrow.rolling import Extreme, RollingReduce, RollingValue
-from windrow.sources import CollectionSource, FileSource
-from windrow_runtime.operators.topology import sink_of, source_of
+from windrow_runtime.inputs.reader import reader_of
+from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.registry import target_of
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, object_digest
@@ -230,26 +230,12 @@ def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted:
 
 
 def _source_marks(step: Step) -> StreamMarks:
-    source = source_of(step)
+    reader = reader_of(step)
     moving = {"the type of the elements": type_name(step.node.element_type)}
-    if isinstance(source, FileSource):
-        address: str | None = source.path
-    elif isinstance(source, CollectionSource):
-        address = _shown(source.elements[:100])
-    else:
-        address = source.describe()
-    if address is not None:
-        moving["what it reads"] = digest(address)  # an address may hold a secret
+    identity = reader.identity
+    if identity is not None:
+        moving["what it reads"] = digest(identity)  # an address may hold a secret
     return StreamMarks(moving=moving, name=step.name)
-
-
-def _shown(elements: Sequence[Any]) -> str | None:
-    """Returns the text of elements; None if it differs in each process, or ``repr`` raises an error."""
-    try:
-        text = repr(list(elements))
-    except Exception:  # a class of the user's may raise anything
-        return None
-    return None if " at 0x" in text else text
 
 
 def _written_by(feeds: Feeds, step: Step, function_mark: Callable[[Any], str], route: str) -> str:

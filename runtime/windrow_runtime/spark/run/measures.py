@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from windrow_runtime.bar import Measure, rows_there
-from windrow_runtime.operators.topology import Topology, source_of
+from windrow_runtime.bar import Measure
+from windrow_runtime.inputs.checks import rows_there
+from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark.sinks.results import Results
-from windrow_runtime.spark.sources.table import batches_of
+from windrow_runtime.spark.sources.scanner import scanner_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +31,7 @@ class RunMeasure:
         self._results = results
         self._spark = spark
         self._rows_total = rows_there(topology.sources) if begins else None
-        batches = max(batches_of(source_of(step)) for step in topology.sources) if begins else math.inf
+        batches = max(scanner_of(step).known_batches for step in topology.sources) if begins else math.inf
         self._batches_total = 1 if is_job else None if math.isinf(batches) else int(batches)
         self._rows = 0
         self._batches = 0

@@ -16,9 +16,10 @@ from windrow.errors import CheckpointError, UnsupportedOperationError, WindrowEr
 from windrow.plan import Step
 from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.bar import progress_shown
+from windrow_runtime.connectors.files.writer import check_folders, claim_folders
+from windrow_runtime.connectors.files.written_by_spark import refuse_written, unpacked
 from windrow_runtime.operators.outcome import secrets_of
-from windrow_runtime.operators.topology import sink_of, source_of
-from windrow_runtime.outputs.file_sinks import check_folders, claim_folders
+from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import closing_outputs, open_outputs
@@ -29,7 +30,6 @@ from windrow_runtime.spark.checkpoint.lease import LeaseLock, RunLock
 from windrow_runtime.spark.checkpoint.storage import unset_elsewhere
 from windrow_runtime.spark.clock import ClockKeeper
 from windrow_runtime.spark.faults import engine_errors, engine_failure, shows_secret
-from windrow_runtime.spark.kafka import kafka_failure
 from windrow_runtime.spark.lowering import Lowered
 from windrow_runtime.spark.progress import OnProgress, ProgressKeeper, Reporter
 from windrow_runtime.spark.quiet import QuietFailure, is_quiet
@@ -48,9 +48,8 @@ from windrow_runtime.spark.session import (
 )
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchWriter, ConnectWriter, driver_sinks
-from windrow_runtime.spark.sinks.by_spark import refuse_written, unpacked
 from windrow_runtime.spark.sinks.results import Results, SpooledResults
-from windrow_runtime.spark.sources.table import batches_of
+from windrow_runtime.spark.sources.scanner import scanner_of
 from windrow_runtime.spark.worker import JOB_BATCH
 
 if TYPE_CHECKING:
@@ -358,7 +357,7 @@ class Query:
         # The lines before the end are told apart by the times of their files.
         if topology.by_clock or not topology.keyed or not self._checkpoint.is_mounted:
             return None
-        batches = max(batches_of(source_of(step)) for step in topology.sources)
+        batches = max(scanner_of(step).known_batches for step in topology.sources)
         if batches > (1 if self._checkpoint.has_run() else _MOST_LINES):
             return None
         if self.lowered.clock is None:
@@ -408,7 +407,9 @@ class Query:
             ended = query.awaitTermination(timeout_seconds)  # type: ignore[arg-type]  # Spark takes fractions
         except StreamingQueryException as error:
             failure = self._failure or engine_failure(error, self._place, self._secrets)
-            failure = kafka_failure(failure, self.lowered.topology.sources)
+            sources = self.lowered.topology.sources
+            of_source = (scanner_of(step).failure(failure, sources) for step in sources)
+            failure = next((each for each in of_source if each is not None), failure)
             raise failure from failure.__cause__
         if ended is not False and self._loss is not None:
             raise self._loss

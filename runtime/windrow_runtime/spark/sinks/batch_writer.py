@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from windrow.errors import Location
 from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.inputs.checks import warn_of_header
-from windrow_runtime.inputs.partitions import Told
+from windrow_runtime.connectors.files.writer import check_owner
+from windrow_runtime.connectors.files.written_by_spark import are_of, check_files, rows_of, write_files
+from windrow_runtime.connectors.kafka.rows_on_spark import kafka_rows, write_kafka
+from windrow_runtime.connectors.kafka.writes import check_marks
+from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.reader import warn_of_header
 from windrow_runtime.operators.outcome import is_loss
-from windrow_runtime.outputs.file_sinks import check_owner
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open_outputs
-from windrow_runtime.outputs.topic_writes import check_marks
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.checkpoint.lease import RunLock
@@ -32,8 +34,6 @@ from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.faults import failures_marked, secrets_hidden
 from windrow_runtime.spark.progress import ProgressKeeper
 from windrow_runtime.spark.session import is_connect
-from windrow_runtime.spark.sinks.by_spark import are_of, check_files, rows_of, write_files
-from windrow_runtime.spark.sinks.kafka_rows import kafka_rows, write_kafka
 from windrow_runtime.spark.sinks.parts import WorkerSinks, columns_in
 from windrow_runtime.spark.sinks.results import Results
 from windrow_runtime.spark.sinks.table import SinkWriter, writer_of

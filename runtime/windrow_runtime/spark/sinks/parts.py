@@ -22,16 +22,16 @@ from windrow.errors import SinkError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.connectors.files.batch_files import BatchFiles, newest_batch_in
+from windrow_runtime.connectors.files.partition_columns import Partitions, folder_columns, partitions_of
+from windrow_runtime.connectors.files.parts import PartFile, PartitionedFiles, part_of_task
+from windrow_runtime.connectors.files.writer import file_sink_of
+from windrow_runtime.connectors.kafka.writes import TopicTask
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.batch_files import BatchFiles, newest_batch_in
-from windrow_runtime.outputs.file_sinks import file_sink_of
 from windrow_runtime.outputs.output import Identity, check_newest
-from windrow_runtime.outputs.part_files import PartFile, PartitionedFiles, part_of_task
-from windrow_runtime.outputs.partition_columns import Partitions, folder_columns, partitions_of
 from windrow_runtime.outputs.registry import CustomOutput
-from windrow_runtime.outputs.topic_writes import TopicTask
 from windrow_runtime.spark.exchange.picklable import check_picklable, make_picklable
 from windrow_runtime.spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_runtime.spark.shipping import sink_alone

@@ -24,8 +24,8 @@ from windrow.sinks import (
 )
 from windrow_runtime.codecs.record_type import Kind, record_type
 from windrow_runtime.codecs.value_type import ANY_JSON
+from windrow_runtime.connectors.files.partition_columns import partitions_of
 from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.partition_columns import partitions_of
 from windrow_runtime.outputs.registry import has_output, is_on_workers
 
 # Any in this module: sinks of elements of every type.

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.inputs.batches import SourceBatch, TextRows, without_elements
-from windrow_runtime.inputs.partitions import PartitionMark, Told
+from windrow_runtime.inputs.batches import PartitionMark, SourceBatch, TextRows, Told, without_elements
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.spark.checkpoint.driver_note import DriverNote
 from windrow_runtime.spark.checkpoint.folder import BatchNote, ClosedSources

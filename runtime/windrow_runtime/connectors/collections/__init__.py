@@ -1,0 +1,1 @@
+"""Reads elements and Arrow data that the program holds, and keeps the elements of ``CollectSink``."""

@@ -1,0 +1,1 @@
+"""Reads and writes the sources and sinks that users write themselves."""

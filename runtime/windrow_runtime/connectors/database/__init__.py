@@ -1,0 +1,1 @@
+"""Writes tables of PostgreSQL and SQLite."""

@@ -1,0 +1,1 @@
+"""Writes Delta Lake tables."""

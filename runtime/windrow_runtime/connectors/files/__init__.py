@@ -1,0 +1,1 @@
+"""Reads and writes files of text, JSON, CSV and Parquet."""

@@ -1,0 +1,1 @@
+"""Reads and writes DataFrames of a Spark session."""

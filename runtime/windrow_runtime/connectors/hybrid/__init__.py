@@ -1,0 +1,1 @@
+"""Reads several sources one after the other, as one."""

@@ -1,0 +1,1 @@
+"""Reads the rate source of Spark."""

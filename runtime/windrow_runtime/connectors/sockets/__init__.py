@@ -1,0 +1,1 @@
+"""Reads the lines that a server sends."""
