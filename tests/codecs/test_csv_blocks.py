@@ -21,9 +21,10 @@ from windrow_runtime.codecs.arrow import csv_blocks
 from windrow_runtime.codecs.arrow.csv_blocks import CsvBlocks
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import CsvRecords, text_records
+from windrow_runtime.codecs.text_files import CsvRecords
 from windrow_runtime.codecs.text_sizes import TextSizes
 from windrow_runtime.connectors.files.formats import TextReader
+from windrow_runtime.connectors.files.lines import text_records
 from windrow_runtime.connectors.files.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.inputs.batches import SourceBatch
 

@@ -16,9 +16,10 @@ from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource, ParquetFileSource
 from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import TextRecords, check_parquet, is_compressed, text_records, unreadable
+from windrow_runtime.codecs.text_files import TextRecords, check_parquet, is_compressed, unreadable
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.connectors.files.folders import FolderFields, folder_fields
+from windrow_runtime.connectors.files.lines import text_records
 from windrow_runtime.inputs.batches import SourceBatch, TextRows, in_batches
 
 if TYPE_CHECKING:
