@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+import cloudpickle
 import typing_extensions
 
 from windrow.distribution import DISTRIBUTION
@@ -51,6 +52,7 @@ def write_own_files(folder: Path = FOLDER) -> None:
         if not file.is_relative_to(ROOT / "runtime" / "windrow_runtime" / "spark")
     }
     files["typing_extensions.py"] = Path(typing_extensions.__file__)
+    files |= {f"cloudpickle/{file.name}": file for file in sorted(Path(cloudpickle.__file__).parent.glob("*.py"))}
     with ZipFile(folder / "windrow.zip", "w", ZIP_DEFLATED) as packed:
         for name, file in files.items():
             # Without times, so that the same sources give the same bytes.

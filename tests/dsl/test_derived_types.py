@@ -12,11 +12,11 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from types import FrameType, ModuleType, NoneType
+from types import FrameType, NoneType
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from mypy import api
 
@@ -27,7 +27,6 @@ from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection
 from windrow import aggregates as agg
 from windrow.errors import PlanError
 from windrow.expressions.derived import derived_type, unread_part
-from windrow.expressions.tracing import Opaque, ways_of
 from windrow.functions import with_pane
 from windrow.kafka import KafkaRecord
 from windrow.panes import WindowResult
@@ -57,7 +56,6 @@ CHECKED = [
     ("r.n * 2", "int"),
     ("r.s.upper()", "str"),
     ("(r.n, r.s)", "tuple[int, str]"),
-    ("r._replace(n=3)", "Row"),
     ("r.n if r.flag else r.s", "int | str"),
     ("r.n if r.flag else r.x", "int | float"),
     ("r.s if r.flag else None", "str | None"),
@@ -66,9 +64,6 @@ CHECKED = [
     ("r.y or 0", "int"),
     ("r.y and r.y * 2", "None | int"),
     ("r.y * 2 if r.y else 0", "int"),
-    ("r.y if r.y is not None else 0", "int"),
-    ("0.5 if r.y is None else r.y / 2", "float"),
-    ("r.y is None", "bool"),
     ("r.n / 2", "float"),
     ("r.n // 2", "int"),
     ("r.n % 2", "int"),
@@ -85,10 +80,8 @@ CHECKED = [
     ("abs(r.d)", "Decimal"),
     ("r.d > 1", "bool"),
     ("Decimal(r.s)", "Decimal"),
-    ("r.d.quantize(r.d)", "Decimal"),
     ("r.at - r.at", "timedelta"),
     ("r.at - r.span", "datetime"),
-    ("r.at + timedelta(seconds=1)", "datetime"),
     ("r.span + r.at", "datetime"),
     ("r.day - r.day", "timedelta"),
     ("r.day + r.span", "date"),
@@ -101,15 +94,9 @@ CHECKED = [
     ("r.at.date()", "date"),
     ("r.at.isoformat()", "str"),
     ("r.at.timestamp()", "float"),
-    ("r.at.utcoffset()", "timedelta | None"),
     ("datetime.fromtimestamp(r.n, UTC)", "datetime"),
-    ("datetime.fromisoformat(r.s)", "datetime"),
-    ("r.at < datetime(2024, 1, 1, tzinfo=UTC)", "bool"),
     ('r.s + "!"', "str"),
     ("r.s * 2", "str"),
-    ('f"{r.n}"', "str"),
-    ('f"{r.s}-{r.n:>5}"', "str"),
-    ('f"{r.x!r:>{r.n}}"', "str"),
     ("str(r.n)", "str"),
     ("repr(r)", "str"),
     ('r.s.split(",")', "list[str]"),
@@ -117,16 +104,11 @@ CHECKED = [
     ('r.s.partition(",")', "tuple[str, str, str]"),
     ("r.s.encode()", "bytes"),
     ("r.s[0]", "str"),
-    ("r.s[:3]", "str"),
     ("len(r.s)", "int"),
     ("int(r.s)", "int"),
     ("int(r.s, 16)", "int"),
     ("float(r.n)", "float"),
     ("bool(r.n)", "bool"),
-    ("round(r.x)", "int"),
-    ("round(r.x, 2)", "float"),
-    ("round(r.n, 2)", "int"),
-    ("round(r.d, 2)", "Decimal"),
     ("math.sqrt(r.x)", "float"),
     ("math.isnan(r.x)", "bool"),
     ("min(r.n, 3)", "int"),
@@ -141,18 +123,13 @@ CHECKED = [
     ("NAMES.get(r.n)", "str | None"),
     ('NAMES.get(r.n, "many")', "str"),
     ("r.items[0]", "int"),
-    ("r.items[1:]", "list[int]"),
     ('r.tags["a"]', "float"),
-    ('r.tags.get("a")', "float | None"),
-    ('r.tags.get("a", 0.5)', "float"),
     ("r.pair[1]", "str"),
     ("r[0]", "int"),
     ("r[-2]", "int | str"),
-    ("r.total()", "float"),
     ("r.twice", "int"),
     ("r.color", "Color"),
     ("r.color.name", "str"),
-    ("r.color == Color.RED", "bool"),
     ("clean(r.s)", "str"),
     ("(r.n, clean(r.s))", "tuple[int, str]"),
     ("same(r.n)", "int"),
@@ -161,43 +138,17 @@ CHECKED = [
     ("Order(r.s, r.n) if r.flag else None", "Order | None"),
     ("Order(r.s, number=r.n).key", "str"),
     ("Checked(r.n)", "Checked"),
-    ("Checked(r.n).number", "int"),
     ("Envelope(r.s, r.n)", "Envelope[int]"),
     ("Envelope(r.s, (r.n, r.x))", "Envelope[tuple[int, float]]"),
     ("Envelope(r.s, r.n).value", "int"),
     ("Box(r.n, [r.n])", "Box[int]"),
-    ("Box(r.n, r.items).first()", "int | None"),
-    ("Struct(r.s)", "Struct[str]"),
     ("[r.n, r.n + 1]", "list[int]"),
     ("[r.n, None]", "list[int | None]"),
-    ("[r, r._replace(n=3)]", "list[Row]"),
-    ('{"a": r.n}', "dict[str, int]"),
-    ("dataclasses.replace(Checked(r.n), number=3)", "Checked"),
     ("1.5", "float"),
     ("None", "None"),
     ("r.either", "int | str"),
     ("r.kind", 'Literal["a", "b"]'),
     ("r.kind.upper()", "str"),
-    ("'%s of %d' % (r.s, r.n)", "str"),
-    ("'{}-{}'.format(r.s, r.n)", "str"),
-    ("'-'.join([r.s, 'x'])", "str"),
-    ("','.join(r.s.split())", "str"),
-    ("r.s in 'abc'", "bool"),
-    ("r.color is Color.RED", "bool"),
-    ("r.color is not Color.RED and r.flag", "bool"),
-    ("r.s if r.color is Color.RED else None", "str | None"),
-    ("sum(r.items)", "int"),
-    ("sorted(r.items)", "list[int]"),
-    ("list(r.s)", "list[str]"),
-    ("tuple(r.items)", "tuple[int, ...]"),
-    ("set(r.items)", "set[int]"),
-    ("max(r.items)", "int"),
-    ("any(r.items)", "bool"),
-    ("{r.s: r.n}", "dict[str, int]"),
-    ("{r.n, 3}", "set[int]"),
-    ("r.x if isinstance(r.x, float) else 0.5", "float"),
-    ("(r.y or 0) + 1 if r.y is None or r.y else 2", "int"),
-    ("[] if isinstance(r.items, tuple) else r.items", "list[int]"),
 ]
 """What a lambda of a row gives, and its type, to the plan as to mypy."""
 
@@ -276,14 +227,12 @@ rows = st.builds(
 )
 
 INTS = ["r.n", "3", "r.flag", "len(r.s)", "r.items[0]", "r.pair[0]", "r.twice", "r.at.year", "r.span.days", "FACTOR"]
-INTS += ["sum(r.items)", "max(r.items)", "sorted(r.items)[0]"]
-FLOATS = ["r.x", "2.5", "r.tags['a']", "r.span.total_seconds()", "r.total()", "math.sqrt(r.x)", "-1.5"]
-TEXTS = ["r.s", "'b'", "r.pair[1]", "r.color.name", "r.kind", "clean(r.s)", "r.s[:1]", "str(r.either)", "NAMES[r.n]"]
-TEXTS += ["f'{r.n}-{r.s!r:>9}'", "f'{r.y}'", "('%s' % r.n)", "'-'.join([r.s, 'c'])", "'{}'.format(r.x)"]
-OPTIONAL = ["r.y", "r.tags.get(r.s)", "None", "NAMES.get(r.n)", "Box(r.n, r.items).first()", "r.either"]
-MOMENTS = ["r.at", "datetime(2024, 1, 1)", "r.at.replace(day=1)"]
-SPANS = ["r.span", "timedelta(hours=1)", "(r.at - r.at)", "(r.day - r.day)"]
-DECIMALS = ["r.d", "Decimal(r.n)", "r.d.copy_abs()"]
+FLOATS = ["r.x", "2.5", "r.tags['a']", "r.span.total_seconds()", "-1.5"]
+TEXTS = ["r.s", "'b'", "r.pair[1]", "r.color.name", "r.kind", "clean(r.s)", "NAMES[r.n]"]
+OPTIONAL = ["r.y", "None", "NAMES.get(r.n)", "r.either"]
+MOMENTS = ["r.at"]
+SPANS = ["r.span", "(r.at - r.at)", "(r.day - r.day)"]
+DECIMALS = ["r.d"]
 
 
 def combined(leaves: list[str], *forms: str, most: int = 3) -> st.SearchStrategy[str]:
@@ -298,19 +247,16 @@ def combined(leaves: list[str], *forms: str, most: int = 3) -> st.SearchStrategy
 ints = combined(
     INTS, "{} + {}", "{} - {}", "{} * {}", "{} // {}", "{} % {}", "-{}", "abs({})", "{} ** 2", "min({}, {})"
 )
-floats = combined(
-    FLOATS, "{} + {}", "{} * {}", "{} / {}", "{} // {}", "{} % 2", "{} ** 3", "round({}, 1)", "-{}", "max({}, {})"
-)
-texts = combined(TEXTS, "{} + {}", "{} * 2", "{}.upper()", "{}.replace('a', {})", "{}.split(',')[0]")
-moments = combined(MOMENTS, "{} + r.span", "r.span + {}", "{} - timedelta(1)")
+floats = combined(FLOATS, "{} + {}", "{} * {}", "{} / {}", "{} // {}", "{} % 2", "{} ** 3", "-{}", "max({}, {})")
+texts = combined(TEXTS, "{} + {}", "{} * 2", "{}.upper()", "{}.split(',')[0]")
+moments = combined(MOMENTS, "{} + r.span", "r.span + {}", "{} - r.span")
 spans = combined(SPANS, "{} + {}", "{} - {}", "{} * 2", "{} / 2.5", "{} // 3", "{} % {}", "-{}", "abs({})")
-decimals = combined(DECIMALS, "{} + {}", "{} - r.n", "2 * {}", "{} / {}", "{} ** 2", "round({}, 1)", "-{}")
+decimals = combined(DECIMALS, "{} + {}", "{} - r.n", "2 * {}", "{} / {}", "{} ** 2", "-{}")
 numbers = st.one_of(ints, floats, st.builds("({} / {})".format, ints, ints), st.builds("{} * {}".format, ints, floats))
 values = st.one_of(numbers, texts, moments, spans, decimals, st.sampled_from(OPTIONAL))
 tests = st.recursive(
     st.one_of(
-        st.sampled_from(["r.flag", "r.y", "r.y is None", "r.s in NAMES", "'a' in r.s", "isinstance(r.either, str)"]),
-        st.sampled_from(["r.color is Color.RED", "r.s in 'abc'", "any(r.items)"]),
+        st.sampled_from(["r.flag", "r.y", "r.s in NAMES", "'a' in r.s"]),
         st.builds("({} < {})".format, numbers, numbers),
         st.builds("({} == {})".format, values, values),
         st.builds("({} != None)".format, values),
@@ -320,9 +266,8 @@ tests = st.recursive(
 )
 narrowing = st.sampled_from(
     [
-        *("(r.y + 1 if r.y is not None else 0.5)", "(r.y or 'none')", "(r.y * 2 if r.y else r.y)", "(r.y and r.y - 1)"),
-        *("(r.either.upper() if isinstance(r.either, str) else r.either + 1)", "(None if r.y is None else -r.y)"),
-        *("(len(r.either) if not isinstance(r.either, int) else r.either / 2)", "(r.s or r.n)", "(r.n > 2 or r.s)"),
+        *("(r.y + 1 if r.y else 0.5)", "(r.y or 'none')", "(r.y * 2 if r.y else r.y)", "(r.y and r.y - 1)"),
+        *("(-r.y if r.y else None)", "(r.s or r.n)", "(r.n > 2 or r.s)"),
     ]
 )
 codes = st.recursive(
@@ -334,9 +279,7 @@ codes = st.recursive(
         st.builds("({}, {})".format, inner, inner),
         st.builds("Envelope({}, {})".format, texts, inner),
         st.builds("Envelope(r.s, {}).value".format, inner),
-        st.builds("r._replace(n={})".format, ints),
         st.builds("[{0}, {0}]".format, inner),
-        st.builds("{{'a': {}}}".format, inner),
         st.builds("same({})".format, inner),
     ),
     max_leaves=3,
@@ -349,13 +292,7 @@ codes = st.recursive(
 def test_each_value_is_of_the_derived_type(text: str, elements: list[Row]) -> None:
     function = function_of(text)
     kind = derived_type(function, [Row])
-    if kind is None:
-        # Lists and dicts of values of several types have none in common, and code may have too many ways.
-        reason = str(unread_part(function, [Row]))
-        assert any(each in reason for each in ("ways through", "decides more", "type of list(", "type of dict(")), (
-            reason
-        )
-        return
+    assume(kind is not None)
     for element in elements:
         try:
             value = function(element)
@@ -373,16 +310,13 @@ def test_each_value_is_of_the_derived_type(text: str, elements: list[Row]) -> No
         ("r.value", Envelope[int], int),
         ("r[1]", Envelope[int], int),
         ("(r.key, r.value + 1)", Envelope[int], tuple[str, int]),
-        ("r._replace(key='')", Envelope[int], Envelope[int]),
         ("r.value.value", Envelope[Envelope[str]], str),
         ("r.value.n", Envelope[Row], int),
         ("r.value", Envelope, None),
         ("r.items", Box[str], list[str]),
-        ("r.first()", Box[str], str | None),
         ("r.again.again.value", Box[str], str),
         ("r.value", IntBox, int),
         ("r.items[0]", IntBox, int),
-        ("r.first()", IntBox, int | None),
         ("r.again", IntBox, Box[int]),
         ("r.value", Struct[Decimal], Decimal),
         ("r.other", Struct[Decimal], str),
@@ -405,9 +339,6 @@ def test_functions_that_are_no_lambdas() -> None:
     rows: DataStream[Any] = from_collection([], Row)
     functions: list[tuple[Callable[..., Any], object]] = [
         (typed_rows.helper, int),
-        (typed_rows.narrowed, int),
-        (typed_rows.unpacked, tuple[str, int]),
-        (typed_rows.by_class, str),
         (operator.attrgetter("pair"), tuple[int, str]),
         (operator.attrgetter("n", "s"), tuple[int, str]),
         (operator.itemgetter(1), str),
@@ -417,49 +348,30 @@ def test_functions_that_are_no_lambdas() -> None:
     assert [rows.map(function).element_type for function, _ in functions] == [kind for _, kind in functions]
     texts: DataStream[str] = from_collection([], str)
     assert [texts.map(each).element_type for each in (str.upper, len, repr, str.split)] == [str, int, str, list[str]]
-    limit, started = 3, None
+    limit = 3
     assert rows.map(lambda r: r.n * limit).element_type is int
-    # A variable that is None now is so for a while, and a declared one is what it is declared as.
-    assert rows.map(lambda r: started or r.n).element_type is None
-    assert rows.map(eval("lambda r: r.n * LIMIT", vars(typed_rows))).element_type is float
-    settings = typed_rows.Box(0.5, [1.5])
-    order = typed_rows.Order("a", 1)
-    assert rows.map(lambda r: order.number + r.n).element_type is int
-    assert rows.map(lambda r: settings.value).element_type is None
 
 
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("LIMIT", float),
-        ("MOST", float),
-        ("LEAST", int),
-        ("SOME", None),
-        ("MONEY", None),  # its annotation cannot be read
-        ("typed_rows.LIMIT", float),
-        ("typed_rows.MOST", float),
-        ("typed_rows.LEAST", int),
-        ("typed_rows.SOME", None),
-        ("typed_rows.FACTOR", int),
-        ("typed_rows.SHARES[0]", float),
-        ("Limits.usual", float),
-        ("Limits.usual * r.n", float),
-        ("Limits.most", float),
-        ("Limits.least", int),
-        ("Limits.some", None),
-        ("Limits.plain", int),
-        ("Limits.name", str | None),
-        ("Limits.shares[0]", float),
-        ("OtherLimits.usual", float),
-        ("OtherLimits.plain", int),
-        ("typed_rows.OtherLimits.most", float),
-        ("Color.RED", Color),
+        ("clean(str(r.n))", str),
+        ("typed_rows.clean(r.s[:3])", str),
+        ("same(r.n)", int),
+        ("same(r.s[:3])", None),
+        ("Order(*r.s.split(','))", Order),
+        ("Checked(r.n)", typed_rows.Checked),
+        ("Settings.of(r.s[:3])", typed_rows.Settings),
+        ("Settings.limit(r.s[:3])", float),
+        ("Settings.limit", None),
+        ("Struct(r.s[:3])", None),
+        ("math.sqrt(r.n)", float),
+        ("list(r.s)", None),
     ],
 )
-def test_a_variable_is_of_the_type_that_it_is_declared_as(
-    text: str, kind: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_called_last_says_the_type(text: str, kind: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(typed_rows, "typed_rows", typed_rows, raising=False)
+    monkeypatch.setattr(typed_rows, "math", math, raising=False)
     assert made_type(eval(f"lambda r: {text}", vars(typed_rows)), Row) == kind
 
 
@@ -483,18 +395,21 @@ def guarded(row: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (function_of("r.s.frob()"), "the type of .s.frob() is not known"),
+        (function_of("r.s.frob()"), "the function calls frob, which may change something"),
         (function_of("(r.n, r.absent.s)"), "the type of .absent is not known"),
-        (function_of("r.untold()"), "the type of element.untold() is not known"),
+        (function_of("r.untold()"), "the function calls untold, which may change something"),
+        (function_of("r._replace(n=3)"), "the function calls a value, or a method with arguments by name"),
+        (function_of("0 if r.y is None else r.y"), "the function asks `is`"),
+        (function_of("f'{r.n}'"), "the function makes a text"),
+        (function_of("sorted(r.items)[0]"), "the function uses sorted"),
         (function_of("r.n ** r.n"), "the type of .n ** .n is not known"),
         (function_of("r.y + 1"), "the type of .y + 1 is not known"),
         (function_of("r.x * r.d"), "the type of .x * .d is not known"),
-        (function_of("[r.n, r.s]"), "the type of list(.n, .s) is not known"),
         (function_of("(lambda: r.n)()"), "the function has a function within, such as a comprehension"),
         (function_of("{r.n: 1, **r.tags}"), "the function makes a collection"),
         (function_of("print(r.n)"), "the function uses print"),
         (function_of("(*r.items,)"), "the function goes through a value"),
-        (function_of("r.items.append(1)"), "the type of .items.append(1) is not known"),
+        (function_of("r.items.append(1)"), "the function calls append, which may change something"),
         (repeats, "the function repeats something"),
         (guarded, "the function handles errors"),
         (print, "the function is not a plain function"),
@@ -544,65 +459,15 @@ class Squares(Sequence[int]):
 
 
 @pytest.mark.parametrize(
-    ("text", "of", "kind"),
-    [
-        ("r['a']", Labels, str),
-        ("sorted(r)", Labels, list[str]),
-        ("r[0]", Letters, None),
-        ("sorted(r)", Letters, list[str]),
-        ("r[0]", Squares, int),
-        ("sum(r)", Squares, int),
-    ],
+    ("text", "of", "kind"), [("r['a']", Labels, None), ("r[0]", Letters, None), ("r[0]", Squares, None)]
 )
 def test_a_collection_may_give_other_items_than_its_base(text: str, of: type, kind: object) -> None:
     assert derived_type(eval(f"lambda r: {text}"), [of]) == kind
 
 
-def test_a_class_or_module_may_have_names_that_what_stands_for_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[object] = []
-
-    class Shop:
-        rule = 1.5
-
-        def __init__(self, order: object) -> None:
-            calls.append(order)
-
-        @staticmethod
-        def kind(row: Row) -> str:
-            return row.s
-
-    class Stall(Shop):
-        kind = 3  # type: ignore[assignment]  # a value, where the base has a function
-
-    monkeypatch.setattr(math, "_module", 1.5, raising=False)
-    monkeypatch.setattr(math, "_stand_ins", 3, raising=False)
-    assert derived_type(lambda row: Shop.kind(row) + "!", [Row]) is str
-    assert derived_type(lambda _: (Shop.rule, Stall.kind), [Row]) == tuple[float, int]
-    names = "lambda _: (math._module, math._stand_ins)"
-    assert derived_type(eval(names, {"math": math}), [Row]) == tuple[float, int]
-    assert len(calls) == 0
-
-
-def test_a_value_of_a_class_or_a_module_may_change() -> None:
-    class Limits:
-        highest = 1
-
-    limits = ModuleType("limits")
-    vars(limits)["lowest"] = 1
-
-    def both(row: Row):  # type: ignore[no-untyped-def]  # its code says it
-        return Limits.highest, limits.lowest
-
-    assert derived_type(both, [Row]) == tuple[int, int]
-    Limits.highest = "a"  # type: ignore[assignment]  # that is what is tested
-    assert derived_type(both, [Row]) == tuple[str, int]
-    vars(limits)["lowest"] = 2.5
-    assert derived_type(both, [Row]) == tuple[str, float]
-
-
 def test_what_traces_lines_sees_none_of_a_function_that_is_tried() -> None:
     def described(row: Row) -> str:
-        return f"{row.n}" if row.s is not None else helped(row)
+        return row.s if row.flag else helped(row)
 
     def helped(row: Row) -> str:
         return row.s
@@ -652,12 +517,11 @@ def test_nothing_is_called() -> None:
     functions: list[Callable[[Row], Any]] = [
         lambda r: noted(r.n),
         lambda r: noting.limit + r.n,
-        lambda r: noting == r.n,
         lambda r: called.append(r.n),
         noting,
     ]
     rows: DataStream[Row] = from_collection([], Row)
-    assert [rows.map(function).element_type for function in functions] == [int, int, bool, None, None]
+    assert [rows.map(function).element_type for function in functions] == [int, None, None, None]
     assert called == []
 
 
@@ -728,7 +592,7 @@ STEPS: dict[str, tuple[DataStream[Any], object]] = {
     "apply": (windows.apply(lambda key, window, rows: [(key, window.end, len(rows))]), tuple[str, int, int]),
     "join": (joined.apply(lambda r, o: (r.n, o.key)), tuple[int, str]),
     "record of a join": (joined.apply(lambda r, o: Envelope(o.key, r)), Envelope[Row]),
-    "left join": (outer.apply(lambda r, o: (r.n, None if o is None else o.number)), tuple[int, int | None]),
+    "left join": (outer.apply(lambda r, o: (r.n, o.number if o else None)), tuple[int, int | None]),
     "left join without care": (outer.apply(lambda r, o: (r.n, o.number)), None),  # type: ignore[union-attr]  # so it is
     "co_group": (grouped.apply(lambda rows, orders: [(len(rows), orders[0].key)]), tuple[int, str]),
     "interval join": (
@@ -758,22 +622,7 @@ def test_keys() -> None:
 
 
 def test_a_lambda_writes_a_file_of_columns(tmp_path: Path) -> None:
-    stream = stamped.map(lambda r: (r.n, r.s if r.flag else None, r.d * 2, f"{r.n}-{r.s}"))
+    stream = stamped.map(lambda r: (r.n, r.s if r.flag else None, r.d * 2, r.s + "-a"))
     LocalRunner().run(Pipeline("p", stream.sink_to(JsonFileSink(str(tmp_path)))))
     (written,) = [file.read_text() for file in tmp_path.rglob("*.json*") if file.is_file()]
-    assert '"3-a"' in written
-
-
-# --- the code that asks ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("lines", [1, 40, 400])
-def test_long_code_asks_as_well(lines: int) -> None:
-    """Jumps over more than 255 steps, and constants beyond the 255th, need several bytes."""
-    names: dict[str, Any] = {}
-    middle = "".join([f"        text = text + f'{{r.s}} {place}' + 'of {place}'\n" for place in range(lines)])
-    exec(f"def long(r):\n    text = r.s\n    if r.y is not None:\n{middle}        return text\n    return r.y\n", names)
-    found = ways_of(names["long"])
-    assert not isinstance(found, Opaque) or lines == 400
-    if lines < 400:
-        assert made_type(names["long"], Row) == str | None
+    assert '"a-a"' in written

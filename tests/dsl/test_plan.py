@@ -132,7 +132,7 @@ def test_explain_of_the_other_steps() -> None:
         "  3 source                parquet in/parquet  : Reading",
         "  4 union        <- 1, 2, 3   : Reading",
         "  5 map          <- 4     Kelvin  : float",
-        "  6 flat_map     <- 5     lambda  : str",
+        "  6 flat_map     <- 5     lambda",
         "  7 sink         <- 6     collect",
         "  8 returns      <- 6     str",
         "  9 sink         <- 8     parquet out",

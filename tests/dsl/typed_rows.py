@@ -6,16 +6,13 @@ import dataclasses
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Self, TypedDict, TypeVar
 
 import msgspec
 
 # Any in this module: what users write who say nothing.
 
 T = TypeVar("T")
-
-if TYPE_CHECKING:
-    Money: TypeAlias = float
 
 
 class Color(Enum):
@@ -108,30 +105,17 @@ class Holder:
     box: IntBox
 
 
+class Settings:
+    @classmethod
+    def of(cls, text: str) -> Self:
+        return cls()
+
+    @staticmethod
+    def limit(text: str) -> float:
+        return float(text)
+
+
 FACTOR = 3
-LIMIT: float = 3
-MOST: Final[float] = 3
-LEAST: Final = 3
-SOME: Any = 3
-MONEY: Money = 3
-SHARES: list[float] = [1, 2]
-
-
-@dataclasses.dataclass
-class Limits:
-    usual: float = 3
-    most: ClassVar[float] = 3
-    least: Final = 3
-    some: Any = 3
-    plain = 3
-    name: str | None = None
-    shares: ClassVar[list[float]] = [1, 2]
-
-
-class OtherLimits(Limits):
-    plain = 4
-
-
 NAMES = {1: "one", 2: "two"}
 
 
@@ -145,21 +129,3 @@ def same(value: T) -> T:
 
 def helper(row):  # type: ignore[no-untyped-def]  # as above
     return row.n + FACTOR
-
-
-def narrowed(row: Row):  # type: ignore[no-untyped-def]  # as above
-    found = row.y
-    if found is None:
-        return 0
-    return found * 2
-
-
-def unpacked(row: Row):  # type: ignore[no-untyped-def]  # as above
-    number, text = row.pair
-    return text, number
-
-
-def by_class(row: Row):  # type: ignore[no-untyped-def]  # as above
-    if isinstance(row.either, str):
-        return row.either.upper()
-    return str(row.either + 1)

@@ -17,9 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from types import CellType, CodeType, FunctionType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from windrow.expressions.asking import asking_proxies
 from windrow.expressions.built_in import CALLS
 from windrow.expressions.node import Expression
 from windrow.expressions.recorder import SCALARS, Made, Members, RefusedError, Table, call, is_recorder, result_of
@@ -27,7 +26,7 @@ from windrow.expressions.surroundings import Surroundings
 from windrow.expressions.tree import Record
 from windrow.plan.records import hook_of
 
-__all__ = ["StandIns", "callable_with_proxies"]
+__all__ = ["callable_with_proxies"]
 
 # Any in this module: functions and constants of every type.
 
@@ -92,9 +91,6 @@ _PLAIN: Final = frozenset(
 
 _INTRINSICS: Final = frozenset({"INTRINSIC_LIST_TO_TUPLE", "INTRINSIC_UNARY_POSITIVE"})  # of CALL_INTRINSIC_1
 
-_OF_TYPES: Final = frozenset({"BINARY_SLICE", "BUILD_SET", "BUILD_SLICE"})
-"""Instructions beside these where only types are asked for."""
-
 _FILE: Final = "<copy by windrow>"
 _VARIADIC: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _AS_THEY_ARE: Final = (abs, min, max, datetime.UTC)  # they ask the proxies themselves
@@ -110,44 +106,25 @@ _CALLS: Final[Mapping[object, Callable[[object], object]]] = {
 }
 
 
-def callable_with_proxies(
-    function: FunctionType, around: Surroundings, stand_ins: StandIns | None = None
-) -> Callable[..., object]:
-    """Makes the copy of a function of one argument; refuses one that does more than an expression.
+def callable_with_proxies(function: FunctionType, around: Surroundings) -> Callable[..., object]:
+    """Makes the copy of a function; refuses one that does more than an expression.
 
     Args:
         function: The function.
         around: Keeps the values of variables that it reads.
-        stand_ins: What it gets in place of values of variables where only types are asked for; then it may have
-            several arguments, and do more.
     """
     code = function.__code__
-    if stand_ins is None and (code.co_argcount != 1 or code.co_kwonlyargcount or code.co_flags & _VARIADIC):
-        raise RefusedError("takes other arguments than an element")
-    return _Copies(function, around, stand_ins).copied(function)
-
-
-class StandIns(Protocol):
-    """What a function gets in place of values, where only types are asked for."""
-
-    @property
-    def same(self) -> object:
-        """Is asked whether two values are one object."""
-
-    def __call__(self, function: FunctionType, name: str, value: Any) -> object:
-        """Returns what stands for the value of a variable; None: nothing does."""
-
-    def constant(self, value: object) -> object:
-        """Returns what stands for a constant of the code."""
+    if code.co_kwonlyargcount or code.co_flags & _VARIADIC:
+        raise RefusedError("takes arguments by name or of any number")
+    return _Copies(function, around).copied(function)
 
 
 class _Copies:
     """Copies a function and the functions that it calls, each once."""
 
-    def __init__(self, root: FunctionType, around: Surroundings, stand_ins: StandIns | None) -> None:
+    def __init__(self, root: FunctionType, around: Surroundings) -> None:
         self._root = root
         self._around = around
-        self._stand_ins = stand_ins
         self._copies: dict[FunctionType, Callable[..., object]] = {}
         self._begun: set[FunctionType] = set()
 
@@ -164,11 +141,7 @@ class _Copies:
         around = self._around
         code: CodeType = around.read(function, lambda owner: owner.__code__)
         instructions = _instructions(code)
-        types_only = self._stand_ins is not None
-        if self._stand_ins is not None:
-            code = asking_proxies(code, self._stand_ins, self._stand_ins.same)
-            instructions = _instructions(code)
-        _check(code, instructions, types_only=types_only)
+        _check(code, instructions)
         names = {each.argval: None for each in instructions if each.opname == "LOAD_GLOBAL"}
         values = {name: around.read(function, partial(_global, name=name)) for name in names}
         contents = {}
@@ -178,15 +151,13 @@ class _Copies:
                 raise RefusedError(f"uses {name}, which has no value yet")
         around.add_code(_constants(instructions))
         formats, has_texts = _formats(instructions, {**values, **contents}), _has_texts(code, instructions)
-        if formats and has_texts and not types_only:
+        if formats and has_texts:
             raise RefusedError("may format a text")
         around.formats, around.has_texts = around.formats or formats, around.has_texts or has_texts
         around.has_tuples = around.has_tuples or _has_tuples(code, instructions, is_helper=function is not self._root)
-        stand_ins = {name: self._stand_in(function, name, value) for name, value in values.items()}
-        cells = tuple([CellType(self._stand_in(function, name, value)) for name, value in contents.items()])
+        stand_ins = {name: self._stand_in(name, value) for name, value in values.items()}
+        cells = tuple([CellType(self._stand_in(name, value)) for name, value in contents.items()])
         constants = tuple([Members(each) if isinstance(each, frozenset) else each for each in code.co_consts])
-        if self._stand_ins is not None:
-            constants = tuple(map(self._stand_ins.constant, constants))
         # Without built-in functions of its own, a function that is called finds none but those above. The copy is of no
         # file: debuggers would stop in it, with proxies for values, and coverage would count its lines as run.
         copy = FunctionType(
@@ -199,9 +170,9 @@ class _Copies:
         positional = code.co_varnames[: code.co_argcount]
         defaults: tuple[object, ...] = around.read(function, lambda owner: owner.__defaults__) or ()
         named = zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
-        copy.__defaults__ = tuple([self._stand_in(function, name, each, "a default") for name, each in named])
+        copy.__defaults__ = tuple([self._stand_in(name, each, "a default") for name, each in named])
         by_name: dict[str, object] = around.read(function, lambda owner: owner.__kwdefaults__) or {}
-        copy.__kwdefaults__ = {name: self._stand_in(function, name, each) for name, each in by_name.items()}
+        copy.__kwdefaults__ = {name: self._stand_in(name, each) for name, each in by_name.items()}
         if function is self._root:
             return copy
 
@@ -211,13 +182,9 @@ class _Copies:
 
         return counted
 
-    def _stand_in(self, function: FunctionType, name: str, value: Any, what: str | None = None) -> object:
+    def _stand_in(self, name: str, value: Any, what: str | None = None) -> object:
         """Returns what a function gets in place of the value of a variable around it; refuses other values."""
         around, kind = self._around, type(value)
-        if self._stand_ins is not None:
-            stand_in = self._stand_ins(function, name, value)
-            if stand_in is not None:
-                return stand_in
         if kind in SCALARS or any(value is each for each in _AS_THEY_ARE):
             around.name(value, name)
             return value
@@ -308,15 +275,13 @@ def _maker(kind: type[Any]) -> Callable[..., Made]:
     return make
 
 
-def _check(code: CodeType, instructions: Sequence[dis.Instruction], *, types_only: bool) -> None:
+def _check(code: CodeType, instructions: Sequence[dis.Instruction]) -> None:
     """Refuses code that is more than expressions and decisions."""
     if code.co_exceptiontable:
         # So does a comprehension in some versions of Python.
         raise RefusedError("repeats something" if _repeats(instructions) else "handles errors")
     for instruction in instructions:
         name, argument = instruction.opname, instruction.argval
-        if types_only and name in _OF_TYPES:
-            continue
         if name not in _PLAIN and not (name == "CALL_INTRINSIC_1" and instruction.argrepr in _INTRINSICS):
             raise RefusedError(_reason(name, argument))
         if name in ("LOAD_ATTR", "LOAD_METHOD") and argument.startswith("__"):
@@ -383,6 +348,8 @@ def _reason(name: str, argument: object) -> str:
         return "makes a text"
     if name in ("LOAD_CLOSURE", "MAKE_CELL", "MAKE_FUNCTION"):
         return "has a function within, such as a comprehension"
+    if "SLICE" in name:
+        return "takes a slice"
     if "BUILD" in name or name.startswith(("LIST", "SET", "DICT", "MAP")):
         return "makes a collection"
     if "STORE" in name or "DELETE" in name:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from types import BuiltinFunctionType, MethodDescriptorType
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from windrow.expressions.built_in import FUNCTION_TYPES, METHOD_TYPES
 from windrow.expressions.generics import is_open
 from windrow.expressions.member_types import united
-from windrow.expressions.node import Expression
-from windrow.expressions.tracing import Opaque, arguments_of, ways_of
+from windrow.expressions.node import Expression, Types
+from windrow.expressions.tracing import Opaque, arguments_of, traced
+from windrow.expressions.tree import Conditional, Record
 
 __all__ = ["derived_type", "unread_part"]
 
@@ -31,12 +33,10 @@ def derived_type(function: Callable[..., Any], argument_types: Sequence[object |
     built_in = _built_in(function)
     if built_in is not None:
         return built_in
-    ways = ways_of(function)
-    if isinstance(ways, Opaque):
+    expression = traced(function)
+    if isinstance(expression, Opaque):
         return None
-    types = _given(function, argument_types)
-    typed_results = [(way.result.types(types, way.facts), way.result) for way in ways]
-    kind = united([of[result] for of, result in typed_results if not _is_impossible(of)])
+    kind = _result_type(expression, _types_of_arguments(function, argument_types))
     return None if kind is None or is_open(kind) else kind
 
 
@@ -47,23 +47,48 @@ def unread_part(function: Callable[..., Any], argument_types: Sequence[object | 
         function: The function.
         argument_types: The types of its arguments; None: only the code is looked at.
     """
-    ways = ways_of(function)
-    if isinstance(ways, Opaque):
-        return f"the function {ways.reason}"
+    expression = traced(function)
+    if isinstance(expression, Opaque):
+        return f"the function {expression.reason}"
     if argument_types is None or derived_type(function, argument_types) is not None:
         return None
-    types = _given(function, argument_types)
-    for way in ways:
-        part_types = way.result.types(types, way.facts)
-        for part in way.result.parts() if not _is_impossible(part_types) else ():
-            if part_types[part] is None and all(part_types[child] is not None for child in part.children):
-                return f"the type of {'the elements before it' if part in types else part} is not known"
+    known_types = _types_of_arguments(function, argument_types)
+    for result, types in _results(expression, known_types):
+        for part in result.parts():
+            if types[part] is None and all(types[child] is not None for child in part.children):
+                return f"the type of {'the elements before it' if part in known_types else part} is not known"
     return "what it gives has no type that says enough"
 
 
-def _is_impossible(types: Mapping[Expression, object | None]) -> bool:
-    """Whether a value is of no type, so that no element takes this way."""
-    return any(kind is typing.Never for kind in types.values())
+_Parts: TypeAlias = AbstractSet[Expression]
+_NOTHING: Final[_Parts] = frozenset()
+
+
+def _result_type(expression: Expression, known_types: Types, true_parts: _Parts = _NOTHING) -> object | None:
+    """The type of an expression; ``Never`` where no element takes the way to it."""
+    if isinstance(expression, Conditional):
+        sides = (expression.yes, {*true_parts, expression.test}), (expression.no, true_parts)
+        kinds = [kind for side in sides if (kind := _result_type(side[0], known_types, side[1])) is not typing.Never]
+        return united(kinds) if kinds else typing.Never
+    if isinstance(expression, Record):
+        kinds = [_result_type(of, known_types, true_parts) for _, of in expression.fields]
+        return typing.Never if typing.Never in kinds else expression.type_with(kinds)
+    types = expression.types(known_types, true_parts)
+    return typing.Never if typing.Never in types.values() else types[expression]
+
+
+def _results(
+    expression: Expression, known_types: Types, true_parts: _Parts = _NOTHING
+) -> Iterator[tuple[Expression, Types]]:
+    """Yields the values that an expression may give, or has in its fields, with the types of their nodes."""
+    if isinstance(expression, Conditional):
+        yield from _results(expression.yes, known_types, {*true_parts, expression.test})
+        yield from _results(expression.no, known_types, true_parts)
+    elif isinstance(expression, Record):
+        for _, of in expression.fields:
+            yield from _results(of, known_types, true_parts)
+    else:
+        yield expression, expression.types(known_types, true_parts)
 
 
 def _built_in(function: Callable[..., Any]) -> object | None:
@@ -73,7 +98,7 @@ def _built_in(function: Callable[..., Any]) -> object | None:
     return FUNCTION_TYPES.get(function) if isinstance(function, BuiltinFunctionType) else None
 
 
-def _given(function: Callable[..., Any], argument_types: Sequence[object | None]) -> dict[Expression, object | None]:
+def _types_of_arguments(function: Callable[..., Any], argument_types: Sequence[object | None]) -> Types:
     """The types of the arguments of a function, by their nodes."""
     nodes = arguments_of(function)
     return {**dict.fromkeys(nodes), **dict(zip(nodes, argument_types, strict=False))}

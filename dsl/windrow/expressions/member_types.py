@@ -6,8 +6,8 @@ import enum
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import FunctionType, MethodType, ModuleType
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, ClassVar, Final, Literal, Union
 
 from windrow.expressions.built_in import ATTRIBUTE_TYPES, COMPARISONS, METHOD_TYPES, OPERATOR_TYPES
@@ -19,17 +19,12 @@ from windrow.plan.records import has_generated, is_named_tuple_class, is_users_m
 __all__ = [
     "attribute_type",
     "binary_type",
-    "called_type",
-    "declared_type",
     "item_type",
-    "iterated_type",
-    "kinds_of",
-    "made_by_class",
+    "list_type",
     "method_type",
     "of_each",
     "present",
     "record_type",
-    "sliced_type",
     "united",
 ]
 
@@ -41,10 +36,10 @@ _COMPARING: Final = {"==": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le_
 
 def of_each(kind: object | None, find: Callable[[object], object | None]) -> object | None:
     """The type that ``find`` says for the values of a type: for a union that of all its members; None: not known."""
-    return united([find(option) for option in kinds_of(kind)])
+    return united([find(option) for option in _kinds_of(kind)])
 
 
-def kinds_of(kind: object | None) -> list[object]:
+def _kinds_of(kind: object | None) -> list[object]:
     """The types that values of a type may have; a literal is of the type of its value. Empty: it is not known."""
     options = [] if kind is None else options_of(kind)
     return [each for kind in options for each in (map(type, _literals(kind)) if _literals(kind) else (kind,))]
@@ -121,7 +116,7 @@ def _found(kind: object, name: str) -> tuple[type | None, object]:
     return None, None
 
 
-def _annotations(owner: type | ModuleType) -> Mapping[str, object]:
+def _annotations(owner: type) -> Mapping[str, object]:
     try:
         return inspect.get_annotations(owner)
     except Exception:
@@ -130,7 +125,10 @@ def _annotations(owner: type | ModuleType) -> Mapping[str, object]:
 
 def _known(kind: object, owner: type, hint: object) -> object | None:
     """What an annotation in a class says of values of a type; None where it does not say it for sure."""
-    hint = _variable_type(hint)
+    if typing.get_origin(hint) in _QUALIFIERS:
+        (hint,) = typing.get_args(hint)
+    if hint in _QUALIFIERS:
+        return None
     if hint is typing.Self:
         return kind
     kind_of_hint = substituted(hint, variables_of(kind, owner))
@@ -139,191 +137,64 @@ def _known(kind: object, owner: type, hint: object) -> object | None:
     return None if kind_of_hint is Any or isinstance(kind_of_hint, typing.TypeVar) or parameters else kind_of_hint
 
 
-def declared_type(holder: type | ModuleType, name: str) -> object | None:
-    """The type that the annotation of a variable in a class or a module says; ``Any`` where that is no type for sure.
-
-    None: it has no annotation, or one that says no type, as ``Final`` alone.
-    """
-    owners = holder.__mro__ if isinstance(holder, type) else (holder,)
-    owner = next((each for each in owners if name in vars(each) or name in _annotations(each)), None)
-    if owner is None or name not in _annotations(owner):
-        return None
-    hint = _variable_type(resolved_hints(owner).get(name, Any))
-    if hint is None or not isinstance(holder, type):
-        return hint
-    return attribute_type(holder, name) or Any
-
-
-def _variable_type(hint: object) -> object | None:
-    """The type in an annotation of a variable: that of ``Final[int]`` is ``int``, and ``Final`` alone says none."""
-    while typing.get_origin(hint) in _QUALIFIERS:
-        hint = next(iter(typing.get_args(hint)), None)
-    return None if hint in _QUALIFIERS else hint
-
-
 _QUALIFIERS: Final = (ClassVar, typing.Final)
 
 
-def item_type(kind: object | None, key: object | None, key_type: object | None = None) -> object | None:
-    """The type of an item of values of a type.
-
-    Args:
-        kind: The type.
-        key: The index or the key, where it is a constant.
-        key_type: The type of the key.
-    """
-    return of_each(kind, lambda option: _item(option, key, key_type))
+def item_type(kind: object | None, key: object) -> object | None:
+    """The type of the item of values of a type at an index, or for a key."""
+    return of_each(kind, lambda option: _item(option, key))
 
 
-def _item(kind: object, key: object | None, key_type: object | None) -> object | None:
-    if typing.is_typeddict(class_of(kind)):
-        owner = class_of(kind)
-        assert owner is not None, "a class of dicts"
-        return _known(kind, owner, resolved_hints(owner).get(key)) if isinstance(key, str) else None
-    if _is_users(kind, "__getitem__"):
-        return _method(kind, "__getitem__", ())
-    if class_of(kind) in (str, bytes):
-        return (str if kind is str else int) if key_type is int else None
-    mapping = _base_of(kind, Mapping)
-    if mapping is not None:
-        return _definite(mapping[-1]) if len(mapping) == 2 else None
-    parts = _parts(kind)
-    if parts is not None:
+def _item(kind: object, key: object) -> object | None:
+    plain = class_of(kind)
+    if plain is None:
+        return None
+    if typing.is_typeddict(plain):
+        return _known(kind, plain, resolved_hints(plain).get(key)) if isinstance(key, str) else None
+    owner, _ = _found(kind, "__getitem__")
+    if owner is None or owner.__module__ not in _COLLECTIONS:
+        return None
+    if issubclass(plain, tuple) and (parts := _parts(kind)) is not None:
         return _definite(parts[key]) if isinstance(key, int) and -len(parts) <= key < len(parts) else None
-    return _iterated(kind) if key_type is int and _is_a(kind, Sequence) else None
-
-
-def _is_users(kind: object, name: str) -> bool:
-    """Whether a method is none of Python's own collections."""
-    owner, _ = _found(kind, name)
-    return owner is not None and owner.__module__ not in _PLAIN_MODULES | _COLLECTIONS
-
-
-def sliced_type(kind: object | None) -> object | None:
-    """The type of a slice of values of a type."""
-
-    def of(option: object) -> object | None:
-        is_plain = class_of(option) in (str, bytes, list) or (class_of(option) is tuple and _parts(option) is None)
-        return option if is_plain else None
-
-    return of_each(kind, of)
-
-
-def iterated_type(kind: object | None, place: int | None = None) -> object | None:
-    """The type of what values of a type are iterated as; ``place`` counts from the first."""
-
-    def of(option: object) -> object | None:
-        parts = _parts(option)
-        if parts is not None:
-            return _definite(parts[place]) if place is not None and place < len(parts) else None
-        return str if option is str else _iterated(option)
-
-    return of_each(kind, of)
+    bases = [base for base in plain.__mro__ if base.__module__ in _COLLECTIONS]
+    arguments = next(filter(None, [arguments_of(kind, base) for base in bases]), ())
+    if issubclass(plain, Mapping):
+        return _definite(arguments[-1]) if len(arguments) == 2 else None
+    if not isinstance(key, int) or not issubclass(plain, Sequence):
+        return None
+    items: Mapping[object, object] = {str: str, bytes: int}
+    return _definite(arguments[0]) if arguments else items.get(plain)
 
 
 def _parts(kind: object) -> tuple[object, ...] | None:
     """The types of the parts of a tuple of a fixed number of them; None: it is none."""
     plain = class_of(kind)
-    if plain is None or not issubclass(plain, tuple):
-        return None
-    if is_named_tuple_class(plain):
+    if plain is not None and is_named_tuple_class(plain):
         names: tuple[str, ...] = getattr(plain, "_fields", ())
         return tuple([_attribute(kind, name) for name in names])
     arguments = arguments_of(kind, tuple)
     return None if not arguments or Ellipsis in arguments else arguments
 
 
-def _iterated(kind: object) -> object | None:
-    plain = class_of(kind)
-    if plain is None or not issubclass(plain, Iterable):
-        return None
-    if _is_users(kind, "__iter__"):
-        return _iterated(_method(kind, "__iter__", ()))
-    for base in plain.__mro__:
-        arguments = arguments_of(kind, base)
-        if arguments:
-            # The items of a mapping are its keys.
-            return _definite(arguments[0]) if base.__module__ in _COLLECTIONS else None
-    return None
-
-
 _COLLECTIONS: Final = frozenset({"builtins", "collections", "collections.abc"})
-
-
-def _base_of(kind: object, base: type) -> tuple[object, ...] | None:
-    """The type arguments of a collection, if it is one of a kind."""
-    plain = class_of(kind)
-    if plain is None or not issubclass(plain, base):
-        return None
-    arguments = [arguments_of(kind, each) for each in plain.__mro__ if each.__module__ in _COLLECTIONS]
-    return next((each for each in arguments if each), ())
-
-
-def _is_a(kind: object, base: type) -> bool:
-    plain = class_of(kind)
-    return plain is not None and issubclass(plain, base)
 
 
 def _definite(kind: object | None) -> object | None:
     return None if kind is Any or isinstance(kind, typing.TypeVar) else kind
 
 
-def method_type(kind: object | None, name: str, arguments: Sequence[object | None] = ()) -> object | None:
-    """The type of what a method of values of a type returns; None where annotations do not say."""
-    return of_each(kind, lambda option: _method(option, name, arguments))
+def method_type(kind: object | None, name: str) -> object | None:
+    """The type of what a method of texts, numbers or times returns; None: values of the type have no such method."""
+    return of_each(kind, lambda option: METHOD_TYPES.get((_found(option, name)[0], name)))
 
 
-def _method(kind: object, name: str, arguments: Sequence[object | None]) -> object | None:
-    plain = class_of(kind)
-    if plain is not None and name == "_replace" and is_named_tuple_class(plain):
-        return kind if not is_users_method(plain, name) or "_replace" in vars(plain) else None
-    if name in ("get", "copy") and plain is dict and typing.get_args(kind):
-        return kind if name == "copy" else _got(typing.get_args(kind)[1], arguments)
-    owner, method = _found(kind, name)
-    if owner is None:
-        return None
-    built_in = METHOD_TYPES.get((owner, name))
-    if built_in is not None:
-        return built_in
-    if isinstance(method, staticmethod | classmethod):
-        method = method.__func__
-    return _known(kind, owner, _annotated_result(method))
-
-
-def _got(value: object, arguments: Sequence[object | None]) -> object | None:
-    """The type of what ``get`` of a dict gives."""
-    if len(arguments) not in (1, 2) or is_open(value):
-        return None
-    return united([value, type(None) if len(arguments) == 1 else arguments[1]])
-
-
-def _annotated_result(function: object) -> object | None:
-    if not isinstance(function, FunctionType | MethodType) or inspect.iscoroutinefunction(function):
-        return None
-    return resolved_hints(function).get("return")
-
-
-def called_type(function: object) -> object | None:
-    """The annotated type of what a function returns, where it is the same for all arguments; None: not known."""
-    kind = _annotated_result(function)
-    return None if kind is None or is_open(kind) else kind
-
-
-def made_by_class(kind: type) -> object | None:
-    """The type of what a call of a class gives; None where that is not its instances alone."""
-    # list(...) is of no definite type, as any other call of a class with type arguments.
-    parameters: tuple[object, ...] = getattr(kind, "__parameters__", ())
-    if kind is type or "__class_getitem__" in vars(kind) or parameters:
-        return None
-    if is_users_method(type(kind), "__call__"):
-        return None
-    if isinstance(kind, enum.EnumType):
-        return None if is_users_method(kind, "_missing_") else kind
-    definer = next(base for base in kind.__mro__ if "__new__" in vars(base))
-    is_named_tuple = kind.__bases__[0] is tuple and hasattr(kind, "_fields")
-    if is_named_tuple or definer.__module__ in _PLAIN_MODULES or not is_users_method(kind, "__new__"):
-        return kind
-    return kind if resolved_hints(kind.__new__).get("return") in (kind, typing.Self) else None
+def list_type(kinds: Sequence[object | None]) -> object | None:
+    """The type of a list of values of some types; None where they have no type in common, but for None."""
+    # Any: the type of nothing, which type checkers take for no value.
+    nothing: Any = typing.Never
+    item = united(kinds) if kinds else nothing
+    several = sum(option is not type(None) for option in _kinds_of(item)) > 1
+    return None if item is None or several else list.__class_getitem__(item)
 
 
 def record_type(target: type, fields: Sequence[tuple[str, object | None]]) -> object | None:
@@ -369,4 +240,4 @@ def _compares(kind: object, symbol: str) -> bool:
         return False
     if owner.__module__ in _PLAIN_MODULES or not is_users_method(owner, method) or has_generated(owner, method):
         return True
-    return _annotated_result(comparison) is bool
+    return isinstance(comparison, FunctionType) and resolved_hints(comparison).get("return") is bool

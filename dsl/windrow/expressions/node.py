@@ -17,18 +17,12 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 from windrow.expressions.constant_texts import collection_digest, shortened_text
 from windrow.expressions.member_types import present
 
-__all__ = ["Expression", "Fact", "Narrowing", "Texts", "Types", "ordered"]
+__all__ = ["Expression", "Texts", "Types", "ordered"]
 
 # Any in this module: elements and their fields are of every type.
 
 Types: TypeAlias = "Mapping[Expression, object | None]"
 """The types of the values of the nodes below a node; None where annotations do not say."""
-
-Narrowing: TypeAlias = "Callable[[object | None], object | None]"
-"""Says which type is left of a type."""
-
-Fact: TypeAlias = "tuple[Expression, bool]"
-"""A test, and whether it is true."""
 
 Texts: TypeAlias = "Mapping[Expression, str]"
 """The texts of the nodes below a node."""
@@ -115,32 +109,18 @@ class Expression:
             object.__setattr__(self, "_compiled", compiled)
         return compiled(element)
 
-    def types(self, known_types: Types, facts: Iterable[Fact] = ()) -> dict[Expression, object | None]:
+    def types(self, known_types: Types, true_parts: Collection[Expression] = ()) -> dict[Expression, object | None]:
         """Returns the types of the values of all nodes; None where annotations do not say.
 
         Args:
             known_types: The types of the element, and of other arguments of the function.
-            facts: What is known to be true where the value is computed, or false.
+            true_parts: The nodes whose values are true where this one is computed, so that they are not None.
         """
-        narrowings: dict[Expression, list[Narrowing]] = {}
-        for test, is_true in facts:
-            of, narrowing = test.narrowing(is_true=is_true)
-            narrowings.setdefault(of, []).append(narrowing)
         types: dict[Expression, object | None] = {}
         for part in self.parts():
             kind = known_types[part] if part in known_types else part._type(types)
-            for narrowing in narrowings.get(part, ()):
-                kind = narrowing(kind)
-            types[part] = kind
+            types[part] = present(kind) if part in true_parts else kind
         return types
-
-    def narrowing(self, *, is_true: bool) -> tuple[Expression, Narrowing]:
-        """The node about whose type it says something that this one is true, or false, and the type then.
-
-        Args:
-            is_true: Whether this one is true.
-        """
-        return self, present if is_true else _unchanged
 
     def __str__(self) -> str:
         texts: dict[Expression, str] = {}
@@ -195,10 +175,6 @@ class Expression:
             add: Returns the name by which the code has an object.
         """
         raise NotImplementedError
-
-
-def _unchanged(kind: object | None) -> object | None:
-    return kind
 
 
 def ordered(roots: Iterable[Expression], below: Callable[[Expression], Collection[Expression]]) -> list[Expression]:
@@ -315,7 +291,7 @@ def _key_of(value: object) -> str:
     kind = type(value)
     if kind is int:
         return f"int {value:x}"
-    if kind in (str, float, bool, type(None)) or value is tuple:
+    if kind in (str, bytes, float, bool, type(None)) or value is tuple:
         return f"{kind.__name__} {value!r}"
     if kind is frozenset and all(type(each) in (str, int, bool, float) for each in typing.cast(Any, value)):
         return collection_digest(typing.cast(Any, value))

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import dis
-import itertools
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from types import FrameType
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, TypeAlias
 
 from windrow.expressions.built_in import CALLS, COMPARISONS
 from windrow.expressions.constant_texts import shortened_text
-from windrow.expressions.member_types import item_type, iterated_type, method_type, sliced_type
 from windrow.expressions.node import Expression, ordered
 from windrow.expressions.tree import (
     Binary,
@@ -29,7 +23,6 @@ from windrow.expressions.tree import (
     Record,
     Unary,
 )
-from windrow.expressions.typed_nodes import Result, Rule, dict_type, list_type, set_type
 
 __all__ = [
     "SCALARS",
@@ -46,7 +39,6 @@ __all__ = [
     "expression_of",
     "is_recorder",
     "result_of",
-    "typed_expression",
 ]
 
 # Any in this module: values of every type.
@@ -90,26 +82,14 @@ class Decisions:
     gets the same answer.
     """
 
-    def __init__(
-        self, budget: Budget, wanted: tuple[bool, ...] = (), *, has_tuples: bool = False, types_only: bool = False
-    ) -> None:
+    def __init__(self, budget: Budget, wanted: tuple[bool, ...] = (), *, has_tuples: bool = False) -> None:
         self.budget = budget
         self.has_tuples = has_tuples  # whether comparisons may be those of tuples or lists
-        self.types_only = types_only  # whether nothing is computed of the expression but its type
-        self.begin(wanted)
-
-    def begin(self, wanted: tuple[bool, ...]) -> None:
-        """Forgets what was decided, for another call of the function."""
         self._wanted = wanted
         self.answered: list[tuple[Expression, bool]] = []
         self._computed: dict[Expression, int] = {}
         self._answers: dict[Expression, bool] = {}
         self._recorders: dict[Expression, Recorder] = {}
-        self._results = itertools.count()
-
-    def result(self, name: str, rule: Rule, arguments: tuple[Expression, ...] = ()) -> Recorder:
-        """The proxy for what a call gives, of which only the type is known."""
-        return self.recorder(ItemRecorder, Result(name, rule, arguments, next(self._results)))
 
     def decide(self, test: Expression) -> bool:
         """Returns whether the function is to find ``test`` true."""
@@ -178,38 +158,27 @@ class Recorder:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise RefusedError("changes the element")
 
-    def __hash__(self) -> int:
-        if not _decisions(self).types_only:
-            # The hash would be recorded nowhere.
-            raise RefusedError("takes a value for a key")
-        return hash(_own(self))
+    def __hash__(self) -> NoReturn:
+        # The hash would be recorded nowhere.
+        raise RefusedError("takes a value for a key")
 
     def __bool__(self) -> bool:
         return _decisions(self).decide(_own(self))
 
     def __call__(self, *args: object, **kwargs: object) -> Recorder:
         method = _own(self)
-        decisions = _decisions(self)
-        if decisions.types_only and isinstance(method, Field):
-            name = method.name
-            arguments = [typed_expression(each) for each in (*args, *kwargs.values())]
-            return decisions.result(f".{name}", partial(_method_rule, name), (method.of, *arguments))
         if kwargs or not isinstance(method, Field):
             raise RefusedError("calls a value, or a method with arguments by name")
         if method.name not in _METHODS:
             raise RefusedError(f"calls {method.name}, which may change something")
-        decisions.forget(method)
+        _decisions(self).forget(method)
         return _with(self, Method(method.of, method.name, tuple(map(expression_of, args))))
 
     def __contains__(self, item: object) -> bool:
-        return _decisions(self).decide(Contains(_own(self), _operand(item, self)))
+        return _decisions(self).decide(Contains(_own(self), expression_of(item)))
 
-    def __iter__(self) -> Iterator[Recorder]:
-        decisions, count = _decisions(self), _unpacked(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # who asks
-        if count is None or not decisions.types_only:
-            raise RefusedError("goes through a value")
-        of = (_own(self),)
-        return iter([decisions.result(f"part {place} of", partial(_part_rule, place), of) for place in range(count)])
+    def __iter__(self) -> NoReturn:
+        raise RefusedError("goes through a value")
 
     def __str__(self) -> NoReturn:
         raise RefusedError("makes a text")
@@ -298,13 +267,6 @@ class ItemRecorder(Recorder):
     def __getitem__(self, key: object) -> Recorder:
         if type(key) is int or type(key) is str:
             return _with(self, Item(_own(self), key))
-        decisions = _decisions(self)
-        if decisions.types_only:
-            if type(key) is slice:
-                return decisions.result("slice of", lambda kinds: sliced_type(kinds[0]), (_own(self),))
-            item = typed_expression(key)
-            constant = item.value if isinstance(item, Constant) else None
-            return decisions.result("item of", partial(_item_rule, constant), (_own(self), item))
         raise RefusedError("asks for an item by something else than a number or a text")
 
 
@@ -404,8 +366,8 @@ def expression_of(value: object) -> Expression:
     kind = type(value)
     if is_recorder(value):
         return _own(value)
-    if kind in SCALARS:
-        # Any: one of the scalars.
+    if kind in SCALARS or kind is bytes:
+        # Any: one of the scalars, or bytes, of which only the type is asked.
         scalar: Any = value
         return Constant(scalar)
     raise RefusedError(f"computes with a constant of type {kind.__name__}")
@@ -416,39 +378,21 @@ def result_of(value: object) -> Expression:
     if type(value) is Made:
         record: Record = object.__getattribute__(value, "record")
         return record
-    if type(value) is tuple:
-        return Record(tuple, tuple([(str(index), result_of(item)) for index, item in enumerate(value)]))
+    kind = type(value)
+    if kind is tuple or kind is list:
+        # Any: the values in it.
+        items: Any = value
+        return Record(kind, tuple([(str(index), result_of(item)) for index, item in enumerate(items)]))
     return expression_of(value)
 
 
-def typed_expression(value: object) -> Expression:
-    """The expression of what a function gives or uses, where only types are asked for."""
-    kind = type(value)
-    # Any: what a list, a tuple or a dict holds.
-    collection: Any = value
-    if kind is tuple:
-        return Record(tuple, tuple([(str(place), typed_expression(each)) for place, each in enumerate(collection)]))
-    if kind is list:
-        return Result("list", list_type, tuple(map(typed_expression, collection)))
-    if kind is dict:
-        return Result("dict", dict_type, tuple(map(typed_expression, (*collection, *collection.values()))))
-    if kind is set:
-        return Result("set", set_type, tuple(map(typed_expression, collection)))
-    if kind is bytes:
-        return Result("bytes", lambda _: bytes)
-    return result_of(value)
-
-
 def chosen(test: Expression, yes: Expression, no: Expression) -> Expression:
-    """The expression of one of two values; of two records it is one whose fields are chosen."""
+    """The expression of one of two values; of two records with the same fields it is one whose fields are chosen."""
     if isinstance(yes, Record) and isinstance(no, Record):
         names = [[name for name, _ in each.fields] for each in (yes, no)]
-        if yes.target is not no.target or names[0] != names[1]:
-            raise RefusedError("makes one of several records")
-        pairs = zip(yes.fields, no.fields, strict=True)
-        return Record(yes.target, tuple([(name, chosen(test, one, other)) for (name, one), (_, other) in pairs]))
-    if isinstance(yes, Record) or isinstance(no, Record):
-        raise RefusedError("makes a record or gives something else")
+        if yes.target is no.target and names[0] == names[1]:
+            pairs = zip(yes.fields, no.fields, strict=True)
+            return Record(yes.target, tuple([(name, chosen(test, one, other)) for (name, one), (_, other) in pairs]))
     if _is_bool(test) and yes == Constant(True) and no == Constant(False):
         return test
     return Conditional(test, yes, no)
@@ -480,26 +424,4 @@ def _with(recorder: Any, expression: Expression) -> Recorder:
 
 def _binary(symbol: str, left: object, right: object, recorder: Recorder) -> Recorder:
     may_be_same = symbol in COMPARISONS and _decisions(recorder).has_tuples
-    return _with(recorder, Binary(symbol, _operand(left, recorder), _operand(right, recorder), may_be_same))
-
-
-def _operand(value: object, recorder: Recorder) -> Expression:
-    return typed_expression(value) if _decisions(recorder).types_only else expression_of(value)
-
-
-def _unpacked(frame: FrameType) -> int | None:
-    """How many values the instruction of a frame takes a value apart into; None: it does something else."""
-    code, place = frame.f_code.co_code, frame.f_lasti
-    return code[place + 1] if dis.opname[code[place]] == "UNPACK_SEQUENCE" else None
-
-
-def _method_rule(name: str, kinds: Sequence[object | None]) -> object | None:
-    return method_type(kinds[0], name, kinds[1:])
-
-
-def _part_rule(place: int, kinds: Sequence[object | None]) -> object | None:
-    return iterated_type(kinds[0], place)
-
-
-def _item_rule(key: object | None, kinds: Sequence[object | None]) -> object | None:
-    return item_type(kinds[0], key, kinds[1])
+    return _with(recorder, Binary(symbol, expression_of(left), expression_of(right), may_be_same))

@@ -17,24 +17,13 @@ from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from windrow.expressions.bytecode import callable_with_proxies
-from windrow.expressions.node import Expression, Fact
-from windrow.expressions.recorder import (
-    Budget,
-    Decisions,
-    ItemRecorder,
-    Recorder,
-    RefusedError,
-    chosen,
-    result_of,
-    typed_expression,
-)
+from windrow.expressions.node import Expression
+from windrow.expressions.recorder import Budget, Decisions, ItemRecorder, Recorder, RefusedError, chosen, result_of
 from windrow.expressions.surroundings import Surroundings
-from windrow.expressions.tree import Constant, Element
-from windrow.expressions.type_stand_ins import TypeStandIns
-from windrow.expressions.typed_nodes import Argument
+from windrow.expressions.tree import Argument, Conditional, Constant, Element, Record
 from windrow.functions.rich import RichFunction
 
-__all__ = ["TRACER", "Opaque", "Way", "arguments_of", "recognise", "ways_of"]
+__all__ = ["TRACER", "Opaque", "arguments_of", "recognise", "traced"]
 
 # Any in this module: functions of elements of every type.
 
@@ -54,7 +43,7 @@ class Opaque:
     reason: str
 
 
-def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
+def recognise(selector: Callable[..., Any], arguments: int = 1) -> Expression | Opaque:
     """Recognises what ``selector`` computes of an element.
 
     Variables around the function count with the values that they have now. A function is traced once, and again if one
@@ -63,6 +52,7 @@ def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
     Args:
         selector: A function of one element. Others than plain functions, and getters of ``operator``, are not
             recognised.
+        arguments: How many elements it takes.
 
     Returns:
         An expression that gives for every element what the selector gives, and raises where it raises, though maybe
@@ -70,33 +60,43 @@ def recognise(selector: Callable[[Any], Any]) -> Expression | Opaque:
     """
     if isinstance(selector, RichFunction):
         return Opaque("is a rich function")
-    if isinstance(selector, (operator.attrgetter, operator.itemgetter)):
-        return _of_getter(selector)
-    return TRACER.answer_for(selector) if type(selector) is FunctionType else Opaque("is not a plain function")
+    if type(selector) is FunctionType:
+        code = selector.__code__
+        if code.co_argcount != arguments or code.co_kwonlyargcount or code.co_flags & _OTHER_ARGUMENTS:
+            return Opaque("takes other arguments than an element")
+    computed = _computed(selector)
+    if isinstance(computed, Opaque):
+        return computed
+    return computed.expression if computed.reason is None else Opaque(computed.reason)
+
+
+def traced(function: Callable[..., Any]) -> Expression | Opaque:
+    """What a function of any number of arguments computes, so that its type can be told; or why it cannot be read.
+
+    The first argument is the :class:`Element` if there is no other one, else each is an :class:`Argument`. Engines
+    compute less: see :func:`recognise`.
+    """
+    computed = _computed(function)
+    return computed if isinstance(computed, Opaque) else computed.expression
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One way through the decisions of a function, as far as the types of its results go.
+class _Computed:
+    """What a function computes.
 
     Attributes:
-        facts: What was decided.
-        result: What the function gives then.
+        expression: The expression.
+        reason: Why engines compute no such expression; None: they may.
     """
 
-    facts: tuple[Fact, ...]
-    result: Expression
+    expression: Expression
+    reason: str | None
 
 
-def ways_of(function: Callable[..., Any]) -> Sequence[Way] | Opaque:
-    """The ways through a function of any number of arguments; or why they cannot be told.
-
-    Its first argument is the :class:`Element` if there is no other one, else each is an :class:`Argument`.
-    """
+def _computed(function: Callable[..., Any]) -> _Computed | Opaque:
     if isinstance(function, (operator.attrgetter, operator.itemgetter)):
-        expression = _of_getter(function)
-        return expression if isinstance(expression, Opaque) else (Way((), expression),)
-    return _TYPES.answer_for(function) if type(function) is FunctionType else Opaque("is not a plain function")
+        return _of_getter(function)
+    return TRACER.answer_for(function) if type(function) is FunctionType else Opaque("is not a plain function")
 
 
 def arguments_of(function: Callable[..., Any]) -> Sequence[Element | Argument]:
@@ -149,59 +149,32 @@ class Tracer(Generic[Found]):
         return answer.found
 
 
-def _expression(function: FunctionType, around: Surroundings) -> Expression | Opaque:
-    return _traced(lambda: callable_with_proxies(function, around), around)
+def _trace(function: FunctionType, around: Surroundings) -> _Computed | Opaque:
+    return _of_paths(lambda: callable_with_proxies(function, around), around, arguments_of(function))
 
 
-def _ways(function: FunctionType, around: Surroundings) -> Sequence[Way] | Opaque:
-    code = function.__code__
-    decisions = Decisions(around.budget, types_only=True)
-    arguments = arguments_of(function)
-    ways: list[Way] = []
-    waiting: list[tuple[bool, ...]] = [()]
-    try:
-        if code.co_flags & _NOT_CALLED or code.co_kwonlyargcount:
-            raise RefusedError("takes arguments by name or of any number, waits or yields")
-        call = callable_with_proxies(function, around, TypeStandIns(decisions, around))
-        while waiting:
-            begun = waiting.pop()
-            decisions.begin(begun)
-            result = typed_expression(call(*[ItemRecorder(each, decisions) for each in arguments]))
-            answered = decisions.answered
-            ways.append(Way(tuple(answered), result))
-            if len(result.parts()) > _MOST_PARTS:
-                raise RefusedError(f"computes more than {_MOST_PARTS} values")
-            if len(ways) + len(waiting) > _MOST_PATHS:
-                raise RefusedError(f"has more than {_MOST_PATHS} ways through its decisions")
-            answers = [answer for _, answer in answered]
-            waiting.extend([(*answers[:number], False) for number in range(len(begun), len(answers))])
-    except RefusedError as refused:
-        return Opaque(str(refused))
-    except Exception as error:
-        return Opaque(f"raises {type(error).__name__} when it is tried")
-    return ways
+_OTHER_ARGUMENTS: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
-
-_NOT_CALLED: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
-
-TRACER: Final = Tracer(_expression)
-_TYPES: Final = Tracer(_ways)
+TRACER: Final = Tracer(_trace)
 
 
 @lru_cache(maxsize=1_000)
-def _of_getter(getter: Callable[[Any], Any]) -> Expression | Opaque:
-    return _traced(lambda: getter, None)
+def _of_getter(getter: Callable[[Any], Any]) -> _Computed | Opaque:
+    return _of_paths(lambda: getter, None, (Element(),))
 
 
-def _traced(make: Callable[[], Callable[[Any], Any]], around: Surroundings | None) -> Expression | Opaque:
-    """Recognises what the callable that ``make`` returns computes."""
+def _of_paths(
+    make: Callable[[], Callable[..., Any]], around: Surroundings | None, arguments: Sequence[Element | Argument]
+) -> _Computed | Opaque:
+    """Recognises what the callable that ``make`` returns computes of its arguments."""
     try:
-        expression = _Paths(make(), around).expression(())
-        if isinstance(expression, Constant):
-            return Opaque("gives something else than a value of the element")
-        if len(expression.parts()) > _MOST_PARTS:
+        expression = _Paths(make(), around, arguments).expression(())
+        parts = expression.parts()
+        if len(parts) > _MOST_PARTS:
             return Opaque(f"computes more than {_MOST_PARTS} values")
-        return expression if around is None else around.named(expression)
+        reason = "gives something else than a value of the element" if isinstance(expression, Constant) else None
+        reason = reason or next(filter(None, map(_only_for_types, parts)), None)
+        return _Computed(expression if around is None else around.named(expression), reason)
     except RefusedError as refused:
         return Opaque(str(refused))
     except Exception as error:
@@ -211,11 +184,26 @@ def _traced(make: Callable[[], Callable[[Any], Any]], around: Surroundings | Non
         return Opaque(f"raises {type(error).__name__} when it is tried")
 
 
+def _only_for_types(part: Expression) -> str | None:
+    """Why engines do not compute a node, of which the type can be told all the same."""
+    if isinstance(part, Record) and part.target is list:
+        return "computes with a constant of type list"
+    if isinstance(part, Constant) and isinstance(part.value, bytes):
+        return "computes with a constant of type bytes"
+    if not isinstance(part, Conditional) or not any(isinstance(side, Record) for side in part.sides):
+        return None
+    is_one_of_several = all(isinstance(side, Record) for side in part.sides)
+    return "makes one of several records" if is_one_of_several else "makes a record or gives something else"
+
+
 class _Paths:
     """Calls a function once for each path through its decisions."""
 
-    def __init__(self, call: Callable[[Any], Any], around: Surroundings | None) -> None:
+    def __init__(
+        self, call: Callable[..., Any], around: Surroundings | None, arguments: Sequence[Element | Argument]
+    ) -> None:
         self._call = call
+        self._arguments = arguments
         self._calls = 0
         self._budget = Budget(_MOST_PARTS) if around is None else around.budget
         self._has_tuples = around is not None and around.has_tuples
@@ -228,7 +216,7 @@ class _Paths:
         if self._calls > _MOST_PATHS:
             raise RefusedError(f"has more than {_MOST_PATHS} ways through its decisions")
         decisions = Decisions(self._budget, answers, has_tuples=self._has_tuples)
-        result = result_of(self._call(self._recorder(Element(), decisions)))
+        result = result_of(self._call(*[self._recorder(each, decisions) for each in self._arguments]))
         decisions.check_used(result)
         for number in reversed(range(len(answers), len(decisions.answered))):
             test, _ = decisions.answered[number]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ from windrow.expressions.member_types import (
     attribute_type,
     binary_type,
     item_type,
+    list_type,
     method_type,
     of_each,
     record_type,
@@ -20,6 +21,7 @@ from windrow.expressions.member_types import (
 from windrow.expressions.node import Expression, Texts, Types
 
 __all__ = [
+    "Argument",
     "Binary",
     "Call",
     "Conditional",
@@ -51,6 +53,20 @@ class Element(Expression):
 
     def code(self, names: Mapping[Expression, str], add: Callable[[object], str]) -> str:
         return "element"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Argument(Expression):
+    """An argument of a function of several, by its name."""
+
+    name: str
+
+    @property
+    def reads_same(self) -> bool:
+        return True
+
+    def _text(self, texts: Texts) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -98,7 +114,7 @@ class Item(Expression):
         return self.of.reads_same
 
     def _type(self, types: Types) -> object | None:
-        return item_type(types[self.of], self.key, type(self.key))
+        return item_type(types[self.of], self.key)
 
     def _text(self, texts: Texts) -> str:
         of = "" if isinstance(self.of, Element) else self.of._operand(texts)
@@ -252,7 +268,7 @@ class Method(Expression):
     arguments: tuple[Expression, ...]
 
     def _type(self, types: Types) -> object | None:
-        return method_type(types[self.of], self.name, [types[each] for each in self.arguments])
+        return method_type(types[self.of], self.name)
 
     def _text(self, texts: Texts) -> str:
         of = "" if isinstance(self.of, Element) else self.of._operand(texts)
@@ -349,10 +365,10 @@ class Lookup(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Record(Expression):
-    """A record of a dataclass or a named tuple, or a plain tuple, whose fields are named by their indices.
+    """A record of a dataclass or a named tuple, or a plain tuple or list, whose fields are named by their indices.
 
     Attributes:
-        target: The class, or ``tuple``.
+        target: The class, or ``tuple``, or ``list``, of which only the type is asked.
         fields: The name of each field, with its value.
     """
 
@@ -360,10 +376,15 @@ class Record(Expression):
     fields: tuple[tuple[str, Expression], ...]
 
     def _type(self, types: Types) -> object | None:
-        if self.target is not tuple:
-            return record_type(self.target, [(name, types[of]) for name, of in self.fields])
-        of_fields = tuple([types[of] for _, of in self.fields])
-        return None if None in of_fields else tuple.__class_getitem__(of_fields)
+        return self.type_with([types[of] for _, of in self.fields])
+
+    def type_with(self, field_types: Sequence[object | None]) -> object | None:
+        """The type of the record, from those of its fields; None where it is not known."""
+        if self.target is list:
+            return list_type(field_types)
+        if self.target is tuple:
+            return None if None in field_types else tuple.__class_getitem__(tuple(field_types))
+        return record_type(self.target, [(name, of) for (name, _), of in zip(self.fields, field_types, strict=True)])
 
     def _text(self, texts: Texts) -> str:
         if self.target is tuple:

@@ -212,8 +212,8 @@ class Pipeline:
 
         Args:
             engine: A runner, which says below each keyed step in which form it runs it, and why in no faster one.
-            format: ``"text"``; ``"tree"``, each step above what it reads from; ``"mermaid"``, a flowchart that GitHub
-                draws; ``"json"``, for tools, by a schema that has a version; ``"svg"``, a picture.
+            format: ``"text"``; ``"mermaid"``, a flowchart that GitHub draws; ``"json"``, for tools, by a schema that
+                has a version; ``"svg"``, a picture.
 
         Raises:
             InvalidArgumentError: If ``engine`` is a class, or there is no such format.

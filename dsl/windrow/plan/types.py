@@ -12,7 +12,7 @@ from typing import Final
 
 from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
-from windrow.expressions.constructed import constructed_type
+from windrow.expressions.called import called_type
 from windrow.expressions.derived import derived_type
 from windrow.expressions.generics import arguments_of, is_open
 from windrow.plan.hints import resolved_hints
@@ -49,12 +49,12 @@ def made_type(function: object, *argument_types: object | None) -> object | None
     annotated = result_type(function, argument_types[0] if argument_types else None)
     if annotated is not None or not callable(function):
         return annotated
-    return derived_type(function, argument_types) or constructed_type(function)
+    return derived_type(function, argument_types) or called_type(function)
 
 
 def stated_type(function: object, element_type: object | None = None) -> object | None:
-    """Returns the type that a function states for its results: the annotation, or the record that it makes; or None."""
-    return result_type(function, element_type) or constructed_type(function)
+    """Returns the type that a function states for its results: its annotation, or that of what it calls; or None."""
+    return result_type(function, element_type) or called_type(function)
 
 
 def parameter_types(function: object) -> dict[str, object]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from windrow.entry_points import load
@@ -15,7 +17,7 @@ from windrow_runtime.outputs.output import Identity, Output
 S_co = TypeVar("S_co", bound=Sink[Any], covariant=True)
 
 WRITERS: Final = "windrow.writers"
-"""The entry points by which packages register writers, under the :attr:`~windrow.sinks.Sink.connector`."""
+"""The entry points by which packages register writers, under the :attr:`~windrow.sinks.Sink.connector_name`."""
 
 # Any in this module: sinks of elements of every type.
 
@@ -31,7 +33,7 @@ class Target(NamedTuple):
 class SinkWriter(Generic[S_co]):
     """Answers the questions that each engine asks about the sink of a step, and makes the output that writes it.
 
-    A package registers its writer under the name that its sink has as ``connector``.
+    A package registers its writer under the name that its sink has as ``connector_name``.
     """
 
     extra: ClassVar[str] = ""
@@ -86,6 +88,14 @@ class SinkWriter(Generic[S_co]):
         """An object whose code and values tell the sink from others of its target; None: ``describe()`` does."""
         return None
 
+    def moved_to(self, folder: Path) -> SinkWriter[Any] | None:
+        """Returns a writer that writes the same into a folder that does not exist; None: rows are not read back."""
+        return None
+
+    def rows_written(self, batches: Collection[int]) -> dict[tuple[int, str], Counter[str]]:
+        """Reads back the rows that the sink has written in some batches, by the batch and the part of the target."""
+        raise NotImplementedError(f"the rows of {self.sink.describe()} are not read back")
+
     def check_free(self, run: str, *, begins: bool) -> None:
         """Refuse a target that another run has written or that cannot be written; changes nothing.
 
@@ -112,14 +122,14 @@ def writer_of(step: Step) -> SinkWriter[Sink[Any]]:
         UnsupportedOperationError: If no installed package has registered one.
     """
     sink = sink_of(step)
-    if not sink.connector:
+    if not type(sink).connector_name:
         return SinkWriter(sink, step)
     try:
-        writer: SinkWriter[Sink[Any]] = load(WRITERS, sink.connector)(sink, step)
+        writer: SinkWriter[Sink[Any]] = load(WRITERS, type(sink).connector_name)(sink, step)
     except InvalidArgumentError as error:
         raise UnsupportedOperationError(
             "no installed package writes this sink",
-            given=f"{sink.describe()}, of the connector {sink.connector!r}",
+            given=f"{sink.describe()}, of the connector {type(sink).connector_name!r}",
             expected=error.expected,
             where=step.where,
             hint=error.hint,

@@ -569,7 +569,7 @@ def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:
 
 def _check_checkpoint_apart(sources: Iterable[Step], path: str) -> None:
     for step in sources:
-        for folder in source_of(step).folders:
+        for folder in source_of(step).read_folders:
             if reads_from(folder, path):
                 raise InvalidArgumentError(
                     "the checkpoint lies in a folder that a source reads, so the source would read it",

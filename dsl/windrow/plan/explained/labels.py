@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from operator import attrgetter, itemgetter
-from types import FunctionType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
-from windrow.expressions.tree import Element, Field
-from windrow.expressions.typed_nodes import Argument
 from windrow.functions.marked import Tagged
 from windrow.functions.names import function_name
 
@@ -38,26 +34,8 @@ def function_text(function: Callable[..., Any]) -> str:
 def pair_text(function: Callable[..., Any]) -> str:
     """The name of a function of two elements, or what a lambda computes, by the names of its parameters."""
     name = function_name(function)
-    expression = _of_pair(function) if name == "lambda" else None
-    if expression is None:
-        return name
-    names = inspect.signature(function).parameters
-    sides: dict[str, Expression] = dict(zip(("left", "right"), map(Argument, names), strict=True))
-    named: dict[Expression, Expression] = {}
-    for part in expression.parts():
-        if isinstance(part, Field) and isinstance(part.of, Element):
-            named[part] = sides[part.name]
-        else:
-            named[part] = part.with_children(named)
-    return _shortened(str(named[expression]))
-
-
-def _of_pair(function: Callable[..., Any]) -> Expression | None:
-    """What a plain function computes of two elements, as the fields ``left`` and ``right`` of one; None: not known."""
-    if type(function) is not FunctionType or len(inspect.signature(function).parameters) != 2:
-        return None
-    expression = recognise(lambda pair: function(pair.left, pair.right))
-    return None if isinstance(expression, Opaque) else expression
+    expression = recognise(function, 2) if name == "lambda" else Opaque("has a name")
+    return name if isinstance(expression, Opaque) else _shortened(str(expression))
 
 
 def _shortened(text: str) -> str:

@@ -17,7 +17,7 @@ from windrow_runtime.spark.sinks.spark_writer import SparkWriter, WrittenBy
 class ColumnsSink(Sink[Any]):
     """The sink of a plan for ``to_dataframe``, whose elements become a DataFrame."""
 
-    connector = "columns"
+    connector_name = "columns"
 
     @property
     def needs_schema(self) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 W_co = TypeVar("W_co", bound=SinkWriter[Any], covariant=True)
 
 SPARK_WRITERS: Final = "windrow.spark_writers"
-"""The entry points by which packages register Spark writers, under the :attr:`~windrow.sinks.Sink.connector`.
+"""The entry points by which packages register Spark writers, under the :attr:`~windrow.sinks.Sink.connector_name`.
 
 A sink whose writer has an ``output`` needs none.
 """
@@ -118,7 +118,7 @@ class SparkWriter(Generic[W_co]):
 def spark_writer_of(step: Step) -> SparkWriter[SinkWriter[Any]]:
     """Returns the Spark writer of a step's sink."""
     writer = writer_of(step)
-    connector = writer.sink.connector
+    connector = type(writer.sink).connector_name
     if not has(SPARK_WRITERS, connector):
         return SparkWriter(writer)
     spark_writer: SparkWriter[SinkWriter[Any]] = load(SPARK_WRITERS, connector)(writer)
