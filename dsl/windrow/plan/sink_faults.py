@@ -7,27 +7,10 @@ from collections.abc import Iterator, Sequence
 from windrow.aggregates.facts import FilledWindow
 from windrow.errors import Fault
 from windrow.expressions.derived import unread_part
-from windrow.functions.marked import CoGroup, JoinPairs, OneRecord
-from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
 from windrow.plan.keys import key_type
-from windrow.plan.nodes import (
-    AsOfJoinNode,
-    ChangelogNode,
-    FlatMapNode,
-    FunctionSpec,
-    IntervalJoinNode,
-    KeyByNode,
-    MapBatchesNode,
-    MapNode,
-    Node,
-    SideOutputNode,
-    SinkNode,
-    SourceNode,
-    WindowNode,
-    type_name,
-)
+from windrow.plan.nodes import KeyByNode, Node, SideOutputNode, SinkNode, SourceNode, WindowNode, type_name
 from windrow.plan.steps import Step
 
 __all__ = ["sink_faults", "sink_set_faults"]
@@ -94,22 +77,8 @@ def _type_hint(node: Node) -> str:
 
 def _unread(node: Node) -> str | None:
     """What in the function of a step cannot be read, so that the type of its results is not known."""
-    match node:
-        case MapNode() | FlatMapNode():
-            return unread_part(node.function, (node.input.element_type,))
-        case AsOfJoinNode() | ChangelogNode() | MapBatchesNode():
-            return unread_part(node.function)
-        case IntervalJoinNode(function=OneRecord(function=function)):
-            return unread_part(function)
-        case WindowNode(function=FunctionSpec(process=process)):
-            inner = process.function if isinstance(process, WithoutKey) else process
-            return unread_part(inner.function) if isinstance(inner, _PLAIN) else None
-        case _:
-            return None
-
-
-_PLAIN = (Applied, AppliedAll, CoGroup, JoinPairs)
-"""The functions of windows that wrap a plain function."""
+    plain = node.plain_function
+    return None if plain is None else unread_part(plain.function, plain.arguments)
 
 
 def _lacks_key_type(node: WindowNode) -> bool:

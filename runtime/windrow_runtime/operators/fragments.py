@@ -45,7 +45,7 @@ from windrow_runtime.operators.errors import lifecycle_errors, shortened
 from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
 from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, Observe, ProcessStep, StepTimes, Taps
 from windrow_runtime.operators.state.model import with_one_nan
-from windrow_runtime.operators.topology import Port, Topology, is_keyed
+from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TimestampObserver
 
 # Any in this module: elements of every type.
@@ -146,7 +146,7 @@ class Fragment:
 
     def _new_step(self, step: Step) -> FusedStep:
         node, output, readers = step.node, self._output, self._topology.readers(step)
-        if is_keyed(node):
+        if node.is_keyed:
             return _Boundary(step, lambda values, stamps: output.to_step(step.id, [None] * len(values), values, stamps))
         match node:
             case SinkNode():

@@ -16,7 +16,7 @@ from windrow.panes import Change
 from windrow.plan import ChangelogNode, Form, ReturnsNode, SinkNode, Step
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.topology import Port, Topology, is_keyed
+from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.physical.choose import form_text, operator_for
 
 if TYPE_CHECKING:
@@ -179,9 +179,9 @@ class PhysicalPlan:
         self.sinks: dict[str, PhysicalSink] = {}
         for step in topology.steps:
             if isinstance(planner, Objects):
-                if is_keyed(step.node):
+                if step.node.is_keyed:
                     self.keyed[step.id] = PhysicalStep(step, planner, planner, planner, planner, fast)
-            elif is_keyed(step.node):
+            elif step.node.is_keyed:
                 self.keyed[step.id] = planner.keyed(step)
             elif not isinstance(step.node, SinkNode):
                 planner.stateless(step)

@@ -20,7 +20,6 @@ from windrow.plan import (
     Step,
     UnionNode,
 )
-from windrow_runtime.operators.topology import is_keyed
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, outline_of
 
@@ -117,7 +116,7 @@ class Feeds:
             inputs = {port: Input.joined(streams) for port, streams in by_port.items()}
             self._inputs[step.id] = inputs
             self._routes[step.id] = before = Route.joined(routes[source] for source in step.inputs)
-            if isinstance(node, SourceNode) or is_keyed(node):
+            if isinstance(node, SourceNode) or node.is_keyed:
                 label = f"source {numbers[step.id]}" if isinstance(node, SourceNode) else names[step.id].lstrip("#")
                 routes[step.id] = Route()
                 outputs[step.id] = {"input": Input(frozenset([label]), Route(), node.element_type)}
