@@ -133,6 +133,8 @@ class Node:
     is_window: ClassVar[bool] = False
     keeps_elements: ClassVar[bool] = False
     """Whether the elements of its output are elements of its input."""
+    passes_all: ClassVar[bool] = False
+    """Whether its output has all elements of its inputs, as they are."""
     ends_changes: ClassVar[bool] = False
     """Whether it makes records of results and withdrawals."""
 
@@ -149,6 +151,16 @@ class Node:
     def with_inputs(self, inputs: Sequence[Node]) -> Self:
         """The same step, reading from others of the same classes."""
         return self
+
+    @property
+    def reads(self) -> Source[Any] | None:
+        """The source that it reads; None: it is no source."""
+        return None
+
+    @property
+    def writes(self) -> Sink[Any] | None:
+        """The sink that it writes; None: it is no sink."""
+        return None
 
     @property
     def side_output(self) -> OutputTag[Any] | None:
@@ -181,6 +193,10 @@ class SourceNode(Node):
     is_source: ClassVar[bool] = True
 
     source: Source[Any]
+
+    @property
+    def reads(self) -> Source[Any]:
+        return self.source
 
     def describe(self, words: Words = NAMES) -> str:
         return self.source.describe()
@@ -347,6 +363,7 @@ class ReturnsNode(OneInputNode):
     """Says the type of the elements, and leaves them as they are."""
 
     kind: ClassVar[str] = "returns"
+    passes_all: ClassVar[bool] = True
 
     def describe(self, words: Words = NAMES) -> str:
         return words.type(self.element_type)
@@ -384,6 +401,7 @@ class UnionNode(Node):
     """
 
     kind: ClassVar[str] = "union"
+    passes_all: ClassVar[bool] = True
 
     streams: tuple[Node, ...]
     counts_at_once: bool = False
@@ -428,6 +446,7 @@ class KeyByNode(OneInputNode):
     """
 
     kind: ClassVar[str] = "key_by"
+    passes_all: ClassVar[bool] = True
     keeps_elements: ClassVar[bool] = True
 
     selector: Callable[[Any], Any]
@@ -789,6 +808,10 @@ class SinkNode(OneInputNode):
     keeps_elements: ClassVar[bool] = True
 
     sink: Sink[Any]
+
+    @property
+    def writes(self) -> Sink[Any]:
+        return self.sink
 
     def describe(self, words: Words = NAMES) -> str:
         return self.sink.describe()

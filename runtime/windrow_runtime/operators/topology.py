@@ -17,8 +17,6 @@ from windrow.plan import (
     Node,
     Pipeline,
     ReturnsNode,
-    SinkNode,
-    SourceNode,
     Step,
     TimestampsNode,
     WindowNode,
@@ -34,14 +32,14 @@ from windrow.windows import GlobalWindows
 
 def source_of(step: Step) -> Source[Any]:
     """Returns the source that a step reads."""
-    assert isinstance(step.node, SourceNode)
-    return step.node.source
+    assert step.node.reads is not None, "it is the step of a source"
+    return step.node.reads
 
 
 def sink_of(step: Step) -> Sink[Any]:
     """Returns the sink that a step writes."""
-    assert isinstance(step.node, SinkNode)
-    return step.node.sink
+    assert step.node.writes is not None, "it is the step of a sink"
+    return step.node.writes
 
 
 @dataclass(frozen=True, slots=True)

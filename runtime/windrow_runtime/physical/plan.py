@@ -13,7 +13,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from windrow.panes import Change
-from windrow.plan import ChangelogNode, Form, ReturnsNode, SinkNode, Step
+from windrow.plan import ChangelogNode, Form, ReturnsNode, Step
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.topology import Port, Topology
@@ -183,7 +183,7 @@ class PhysicalPlan:
                     self.keyed[step.id] = PhysicalStep(step, planner, planner, planner, planner, fast)
             elif step.node.is_keyed:
                 self.keyed[step.id] = planner.keyed(step)
-            elif not isinstance(step.node, SinkNode):
+            elif not step.node.is_sink:
                 planner.stateless(step)
             elif (sink := planner.sink(step)) is not None:
                 self.sinks[step.id] = sink
