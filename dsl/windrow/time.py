@@ -17,7 +17,6 @@ from windrow.errors import InvalidArgumentError
 __all__ = [
     "MAX_TIMESTAMP",
     "MIN_TIMESTAMP",
-    "TimeDomain",
     "duration_millis",
     "duration_text",
     "lag_text",
