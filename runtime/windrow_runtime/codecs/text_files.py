@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import BinaryIO, ClassVar, Final, TypeAlias, cast
 
-from windrow.distribution import install_hint
 from windrow.errors import SourceError, UnsupportedOperationError
 from windrow_runtime.codecs.csv import CsvDecoder, CsvRow, csv_rows
 from windrow_runtime.codecs.csv_forms import STRICT, CsvForms
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.documents import LongValueError, split_values
 from windrow_runtime.codecs.malformed import MalformedRecord, raw_text
+from windrow_runtime.codecs.pyarrow_check import check_pyarrow
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_sizes import MEASURED_SIZES, TextSizes
 
@@ -69,19 +69,6 @@ def wrong_bytes(text: str, encoding: str) -> MalformedRecord | None:
         shown = _MARKED.sub(lambda mark: f"\\x{ord(mark.group()) - 0xDC00:02x}", raw_text(text)).rstrip("\r\n")
         return MalformedRecord(shown, f"not {'UTF-8' if encoding == UTF_8 else encoding}: {listed}", None)
     return None
-
-
-def check_pyarrow(use: str) -> None:
-    """Raises an ``UnsupportedOperationError`` that names the use of pyarrow, where pyarrow is not installed."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise UnsupportedOperationError(f"{use} by pyarrow", expected="pyarrow", hint=install_hint("spark")) from error
-
-
-def check_parquet() -> None:
-    """Raises an ``UnsupportedOperationError`` where Parquet can be neither read nor written: without pyarrow."""
-    check_pyarrow("Parquet files are read and written")
 
 
 def _zstd(file: BinaryIO) -> BinaryIO:

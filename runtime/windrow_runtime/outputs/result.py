@@ -13,8 +13,8 @@ from windrow.drawing.svg import text
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import Pipeline
 from windrow.sinks import Collects, CollectSink
+from windrow_runtime.codecs.pyarrow_check import check_pyarrow
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.operators.errors import field_errors, shortened
 from windrow_runtime.operators.outcome import check_counter
 from windrow_runtime.operators.recording import Recording, recorded

@@ -15,8 +15,8 @@ from windrow.addresses.paths import BATCH_PREFIX, local_path
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import SinkNode
 from windrow.sinks import CsvFileSink, FileSink, ParquetFileSink
+from windrow_runtime.codecs.pyarrow_check import check_parquet
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import check_parquet
 from windrow_runtime.connectors.files.owner import check_folder, check_owner, lock_folder, own_folder
 from windrow_runtime.connectors.files.parts import FileOutput
 from windrow_runtime.operators.errors import errors_at
