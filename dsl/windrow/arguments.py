@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from windrow.calls.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, function_hint
 from windrow.evictors import CountEvictor
+from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import Node

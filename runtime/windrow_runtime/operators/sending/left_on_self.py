@@ -10,7 +10,7 @@ from logging import Logger
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import Final
 
-from windrow.plan.closures import closure_of, globals_of
+from windrow.facts.code import closure_of, globals_of
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, attributes_of, is_constant_type, is_of_windrow
 
 _LIBRARIES: Final = frozenset({"abc", "builtins", "typing", "typing_extensions"})

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NewType, ParamSpec, TypeVar
 
 from windrow.calls.attributes import attribute_of
-from windrow.plan.closures import globals_of
+from windrow.facts.code import globals_of
 from windrow_runtime.operators.class_facts import (
     attributes_of,
     delete_attributes,

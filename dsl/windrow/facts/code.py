@@ -1,0 +1,237 @@
+"""Reads the code of a function: its names, constants, parameters and variables, and what it does with them."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from types import CodeType, FunctionType, ModuleType
+from typing import Final
+
+__all__ = ["FunctionFacts", "closure_of", "facts", "globals_of", "is_generated", "is_users", "named_values"]
+
+_GLOBAL: Final = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"})
+_REST: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_NO_PLAIN_RESULT: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_ALL_LOCALS: Final = frozenset({"locals", "vars", "eval", "exec", "_getframe"})
+
+_READING: Final = (
+    *("BINARY_", "COMPARE_", "CONTAINS_", "IS_OP", "TO_BOOL", "UNARY_"),
+    *("BUILD_STRING", "BUILD_TUPLE", "CONVERT_VALUE", "FORMAT_"),
+    *("JUMP_", "POP_JUMP_", "LOAD_", "RETURN_CONST", "RETURN_VALUE"),
+    *("CACHE", "COPY", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "POP_TOP", "RESUME", "SWAP"),
+)
+"""Prefixes of the names of bytecode instructions that neither store nor call."""
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionFacts:
+    """What the code of a function says, whatever the values of the variables around it; :func:`facts` keeps it.
+
+    Attributes:
+        code: The code.
+    """
+
+    code: CodeType
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters that take arguments by position."""
+        return self.code.co_varnames[: self.code.co_argcount]
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether it takes arguments by name alone, or any number of them."""
+        return bool(self.code.co_kwonlyargcount or self.code.co_flags & _REST)
+
+    @cached_property
+    def codes(self) -> tuple[CodeType, ...]:
+        """The code, and that of the functions and comprehensions in it."""
+        return tuple(_codes_of(self.code))
+
+    @cached_property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """The names of global variables and of attributes that each of the codes looks up."""
+        return tuple([code.co_names for code in self.codes])
+
+    @cached_property
+    def global_names(self) -> tuple[str, ...]:
+        """The names of the variables of its module that it uses, in the order of their use."""
+        steps = (step for code in self.codes for step in dis.get_instructions(code) if step.opname in _GLOBAL)
+        return tuple(dict.fromkeys(step.argval for step in steps))
+
+    @cached_property
+    def constants(self) -> tuple[object, ...]:
+        """The constants of the codes."""
+        return tuple([each for code in self.codes for each in code.co_consts if not isinstance(each, CodeType)])
+
+    @cached_property
+    def only_reads(self) -> bool:
+        """Whether it certainly does not change its arguments: it reads fields and computes."""
+        return all(each.opname.startswith(_READING) for each in dis.get_instructions(self.code))
+
+    def reads_only(self, parameter: str, attributes: Collection[str]) -> bool:
+        """Returns whether it does nothing with a parameter but to read some attributes of it."""
+        if parameter in self.code.co_cellvars or not _ALL_LOCALS.isdisjoint(self.code.co_names):
+            return False
+        instructions = [each for each in dis.get_instructions(self.code) if each.opname != "EXTENDED_ARG"]
+        return all(_reads(parameter, attributes, *pair) for pair in pairwise(instructions))
+
+    @cached_property
+    def gives_one_tuple(self) -> bool:
+        """Whether it returns a tuple of two parts or more wherever it returns something.
+
+        A tuple of tuples is not counted: it is likely to be one of records.
+        """
+        if self.code.co_flags & _NO_PLAIN_RESULT:
+            return False
+        steps = list(dis.get_instructions(self.code))
+        lengths: set[int] = set()
+        for place, step in enumerate(steps):
+            if step.opname == "RETURN_CONST":
+                lengths.add(_tuple_length(steps[: place + 1]))
+            elif step.opname == "RETURN_VALUE":
+                lengths.add(_tuple_length(steps[:place]))
+                # Where a condition chooses the result, one branch jumps over the other.
+                jumps = [each.opname.startswith("JUMP") and each.argval == step.offset for each in steps]
+                lengths.update(_tuple_length(steps[:at]) for at, is_jump in enumerate(jumps) if is_jump)
+        lengths.discard(0)  # None
+        return len(lengths) == 1 and lengths.pop() >= 2
+
+    def names_and_texts(self, doc: str | None) -> Iterator[str]:
+        """Yields the names and texts of the codes, which are the same in each version of Python.
+
+        Numbers are left out: versions of Python differ in which of them are constants of the code.
+        """
+        for code in self.codes:
+            yield from code.co_names
+            for constant in code.co_consts:
+                is_text = isinstance(constant, (str, bytes)) and (constant != doc or code is not self.code)
+                if is_text and "<locals>" not in str(constant):
+                    yield repr(constant)
+
+    def steps(self, _: str | None = None) -> Iterator[str]:
+        """Yields the bytecode instructions, with numbers instead of variable names, and without line numbers."""
+        return _steps_of(self.code)
+
+
+def facts(function: FunctionType) -> FunctionFacts:
+    """The facts about the code of a function. Functions of one code share them."""
+    return _facts_of(function.__code__)
+
+
+@lru_cache(maxsize=2_000)
+def _facts_of(code: CodeType) -> FunctionFacts:
+    return FunctionFacts(code)
+
+
+def closure_of(function: FunctionType) -> dict[str, object]:
+    """The variables of the functions around that a function uses, by name. Those without a value are left out."""
+    variables: dict[str, object] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            variables[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return variables
+
+
+def globals_of(function: FunctionType) -> dict[str, object]:
+    """The variables of its module that a function uses, by name, in the order of their use; as cloudpickle sends them.
+
+    An attribute that has the name of such a variable is none. Variables without a value are left out.
+    """
+    variables = function.__globals__
+    return {name: variables[name] for name in facts(function).global_names if name in variables}
+
+
+def named_values(function: FunctionType) -> Iterator[object]:
+    """Yields the values that a function may look up: variables around it, defaults, and attributes of modules.
+
+    Code does not tell names of attributes from those of variables, so that a few values too many may be found.
+    """
+    variables = function.__globals__
+    for names in facts(function).names:
+        values = [variables[name] for name in names if name in variables]
+        yield from values
+        for value in values:
+            if isinstance(value, ModuleType):
+                yield from (vars(value)[name] for name in names if name in vars(value))
+    yield from closure_of(function).values()
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+
+
+def is_users(module: str | None) -> bool:
+    """Whether a module is neither of Python nor windrow's own."""
+    package = (module or "").partition(".")[0]
+    return package not in sys.stdlib_module_names and package not in {"windrow", "windrow_runtime"}
+
+
+def is_generated(method: object) -> bool:
+    """Whether a method of a dataclass is one that the decorator wrote."""
+    # The decorator leaves no mark, but it compiles from a text. ``python -c`` does that too, hence the second look.
+    code = getattr(method, "__code__", None)
+    if not inspect.iscode(code) or code.co_filename != "<string>":
+        return False
+    qualified: str = getattr(code, "co_qualname", "__create_fn__")
+    return qualified.startswith("__create_fn__")
+
+
+def _codes_of(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes_of(constant)
+
+
+def _reads(
+    parameter: str, attributes: Collection[str], instruction: dis.Instruction, following: dis.Instruction
+) -> bool:
+    """Returns whether an instruction has nothing to do with a parameter, or reads one of some attributes."""
+    if "FAST" not in instruction.opname:
+        return True
+    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+    if parameter not in names:
+        return True
+    is_loaded = instruction.opname.startswith("LOAD_FAST") and parameter not in names[:-1]
+    return is_loaded and following.opname in {"LOAD_ATTR", "LOAD_METHOD"} and following.argval in attributes
+
+
+def _tuple_length(steps: Sequence[dis.Instruction]) -> int:
+    """The parts of the tuple that code leaves to be returned; 0: it is None, -1: it is something else."""
+    last = steps[-1]
+    if last.opname == "BUILD_TUPLE" and last.arg is not None:
+        nested = len(steps) > 1 and (steps[-2].opname == "BUILD_TUPLE" or isinstance(steps[-2].argval, tuple))
+        return -1 if nested else last.arg
+    if last.opname in ("LOAD_CONST", "RETURN_CONST"):
+        if last.argval is None:
+            return 0
+        if isinstance(last.argval, tuple) and not any(isinstance(part, tuple) for part in last.argval):
+            return len(last.argval)
+    return -1
+
+
+def _steps_of(code: CodeType) -> Iterator[str]:
+    numbers: dict[str, int] = {}
+    yield code.co_exceptiontable.hex()
+    for step in dis.get_instructions(code):
+        if step.opname == "EXTENDED_ARG":
+            continue  # the next instruction has the whole argument
+        yield step.opname
+        if isinstance(step.argval, CodeType):
+            yield from _steps_of(step.argval)
+        elif step.opcode in dis.hasconst:
+            yield repr(sorted(step.argval, key=repr) if isinstance(step.argval, frozenset) else step.argval)
+        elif step.opcode in dis.hasfree:
+            yield str(numbers.setdefault(step.argval, len(numbers)))
+        elif step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            yield str(step.argval)
+        elif step.opcode in dis.haslocal:
+            yield str(step.arg)
+        else:
+            yield step.argrepr or str(step.arg)
