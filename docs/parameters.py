@@ -17,7 +17,7 @@ __all__ = ["named_by_class", "named_in", "public_callables", "unexplained"]
 # Any in this module: functions and classes of every type.
 
 _SECTION = re.compile(r"^( *)(?:Args|Attributes):\n((?:\1 +.*\n|\n)*)", re.MULTILINE)
-_STAGES = ("windrow.connected.", "windrow.stages.", "windrow.stream", "windrow.windowed")
+_STAGES = "windrow.builder."
 _MADE_BY_CALLS = ("DataStreamSink", "RunningPipeline")
 
 

@@ -14,11 +14,15 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+import cloudpickle
 import typing_extensions
+
+from windrow.distribution import DISTRIBUTION
 
 __all__ = ["PYODIDE", "fetch_pyodide", "main", "write_own_files"]
 
@@ -48,10 +52,15 @@ def write_own_files(folder: Path = FOLDER) -> None:
         if not file.is_relative_to(ROOT / "runtime" / "windrow_runtime" / "spark")
     }
     files["typing_extensions.py"] = Path(typing_extensions.__file__)
+    files |= {f"cloudpickle/{file.name}": file for file in sorted(Path(cloudpickle.__file__).parent.glob("*.py"))}
     with ZipFile(folder / "windrow.zip", "w", ZIP_DEFLATED) as packed:
         for name, file in files.items():
             # Without times, so that the same sources give the same bytes.
             packed.writestr(ZipInfo(name), file.read_bytes(), ZIP_DEFLATED)
+        # The engine and the connectors are found by entry points.
+        for name in ("METADATA", "entry_points.txt"):
+            text = distribution(DISTRIBUTION).read_text(name)
+            packed.writestr(ZipInfo(f"windrow_streams.dist-info/{name}"), text or "", ZIP_DEFLATED)
     programs = {title: (PROGRAMS / name).read_text(encoding="utf-8") for title, name in _TITLES.items()}
     is_with_python = (folder / "pyodide" / "version").exists()
     content = {"programs": programs, "isWithPython": is_with_python}

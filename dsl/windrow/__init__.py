@@ -1,9 +1,10 @@
 """windrow: a typed, Dataflow-style language for windowed streams."""
 
-from windrow.connected.broadcast import BroadcastConnectedStream, BroadcastStream
-from windrow.connected.connect import ConnectedStreams, KeyedConnectedStreams
-from windrow.connected.interval_join import AsOfJoin, IntervalJoin, IntervalJoined, LeftAsOfJoin
-from windrow.connected.window_join import (
+from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
+from windrow.builder.connect import ConnectedStreams, KeyedConnectedStreams
+from windrow.builder.interval_join import AsOfJoin, IntervalJoin, IntervalJoined, LeftAsOfJoin
+from windrow.builder.stream import DataStream, KeyedStream
+from windrow.builder.window_join import (
     CoGroupedStreams,
     CoGroupEqualTo,
     CoGroupWhere,
@@ -18,14 +19,7 @@ from windrow.connected.window_join import (
     WindowJoin,
     WithWindow,
 )
-from windrow.errors import WindrowError
-from windrow.plan.pipeline import DataStreamSink, Pipeline
-from windrow.plan.types import DecimalType
-from windrow.stream import DataStream, KeyedStream
-from windrow.stream_sources import from_arrow, from_collection, from_dataframe, from_pandas, from_polars, from_source
-from windrow.tags import OutputTag
-from windrow.watermarks import WatermarkStrategy
-from windrow.windowed import (
+from windrow.builder.windowed import (
     AllWindowedStream,
     MaybeEmptyAllWindowedStream,
     MaybeEmptyMergingAllWindowedStream,
@@ -35,6 +29,12 @@ from windrow.windowed import (
     MergingWindowedStream,
     WindowedStream,
 )
+from windrow.errors import WindrowError
+from windrow.plan.pipeline import DataStreamSink, Pipeline
+from windrow.plan.types import DecimalType
+from windrow.stream_sources import from_arrow, from_collection, from_dataframe, from_pandas, from_polars, from_source
+from windrow.tags import OutputTag
+from windrow.watermarks import WatermarkStrategy
 
 __version__ = "0.1.0"
 

@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, WindrowError
 
 __all__ = ["has", "load", "names"]
 
@@ -35,7 +35,7 @@ def load(group: str, name: str) -> Any:
             f"no installed package brings a {what} of this name",
             given=name,
             expected=", ".join(names(group)) or None,
-            hint=f"install the package; it names its classes in the entry points {group}",
+            hint=f"install the package with its metadata, a folder *.dist-info, which names it in {group}",
         )
     if len(entries) > 1:
         raise InvalidArgumentError(
@@ -45,6 +45,8 @@ def load(group: str, name: str) -> Any:
         )
     try:
         return _loaded(entries[0])
+    except WindrowError:
+        raise
     except Exception as error:  # a module of another package may raise anything
         raise InvalidArgumentError(
             f"the {what} of a package cannot be loaded",

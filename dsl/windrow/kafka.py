@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from re import Pattern
@@ -135,7 +135,7 @@ class TopicSource(Source[T_co]):
         InvalidArgumentError: For an option that an argument sets, and for a format that does not go with the type.
     """
 
-    connector = "kafka"
+    connector_name = "kafka"
     value_type: object
     value_format: ValueFormat
     topics: tuple[str, ...] | Pattern[str]
@@ -495,6 +495,8 @@ class KafkaSink(Sink[T_contra]):
         InvalidArgumentError: For an option that an argument sets, or with which records would be lost or doubled.
     """
 
+    connector_name = "kafka"
+
     def __init__(
         self,
         servers: str | Sequence[str],
@@ -522,6 +524,30 @@ class KafkaSink(Sink[T_contra]):
         self.topic = topic
         self.key = key
         self.value_format: ValueFormat = value_format
+
+    def encoded_type(self, element_type: object | None) -> object | None:
+        """The type of the values: that of the elements, or of their values if they are records of a topic."""
+        return values_of_sink(element_type).value
+
+    def misfits_of(self, element_type: object | None) -> Iterator[tuple[str, str]]:
+        """A key function beside records with keys, values of an unknown type, and what Avro has no form for."""
+        values = values_of_sink(element_type)
+        if values.of_records and self.key is not None:
+            yield (
+                f"the sink {self.describe()!r} has a key function, and its elements are records with a key",
+                "leave key= out, or map the elements to their values",
+            )
+        if values.of_records and values.value is None and self.needs_schema:
+            yield (
+                f"the sink {self.describe()!r} encodes the values of records, whose type is not known",
+                "returns(ProducerRecord[Type]) before sink_to, or annotate the function that makes them",
+            )
+        misfit = avro_misfit(values.value) if isinstance(self.value_format, AvroFormat) else None
+        if misfit is not None:
+            yield (
+                f"the sink {self.describe()!r} writes Avro, which has no form for {misfit.part}",
+                f"map the elements before sink_to: {misfit.expected}",
+            )
 
     @property
     def options(self) -> Mapping[str, str]:

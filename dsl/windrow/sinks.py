@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from windrow.addresses.database_url import DatabaseUrl
 from windrow.addresses.paths import checked_path, local_path
@@ -36,7 +36,14 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Sink(ABC, Generic[T_contra]):
-    """Where elements go."""
+    """Where elements go.
+
+    Attributes:
+        connector_name: The name under which the package of the sink registers what writes it, in the entry points
+            ``windrow.writers``.
+    """
+
+    connector_name: ClassVar[str] = ""
 
     @property
     def needs_schema(self) -> bool:
@@ -57,6 +64,43 @@ class Sink(ABC, Generic[T_contra]):
     def secrets(self) -> tuple[str, ...]:
         """Secrets that no plan, log or error may show, such as passwords among options; the longest first."""
         return ()
+
+    @property
+    def written_folder(self) -> str | None:
+        """The path of the folder that the sink writes, which no source of the plan may read; None: it writes none."""
+        return None
+
+    @property
+    def shares_folder(self) -> bool:
+        """Whether several sinks of a plan may write into one folder."""
+        return False
+
+    @property
+    def fields_of_folders(self) -> tuple[str, ...]:
+        """The fields whose values name folders, the outer ones first."""
+        return ()
+
+    @property
+    def deletes_withdrawn(self) -> bool:
+        """Whether the sink can take withdrawn elements out again if it is given a key."""
+        return False
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the sink has to be the only one of its pipeline."""
+        return False
+
+    def is_same_place(self, other: Sink[Any]) -> bool:
+        """Whether another sink of the plan writes to the same place, so that the batches of one replace the other's."""
+        return False
+
+    def encoded_type(self, element_type: object | None) -> object | None:
+        """The type that the sink encodes, of elements of a type; None: it is not known."""
+        return element_type
+
+    def misfits_of(self, element_type: object | None) -> Iterator[tuple[str, str]]:
+        """What keeps the sink from writing elements of a type, as far as that is known: messages, each with a hint."""
+        yield from ()
 
     @abstractmethod
     def describe(self) -> str:
@@ -90,8 +134,14 @@ class CollectSink(Sink[T], Collects[T]):
         [1, 2]
     """
 
+    connector_name = "collect"
+
     def __init__(self, name: str = "collect") -> None:
         self.name = name
+
+    def is_same_place(self, other: Sink[Any]) -> bool:
+        """Whether it is the other one."""
+        return self is other
 
     def describe(self) -> str:
         return "collect" if self.name == "collect" else f"collect {self.name}"
@@ -103,6 +153,8 @@ class ConsoleSink(Sink[object]):
     Args:
         prefix: Printed before each element.
     """
+
+    connector_name = "console"
 
     def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
@@ -141,6 +193,8 @@ class FileSink(Sink[T_contra]):
 
     format_name = "files"
 
+    connector_name = "files"
+
     def __init__(
         self, path: str | PathLike[str], *, overwrite: bool = False, partition_by: str | Sequence[str] = ()
     ) -> None:
@@ -154,6 +208,16 @@ class FileSink(Sink[T_contra]):
                 hint="leave overwrite out, and give each run a folder of its own",
             )
         self.overwrite = overwrite
+
+    @property
+    def written_folder(self) -> str:
+        """The path."""
+        return self.path
+
+    @property
+    def fields_of_folders(self) -> tuple[str, ...]:
+        """The fields of ``partition_by``."""
+        return self.partition_by
 
     @property
     def needs_schema(self) -> bool:
@@ -276,6 +340,8 @@ class FunctionSink(Sink[T_contra]):
             same number, so a function that remembers the last number writes each batch once.
     """
 
+    connector_name = "function"
+
     def __init__(self, function: Callable[[int, Sequence[T_contra]], object]) -> None:
         if not callable(function):
             raise InvalidArgumentError(
@@ -317,6 +383,8 @@ class DatabaseSink(Sink[T_contra]):
             twice.
     """
 
+    connector_name = "database"
+
     def __init__(
         self, url: str, table: str, *, key: str | Sequence[str] = (), schema: str | None = None, create: bool = True
     ) -> None:
@@ -325,6 +393,11 @@ class DatabaseSink(Sink[T_contra]):
         self.schema = None if schema is None else _name(schema, "the schema of a database sink")
         self.key = _names(key, "the key of a database sink")
         self.create = create
+
+    @property
+    def deletes_withdrawn(self) -> bool:
+        """True."""
+        return True
 
     @property
     def needs_schema(self) -> bool:
@@ -375,6 +448,8 @@ class DeltaSink(Sink[T_contra]):
         InvalidArgumentError: If ``key`` or ``partition_by`` has an empty name, or names a field twice.
     """
 
+    connector_name = "delta"
+
     def __init__(
         self,
         path: str | PathLike[str],
@@ -387,6 +462,21 @@ class DeltaSink(Sink[T_contra]):
         self.key = _names(key, "the key of a Delta sink")
         self.partition_by = _names(partition_by, "partition_by of a Delta sink")
         self.storage_options = dict(storage_options or {})
+
+    @property
+    def written_folder(self) -> str:
+        """The path."""
+        return self.path
+
+    @property
+    def shares_folder(self) -> bool:
+        """True: a table takes the rows of several sinks."""
+        return True
+
+    @property
+    def deletes_withdrawn(self) -> bool:
+        """True."""
+        return True
 
     @property
     def needs_schema(self) -> bool:
@@ -436,11 +526,18 @@ class WriterSink(Sink[T_contra]):
             of such a run has no counters.
     """
 
+    connector_name = "dataframe"
+
     # Any: the DataFrame and the DataStreamWriter are Spark's; the language does not import Spark.
     def __init__(self, configure: Callable[[Any], Any]) -> None:
         expected = "a callable that takes a DataFrame and gives a DataStreamWriter"
         require_callable(configure, "what configures the writer of a sink", expected)
         self.configure = configure
+
+    @property
+    def is_alone(self) -> bool:
+        """True: Spark's own query writes it."""
+        return True
 
     @property
     def needs_schema(self) -> bool:

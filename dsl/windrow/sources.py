@@ -92,11 +92,11 @@ class Source(ABC, Generic[T_co]):
     """Where elements come from.
 
     Attributes:
-        connector: The name under which the package of the source registers what reads it, in the entry points
+        connector_name: The name under which the package of the source registers what reads it, in the entry points
             ``windrow.readers``.
     """
 
-    connector: ClassVar[str] = ""
+    connector_name: ClassVar[str] = ""
 
     @property
     @abstractmethod
@@ -124,7 +124,7 @@ class Source(ABC, Generic[T_co]):
         return ()
 
     @property
-    def folders(self) -> Sequence[str]:
+    def read_folders(self) -> Sequence[str]:
         """The paths below which the source reads files, into which no sink of the plan may write."""
         return ()
 
@@ -182,7 +182,7 @@ class CollectionSource(Source[T]):
         batch_size: How many elements make a batch; by default all are in one.
     """
 
-    connector = "collection"
+    connector_name = "collection"
 
     @overload
     def __init__(self, elements: Iterable[T], *, batch_size: int | None = None) -> None: ...
@@ -254,7 +254,7 @@ class ArrowSource(Source[T]):
         UnsupportedOperationError: If the type is derived, and pyarrow is not installed.
     """
 
-    connector = "arrow"
+    connector_name = "arrow"
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ class ArrowSource(Source[T]):
 
     def _derived(self) -> TypeForm[T]:
         """The type of the rows by the columns of the data, which become a table."""
-        reader = load("windrow.readers", self.connector)
+        reader = load("windrow.readers", self.connector_name)
         try:
             derived: TypeForm[T] = reader.derived_type(self)
         except ModuleNotFoundError as error:
@@ -368,7 +368,7 @@ class FileSource(Source[T]):
         InvalidArgumentError: If ``partitions`` has an empty name, or one twice, or ``files_in_order`` is unknown.
     """
 
-    connector = "files"
+    connector_name = "files"
     format_name = "files"
 
     def __init__(
@@ -404,7 +404,7 @@ class FileSource(Source[T]):
         return self._on_malformed
 
     @property
-    def folders(self) -> Sequence[str]:
+    def read_folders(self) -> Sequence[str]:
         """The path."""
         return (self.path,)
 
@@ -639,7 +639,7 @@ class SocketSource(Source[str]):
         InvalidArgumentError: For an empty host, or a port that is none.
     """
 
-    connector = "socket"
+    connector_name = "socket"
 
     def __init__(self, host: str, port: int) -> None:
         if not isinstance(host, str) or not host:
@@ -688,7 +688,7 @@ class DataFrameSource(Source[T]):
             such columns do not fit.
     """
 
-    connector = "dataframe"
+    connector_name = "dataframe"
 
     def __init__(
         self,
@@ -750,7 +750,7 @@ class RateSource(Source[RateRecord]):
         options: Further options of Spark's source, such as ``{"rampUpTime": "5s"}``.
     """
 
-    connector = "rate"
+    connector_name = "rate"
 
     def __init__(self, rows_per_second: int = 1, *, options: Mapping[str, str] | None = None) -> None:
         check_positive(rows_per_second, "rows_per_second")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, overload
 
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow.functions.aggregate import AggregateFunction
-from windrow.functions.keyed_state import KeyedStateStore
-from windrow.functions.process import TimeDomain
-from windrow.time import positive_millis
+from windrow.time import TimeDomain, positive_millis
+
+if TYPE_CHECKING:
+    from windrow.functions.aggregate import AggregateFunction
 
 __all__ = [
     "AggregatingState",
@@ -385,3 +385,28 @@ class AggregatingStateDescriptor(MergingStateDescriptor, Generic[T, A, R]):
     """
 
     aggregate_function: AggregateFunction[T, A, R, object]
+
+
+class KeyedStateStore(Protocol):
+    """Gives handles of the state of the current key."""
+
+    @overload
+    def get_state(self, descriptor: ValueStateDescriptor[V]) -> ValueState[V]: ...
+    @overload
+    def get_state(self, descriptor: ListStateDescriptor[V]) -> ListState[V]: ...
+    @overload
+    def get_state(self, descriptor: MapStateDescriptor[K, V]) -> MapState[K, V]: ...
+    @overload
+    def get_state(self, descriptor: ReducingStateDescriptor[V]) -> ReducingState[V]: ...
+    @overload
+    def get_state(self, descriptor: AggregatingStateDescriptor[T, A, R]) -> AggregatingState[T, R]: ...
+    def get_state(self, descriptor: StateDescriptor) -> object:
+        """Returns a handle of the state that a descriptor describes.
+
+        Args:
+            descriptor: Names the state, and says of which kind it is.
+
+        Raises:
+            UnsupportedOperationError: Where there is no key, or no state of this kind.
+        """
+        ...

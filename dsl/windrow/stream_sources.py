@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 from typing_extensions import TypeForm
 
 from windrow.arrow import ArrowArray, ArrowStream
+from windrow.builder.stream import DataStream
 from windrow.connectors.custom_source import CustomSource, reads_arrow
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan.location import caller_location
@@ -23,7 +24,6 @@ from windrow.sources import (
     SparkDataFrame,
     check_on_malformed,
 )
-from windrow.stream import DataStream
 
 __all__ = ["from_arrow", "from_collection", "from_dataframe", "from_pandas", "from_polars", "from_source"]
 

@@ -7,6 +7,7 @@ everything is a number of milliseconds.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from numbers import Integral
 from time import time_ns
 from typing import Final
@@ -16,6 +17,7 @@ from windrow.errors import InvalidArgumentError
 __all__ = [
     "MAX_TIMESTAMP",
     "MIN_TIMESTAMP",
+    "TimeDomain",
     "duration_millis",
     "duration_text",
     "lag_text",
@@ -37,6 +39,16 @@ _HINTS: Final = {
     float: "int(seconds * 1000) for seconds as a float",
     str: "datetime.fromisoformat(text), where the text has a time zone",
 }
+
+
+class TimeDomain(Enum):
+    """The kind of time that a timer waits for, or by which state expires."""
+
+    EVENT_TIME = "event_time"
+    """The watermark."""
+
+    PROCESSING_TIME = "processing_time"
+    """The clock."""
 
 
 def duration_millis(duration: timedelta, name: str) -> int:

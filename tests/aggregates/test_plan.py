@@ -13,10 +13,10 @@ from tests.operators.streams import millis
 from windrow import Pipeline, WatermarkStrategy, from_collection
 from windrow import aggregates as agg
 from windrow.aggregates import Declaration, DeclaredAggregate
+from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.errors import InvalidArgumentError, PlanError
 from windrow.functions import AggregateFunction, KeySelector, RuntimeContext
 from windrow.sinks import CollectSink
-from windrow.windowed import MergingWindowedStream, WindowedStream
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 

@@ -24,6 +24,7 @@ from tests.cluster.cluster import ROOT, Cluster, eventually, running_cluster, st
 from tests.spark_home import options_with_classes
 
 APP = Path(__file__).parent / "app"
+NEEDED = ("cloudpickle", "packaging", "typing_extensions")
 SETTINGS = {
     "spark.cores.max": "2",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -82,7 +83,8 @@ def package(folder: Path) -> Path:
     for name in ("LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, checkout)
     wheels.mkdir()
-    pack_wheel("typing_extensions", wheels)
+    for name in NEEDED:
+        pack_wheel(name, wheels)
     install, pack, _ = page_commands("--target bundle")
     offline = ["--no-build-isolation", "--no-index", "--find-links", str(wheels)]
     for command in ([sys.executable, "-m", *install, *offline], [sys.executable, *pack[1:]]):
@@ -110,7 +112,7 @@ def pack_environment(folder: Path) -> Path:
     (target,) = home.glob("lib/python*/site-packages")
     for package in Path(typing_extensions.__file__).parent.iterdir():
         # A .pth file may lead to this repository.
-        if package.suffix != ".pth" and not package.name.startswith(("typing_extensions", "windrow")):
+        if package.suffix != ".pth" and not package.name.startswith((*NEEDED, "windrow")):
             (target / package.name).symlink_to(package)
     with tarfile.open(archive, "w:gz") as file:
         file.add(home, ".")

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from windrow.plan import Step
+from windrow_runtime.columnar.forms.result_type import OnColumns
 from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.columns import ColumnPlanner, OnColumns
+from windrow_runtime.physical.columns import ColumnPlanner
 from windrow_runtime.physical.plan import Objects, PhysicalPlan
 from windrow_runtime.physical.streams import CheckSource
 

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 from tests.conformance.cases import CaseError, Fields, Json, decode, encode, window_json
 from tests.conformance.elements import Element, Record, number
 from windrow import DataStream, OutputTag
+from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream, MergingWindowedStream, WindowedStream
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.state import ValueStateDescriptor
-from windrow.windowed import AllWindowedStream, MergingAllWindowedStream, MergingWindowedStream, WindowedStream
 
 __all__ = ["SIDE", "STEP", "Computed", "compute"]
 

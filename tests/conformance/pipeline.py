@@ -12,9 +12,9 @@ from tests.conformance.elements import Element, number
 from tests.conformance.functions import STEP, Computed, compute
 from tests.conformance.triggers import Calls, build_trigger, recording
 from windrow import DataStream, OutputTag
+from windrow.builder.windowed import AllWindowedStream, WindowedStream
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from windrow.triggers import Trigger
-from windrow.windowed import AllWindowedStream, WindowedStream
 from windrow.windows import WindowAssigner
 
 __all__ = ["LATE", "Pipeline", "build_evictor"]

@@ -22,6 +22,7 @@ from tests.differential.declared import DeclaredSteps
 from tests.differential.paned import Paned, composed, said_of_panes, with_kind
 from tests.spark.comparison import Event, Outputs, Seen, key_of, millis
 from windrow import DataStream, KeyedStream, OutputTag
+from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream, MergingWindowedStream, WindowedStream
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from windrow.functions import ProcessWindowFunction
 from windrow.triggers import (
@@ -40,7 +41,6 @@ from windrow.triggers import (
     StateCleaningCountTrigger,
     Trigger,
 )
-from windrow.windowed import AllWindowedStream, MergingAllWindowedStream, MergingWindowedStream, WindowedStream
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,

@@ -30,6 +30,7 @@ from sybil import Document
 from sybil.parsers.myst import PythonCodeBlockParser
 
 from windrow import WatermarkStrategy, from_source
+from windrow.builder.stream import DataStream
 from windrow.errors import WindrowError, WindrowWarning
 from windrow.panes import Change
 from windrow.plan import Node, Pipeline, SourceNode, Step
@@ -38,7 +39,6 @@ from windrow.plan.nodes import TimestampsNode
 from windrow.plan.pipeline import DataStreamSink
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
-from windrow.stream import DataStream
 from windrow.tags import OutputTag
 from windrow.time import timestamp_millis
 from windrow_runtime.inputs.reader import reader_of

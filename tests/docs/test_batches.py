@@ -60,6 +60,7 @@ SHOWS_WHAT_IS_LATE: Final = {
     "docs/tutorial.md": "each reading is a batch of its own",
     "docs/why.md": "in a batch of its own",
     "docs/notebook.ipynb": "With `batch_size=1` each row is a batch",
+    "docs/cookbook/bound.md": "each element is a batch of its own",
     "docs/cookbook/late-data.md": "Which elements are late depends on how the stream is divided into batches",
     "docs/coming-from/bytewax.md": "In a batch job on Spark, as in the last lines of the example, nothing is late",
     "docs/coming-from/flink.md": "The late click is in a batch of its own",

@@ -102,9 +102,11 @@ def test_what_does_not_fit_is_found(tmp_path: Path, chromium: str) -> None:
         cut=f"<div role=main><pre style='overflow-x: auto'>{'x' * 400}</pre></div>",
         fits=f"<div role=main><pre>short</pre><div style='overflow-x: auto'><table><td>{'x' * 200}</table></div></div>",
         folded=f"<div role=main><details><pre style='overflow-x: auto'>{'x' * 400}</pre></details></div>",
+        members=f"<div role=main><div style='overflow-x: auto'><table class=members><td>{'x' * 90}</table></div></div>",
         wide="<div role=main><p style='width: 900px'>wide</p></div>",
     )
-    found = measure(tmp_path, ["broken.html", "crushed.html", "cut.html", "fits.html", "folded.html", "wide.html"])
+    pages = ["broken", "crushed", "cut", "fits", "folded", "members", "wide"]
+    found = measure(tmp_path, [f"{page}.html" for page in pages])
     assert sorted((each.page, each.width, each.problem.partition(":")[0]) for each in found) == [
         ("broken.html", 420, "a word of a heading is broken"),
         ("broken.html", 1280, "a word of a heading is broken"),
@@ -112,6 +114,7 @@ def test_what_does_not_fit_is_found(tmp_path: Path, chromium: str) -> None:
         ("crushed.html", 1280, "a column is crushed to 60 px"),
         ("cut.html", 1280, "code is cut, its longest line has 400 columns"),
         ("folded.html", 1280, "code is cut, its longest line has 400 columns"),
+        ("members.html", 420, "a table of members is cut"),
         ("wide.html", 420, "it scrolls sideways by 480 px"),
         ("wide.html", 420, "wider than the page by 480 px"),
     ]

@@ -16,12 +16,10 @@ from windrow.drawing.svg import width_of
 from windrow.plan.explained.document import PlanDocument
 from windrow.plan.pipeline import Engine
 
-__all__ = ["check_json", "check_mermaid", "check_svg", "check_tree", "check_whole"]
+__all__ = ["check_json", "check_mermaid", "check_svg", "check_whole"]
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 _SIZES: Final = {"title": 15 * 1.06, "step": 13 * 1.06, "what": 12.0, "type": 12.0, "lost": 11.0, "form": 11.0}
-_STEP: Final = re.compile(r"[│├└─ ]*(?:(?:left|right): )?(\d+) ")
-_NOTE: Final = re.compile(r"[│ ]* {4}(?:runs as|results of|panes of|elements that) ")
 _BOX: Final = re.compile(r"    s(\d+)(\(\[|\[/|\[|\()\"([^\"]+)\"(\]\)|/\]|\]|\))")
 _ARROW: Final = re.compile(r"    s(\d+) (?:-->|-\.->)(?:\|(?:left|right)\|)? s(\d+)")
 _LABEL: Final = re.compile(r"(?:[^#&<>\"]|#(?:35|quot|amp|lt|gt);|<br/>)+")
@@ -34,7 +32,6 @@ def check_whole(pipeline: Pipeline, engine: Engine | None) -> None:
     numbers = {step["number"] for step in document["steps"]}
     lines = pipeline.explain(engine).splitlines()
     assert {int(found[1]) for line in lines if (found := re.match(r"  (\d+) ", line))} == numbers
-    assert check_tree(pipeline.explain(engine, format="tree")) == numbers
     assert check_mermaid(pipeline.explain(engine, format="mermaid")) == numbers
     titles = [f"{step['number']} " for step in document["steps"]]
     shown = iter(check_svg(pipeline.explain(engine, format="svg")))
@@ -51,17 +48,6 @@ def check_json(text: str) -> PlanDocument:
     for place, step in enumerate(document["steps"]):
         assert set(step["inputs"]) <= set(ids[:place])
     return document
-
-
-def check_tree(text: str) -> set[int]:
-    """Checks that each line has a step or belongs to one, and no step is whole twice; returns their numbers."""
-    first, *lines = text.splitlines()
-    assert first.startswith("pipeline ")
-    steps = [found for line in lines if (found := _STEP.match(line))]
-    assert all(_STEP.match(line) or _NOTE.match(line) for line in lines)
-    whole = [int(found[1]) for found in steps if not found.string.endswith(", as above")]
-    assert len(whole) == len(set(whole))
-    return set(whole)
 
 
 def check_mermaid(text: str) -> set[int]:

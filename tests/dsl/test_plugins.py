@@ -1,4 +1,4 @@
-"""Sources and sinks that other packages register."""
+"""Sources, sinks and runners that packages register."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from windrow.connectors import sink_class, source_class
+from windrow.entry_points import load
 from windrow.errors import InvalidArgumentError
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
+from windrow_runtime.local import LocalRunner
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +68,9 @@ def test_a_name_that_gives_no_sink_is_refused() -> None:
         sink_class("none")
     with pytest.raises(InvalidArgumentError, match=r"names something else(.|\n)*derived from CustomSink"):
         sink_class("other")
+
+
+def test_runners_by_their_names() -> None:
+    assert load("windrow.runners", "local") is LocalRunner
+    with pytest.raises(InvalidArgumentError, match=r"brings a runner(.|\n)*expected: local, spark\n(.|\n)*dist-info"):
+        load("windrow.runners", "flink")

@@ -41,7 +41,7 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.operators.sending.parcel import Parcel
+from windrow_runtime.local.parcel import Parcel
 from windrow_runtime.testing import PushSource, StreamHarness
 
 

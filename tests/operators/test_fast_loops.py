@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from tests.budget import examples
 from windrow import OutputTag, Pipeline, from_collection, from_source
+from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.errors import UserFunctionError
 from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.plan import WindowNode
 from windrow.sinks import CollectSink
 from windrow.time import MAX_TIMESTAMP
-from windrow.windowed import MergingWindowedStream, WindowedStream
 from windrow.windows import (
     EventTimeSessionWindows,
     MergingWindowAssigner,

@@ -11,8 +11,8 @@ import pytest
 
 from tests.operators.streams import millis
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection
+from windrow.builder.stream import DataStream, KeyedStream
 from windrow.sinks import CollectSink
-from windrow.stream import DataStream, KeyedStream
 from windrow.triggers import TriggerResult, after_count, repeatedly
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.operators.observer import Observer

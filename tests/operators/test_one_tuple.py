@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import Row
 
 from windrow import Pipeline, from_collection
+from windrow.builder.stream import DataStream
 from windrow.errors import InvalidArgumentError, PlanError
 from windrow.functions import (
     FlatMapFunction,
@@ -26,7 +27,6 @@ from windrow.functions import (
 )
 from windrow.plan.emitting import gives_one_tuple
 from windrow.sinks import CollectSink
-from windrow.stream import DataStream
 from windrow.windows import GlobalWindow, TimeWindow, TumblingProcessingTimeWindows
 from windrow_runtime.local import LocalRunner
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from tests.growth import assert_no_square
 from tests.operators.streams import Event, Total, key_of, millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, aggregates, from_source
+from windrow.builder.windowed import MergingWindowedStream
 from windrow.evictors import CountEvictor
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import after_count, after_watermark
-from windrow.windowed import MergingWindowedStream
 from windrow.windows import EventTimeSessionWindows, TimeWindow
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.state.live_sessions import LiveSessions

@@ -7,7 +7,7 @@ from typing import Any
 from windrow import Pipeline, from_source
 from windrow.sinks import DatabaseSink, Sink
 from windrow.sources import CollectionSource
-from windrow_runtime.connectors.database.writer import DatabaseLimits, DatabaseOutput
+from windrow_runtime.connectors.database.output import DatabaseLimits, DatabaseOutput
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.registry import identities, open_outputs
 

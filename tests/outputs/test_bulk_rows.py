@@ -22,7 +22,7 @@ from tests.outputs.postgres import PASSWORD
 from windrow.errors import InvalidArgumentError, SinkError
 from windrow.panes import ChangeKind
 from windrow.sinks import DatabaseSink
-from windrow_runtime.connectors.database.writer import DatabaseLimits, DatabaseOutput
+from windrow_runtime.connectors.database.output import DatabaseLimits, DatabaseOutput
 from windrow_runtime.operators.changes import Changed
 
 # Any in this module: rows as the driver gives them.

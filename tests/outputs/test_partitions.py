@@ -33,8 +33,8 @@ from windrow_runtime.connectors.files import parts as part_files
 from windrow_runtime.connectors.files.batch_files import LISTS_KEPT, BatchFiles, remove_batches
 from windrow_runtime.connectors.files.partition_columns import escaped, partitions_of
 from windrow_runtime.connectors.files.parts import FileOutput
-from windrow_runtime.connectors.files.writer import claim_folders
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.outputs.registry import claim_targets
 
 # Any in this module: pyarrow has no types, and rows have columns of several.
 
@@ -408,7 +408,7 @@ def test_an_error_between_two_renames_is_mended_by_the_next_attempt(
 
 
 def claim(sink: FileSink[Row], run: str, *, begins: bool) -> None:
-    claim_folders([step_of(sink, [])], run, begins=begins).close()
+    claim_targets([step_of(sink, [])], run, begins=begins).close()
 
 
 def test_a_run_goes_on_in_its_folder_and_others_are_refused(tmp_path: Path) -> None:

@@ -16,15 +16,15 @@ from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import DatabaseSink, JsonFileSink
 from windrow_runtime.connectors.files.batch_files import BatchFiles
-from windrow_runtime.connectors.files.writer import check_owner, claim_folders
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.outputs.registry import check_owners, claim_targets
 from windrow_runtime.outputs.whole_files import checksum
 
 # Claims a folder and waits, as a run does that computes its first batch.
 PROGRAM = """
 import sys, time
-from tests.outputs.test_sink_folders import Path, claim_folders, sinks
-claims = claim_folders(sinks(Path(sys.argv[1])), "one", begins=True)
+from tests.outputs.test_sink_folders import Path, claim_targets, sinks
+claims = claim_targets(sinks(Path(sys.argv[1])), "one", begins=True)
 print("claimed", flush=True)
 time.sleep(600)
 """
@@ -38,7 +38,7 @@ def sinks(*folders: Path, overwrite: bool = False) -> list[Step]:
 
 def claim(steps: list[Step], run: str, *, begins: bool) -> None:
     """What a run leaves that claimed its folders and was killed."""
-    claim_folders(steps, run, begins=begins).close()
+    claim_targets(steps, run, begins=begins).close()
 
 
 def put(folder: Path, *names: str) -> None:
@@ -147,15 +147,15 @@ def test_overwriting_removes_the_batches_and_nothing_else(tmp_path: Path) -> Non
 def test_a_run_whose_folder_was_taken_stops(tmp_path: Path) -> None:
     steps = sinks(tmp_path)
     claim(steps, "one", begins=True)
-    check_owner(steps, "one")
+    check_owners(steps, "one")
     claim(steps, "two", begins=True)
     with pytest.raises(SinkError, match=r"taken the folder(.|\n)*test_sink_folders.py:\d+"):
-        check_owner(steps, "one")
+        check_owners(steps, "one")
     shutil.rmtree(tmp_path / "_windrow")
-    check_owner(steps, "one")
+    check_owners(steps, "one")
     (tmp_path / "_windrow").write_text("an earlier version's note\n")
     with pytest.raises(SinkError, match="taken the folder"):
-        check_owner(steps, "one")
+        check_owners(steps, "one")
 
 
 def test_a_run_that_computes_its_first_batch_keeps_its_folder(tmp_path: Path) -> None:
@@ -179,8 +179,8 @@ def test_a_run_that_computes_its_first_batch_keeps_its_folder(tmp_path: Path) ->
 
 
 def test_a_run_that_is_over_gives_way_though_nobody_has_asked_for_its_end(tmp_path: Path) -> None:
-    over = claim_folders(sinks(tmp_path), "one", begins=True, is_live=lambda: False)
-    with claim_folders(sinks(tmp_path), "two", begins=True):
+    over = claim_targets(sinks(tmp_path), "one", begins=True, is_live=lambda: False)
+    with claim_targets(sinks(tmp_path), "two", begins=True):
         over.close()
         with pytest.raises(SinkError, match="another run writes"):
             claim(sinks(tmp_path), "three", begins=True)
@@ -205,9 +205,9 @@ def test_nobody_is_refused_where_folders_have_no_locks(tmp_path: Path, monkeypat
         raise OSError(errno.EBADF, "Bad file descriptor")
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    first, second = (claim_folders(sinks(tmp_path), run, begins=True) for run in ("one", "two"))
+    first, second = (claim_targets(sinks(tmp_path), run, begins=True) for run in ("one", "two"))
     with first, second, pytest.raises(SinkError, match="has taken the folder"):
-        check_owner(sinks(tmp_path), "one")
+        check_owners(sinks(tmp_path), "one")
 
 
 def write_list(folder: Path, batch: int, *names: str) -> None:

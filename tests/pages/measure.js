@@ -35,6 +35,10 @@
   for (const element of document.querySelectorAll(".toc-tree a, .sidebar-tree a")) {
     if (isCut(element)) found.push(`a line of the contents is cut: ${named(element)}`);
   }
+  for (const table of main.querySelectorAll("table.members, table.autosummary")) {
+    const wrapper = table.parentElement;
+    if (isCut(wrapper)) found.push(`a table of members is cut: ${named(table)}`);
+  }
   for (const heading of main.querySelectorAll("h1, h2, h3")) {
     heading.style.overflowWrap = "normal";
     if (isCut(heading)) found.push(`a word of a heading is broken: ${named(heading)}`);

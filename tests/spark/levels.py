@@ -32,7 +32,7 @@ from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_runtime.spark.keyed.level import Level
 from windrow_runtime.spark.lowering import WorkerSteps
 from windrow_runtime.spark.shipping import known_classes, without_sources_and_sinks
-from windrow_runtime.spark.sinks.table import takes_columns
+from windrow_runtime.spark.sinks.spark_writer import takes_columns
 from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
 __all__ = ["Ran", "Workers", "run"]

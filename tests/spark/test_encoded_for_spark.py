@@ -16,8 +16,9 @@ from windrow_runtime.codecs.arrow.spark_metadata import SPARK_KEY, spark_metadat
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.columnar.state import dump_rows
-from windrow_runtime.connectors.files.written_by_spark import Unpack, _line_encoder
+from windrow_runtime.connectors.files.by_spark import _line_encoder
 from windrow_runtime.spark.exchange.rows import RowKind, dump_values
+from windrow_runtime.spark.sinks.unpacking import Unpack
 
 # Any in this module: records of several classes, and pyarrow has no types.
 

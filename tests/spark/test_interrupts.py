@@ -22,7 +22,7 @@ from windrow.connectors import CustomSink, SinkContext
 from windrow.errors import CheckpointError, UnsupportedOperationError
 from windrow.sinks import FunctionSink, JsonFileSink
 from windrow.sources import CollectionSource
-from windrow_runtime.connectors.files.writer import claim_folders
+from windrow_runtime.outputs.registry import claim_targets
 from windrow_runtime.spark import SparkRunner
 from windrow_runtime.spark.checkpoint.lock import CheckpointLock
 from windrow_runtime.spark.run_limits import RunLimits
@@ -154,7 +154,7 @@ def test_the_query_ends_then_sinks_close_then_the_lock_goes(spark: SparkSession,
     if call == "run":
         SparkRunner(spark, checkpoint=checkpoint).run(slow(tmp_path, witness))
     else:
-        claim_folders(pipeline.steps[-1:], "another", begins=True).close()
+        claim_targets(pipeline.steps[-1:], "another", begins=True).close()
     if running is not None:
         assert not running.is_active
         with pytest.raises(UnsupportedOperationError, match="free for other runs"):

@@ -21,9 +21,9 @@ from windrow.errors import CheckpointError, InvalidArgumentError
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.connectors.files.staged import StagedBatch, begun_batches, clear_staging
 from windrow_runtime.spark.checkpoint import planner_paths
-from windrow_runtime.spark.checkpoint.driver_note import _NotedNumber
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import LeaseLock
+from windrow_runtime.spark.checkpoint.newest_batch import _NotedNumber
 from windrow_runtime.spark.checkpoint.planner_paths import PlannerPath, for_planners
 from windrow_runtime.spark.checkpoint.spark_files import clear_leftovers
 from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, read_whole, write_once, write_whole

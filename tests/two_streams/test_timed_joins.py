@@ -33,7 +33,7 @@ from tests.two_streams.shop import (
     values,
 )
 from windrow import OutputTag, Pipeline
-from windrow.connected.interval_join import AsOfJoin, IntervalJoined, LeftAsOfJoin
+from windrow.builder.interval_join import AsOfJoin, IntervalJoined, LeftAsOfJoin
 from windrow.errors import InvalidArgumentError
 from windrow.functions import ProcessJoinContext, ProcessJoinFunction
 from windrow.sinks import CollectSink

@@ -27,8 +27,8 @@ from tests.two_streams.shop import (
     payment_key,
     seconds,
 )
-from windrow.connected.unmarked import assigner_of_both, evictor_of_both, trigger_of_both
-from windrow.connected.window_join import JoinEqualTo
+from windrow.builder.unmarked import assigner_of_both, evictor_of_both, trigger_of_both
+from windrow.builder.window_join import JoinEqualTo
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import DeltaEvictor, Evictor, EvictorContext, TimestampedValue
 from windrow.state import ListStateDescriptor, ValueStateDescriptor

@@ -29,7 +29,7 @@ from tests.two_streams.shop import (
     values,
 )
 from windrow import OutputTag
-from windrow.connected.window_join import JoinEqualTo, MergingWindowJoin, WindowJoin
+from windrow.builder.window_join import JoinEqualTo, MergingWindowJoin, WindowJoin
 from windrow.evictors import CountEvictor
 from windrow.functions import CoGroupFunction, JoinFunction, RuntimeContext
 from windrow.triggers import CountTrigger, PurgingTrigger, after_count, after_watermark, repeatedly

@@ -9,11 +9,11 @@ import pytest
 
 from tests.view.recorded import NOON, RecordedRun, clicks_pipeline, report_of
 from windrow import DataStreamSink, Pipeline, from_source
+from windrow.builder.keyed_stream import KeyedStream
 from windrow.errors import EngineError
 from windrow.plan import Form
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
-from windrow.stages.keyed_stream import KeyedStream
 from windrow_runtime.view import RunHistory
 from windrow_runtime.view.follow import Follower
 

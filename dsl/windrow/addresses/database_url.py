@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from typing import Final
+from urllib.parse import parse_qsl
 
 from windrow.addresses.redaction import REDACTED, redact, spellings
 from windrow.errors import InvalidArgumentError
 
 __all__ = ["DatabaseUrl"]
 
-_BACKENDS = {
+_BACKENDS: Final = {
     "postgresql": "postgresql",
     "postgresql+psycopg": "postgresql",
     "sqlite": "sqlite",
     "sqlite+pysqlite": "sqlite",
 }
+# A password with an @, /, ? or # would be cut by one reader of the address and not by the next, and then be shown.
+_SERVER: Final = re.compile(
+    r"(?:(?P<user>[^:@/?#]*)(?::(?P<password>[^@/?#]*))?@)?"
+    r"(?P<where>(?:\[[^]@/?#]*\]|[^]:@/?#[]*)(?::\d*)?(?:/[^@?#]*)?)(?:\?(?P<query>[^@#]*))?"
+)
 # Any other parameter of a query may be a secret or the path to one: drivers take a password there as well.
-_SHOWN_PARAMETERS = frozenset(
+_SHOWN_PARAMETERS: Final = frozenset(
     ["application_name", "connect_timeout", "host", "mode", "port", "sslmode", "timeout", "uri"]
 )
-_EXPECTED = "sqlite:///file.db, or postgresql://user:password@host:port/database"
+_EXPECTED: Final = "sqlite:///file.db, or postgresql://user:password@host:port/database"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +62,29 @@ class DatabaseUrl:
                 given=f"{scheme}://..." if separator else "a text without ://",
                 expected=_EXPECTED,
             )
-        parse = _parse_sqlite if backend == "sqlite" else _parse_server
-        masked, secrets = parse(scheme, rest)
+        secrets: tuple[str, ...] = ()
+        if backend == "sqlite":
+            shown, _, query = rest.partition("?")
+            _check_file(scheme, shown)
+        else:
+            parts = _SERVER.fullmatch(rest)
+            if parts is None:
+                raise InvalidArgumentError(
+                    "the address of the database can be read in two ways",
+                    given=f"{scheme}://... with an @, /, ? or # in a name or a password, or a port that is no number",
+                    expected=_EXPECTED,
+                    hint="percent-encode such a character: urllib.parse.quote(password, safe='')",
+                )
+            password = "" if parts["password"] is None else f":{REDACTED}"
+            login = "" if parts["user"] is None else f"{parts['user']}{password}@"
+            shown, query = f"{login}{parts['where']}", parts["query"] or ""
+            secrets = spellings(parts["password"] or "")
+        names: list[str] = []
+        for name, value in parse_qsl(query, keep_blank_values=True):
+            is_shown = name in _SHOWN_PARAMETERS
+            names.append(f"{name}={value if is_shown else REDACTED}")
+            secrets += () if is_shown else spellings(value)
+        masked = f"{scheme}://{shown}{'?' if names else ''}{'&'.join(names)}"
         return DatabaseUrl(backend, text, masked, secrets)
 
     def scrub(self, text: str) -> str:
@@ -71,8 +99,7 @@ class DatabaseUrl:
         return f"DatabaseUrl({self.masked!r})"
 
 
-def _parse_sqlite(scheme: str, rest: str) -> tuple[str, tuple[str, ...]]:
-    path, _, query = rest.partition("?")
+def _check_file(scheme: str, path: str) -> None:
     if not path.startswith("/") or path == "/" or ":memory:" in path:
         raise InvalidArgumentError(
             "the address of a SQLite database names a file",
@@ -80,53 +107,3 @@ def _parse_sqlite(scheme: str, rest: str) -> tuple[str, tuple[str, ...]]:
             expected="sqlite:///relative.db or sqlite:////absolute/file.db",
             hint="a database in memory would be gone after each batch; collect into a CollectSink instead",
         )
-    shown, secrets = _mask_query(query)
-    return f"{scheme}://{path}{shown}", secrets
-
-
-def _parse_server(scheme: str, rest: str) -> tuple[str, tuple[str, ...]]:
-    authority = rest
-    for end in "/?#":
-        authority = authority.partition(end)[0]
-    # A password with one of these would be cut by one reader of the address and not by the next, and then be shown.
-    if rest.count("@") > 1 or ("@" in rest and "@" not in authority) or "#" in rest:
-        raise _unreadable(scheme, "an @, /, ? or # in a user name, a password or a parameter")
-    try:
-        parts = urlsplit(f"{scheme}://{rest}")
-        port = parts.port
-    except ValueError:
-        raise _unreadable(scheme, "a port that is no number, or brackets that do not match") from None
-    shown, secrets = _mask_query(parts.query)
-    if parts.password is not None:
-        secrets += spellings(parts.password)
-    host = parts.hostname or ""
-    host = f"[{host}]" if ":" in host else host
-    where = f"{host}{'' if port is None else f':{port}'}{parts.path}"
-    return f"{scheme}://{_user(parts)}{where}{shown}", secrets
-
-
-def _user(parts: SplitResult) -> str:
-    if parts.username is None:
-        return ""
-    return f"{parts.username}@" if parts.password is None else f"{parts.username}:{REDACTED}@"
-
-
-def _unreadable(scheme: str, given: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        "the address of the database can be read in two ways",
-        given=f"{scheme}://... with {given}",
-        expected=_EXPECTED,
-        hint="percent-encode such a character: urllib.parse.quote(password, safe='')",
-    )
-
-
-def _mask_query(query: str) -> tuple[str, tuple[str, ...]]:
-    shown: list[str] = []
-    secrets: tuple[str, ...] = ()
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        if name in _SHOWN_PARAMETERS:
-            shown.append(f"{name}={value}")
-        else:
-            shown.append(f"{name}={REDACTED}")
-            secrets += spellings(value)
-    return f"?{'&'.join(shown)}" if shown else "", secrets

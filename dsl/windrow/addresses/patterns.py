@@ -139,23 +139,12 @@ def _find(pattern: str, wanted: str, index: int) -> int:
 
 
 def _regex_of(pattern: str) -> str:
-    parts: list[str] = []
-    index = 0
-    while index < len(pattern):
-        sign = pattern[index]
-        if sign in "*?":
-            shown = "(?![_.])" if index == 0 or pattern[index - 1] == "/" else ""
-            parts.append(f"{shown}[^/]*" if sign == "*" else f"{shown}[^/]")
-        elif sign == "[":
-            signs, index = _signs_of_class(pattern, index)
-            parts.append(signs)
-        elif sign == "\\" and index + 1 < len(pattern):
-            index += 1
-            parts.append(re.escape(pattern[index]))
-        else:
-            parts.append(re.escape(sign))
-        index += 1
-    return "".join(parts)
+    def as_regex(sign: re.Match[str]) -> str:
+        if sign["wildcard"]:
+            return f"{'(?![_.])' if _is_first(sign) else ''}[^/]{'*' if sign['wildcard'] == '*' else ''}"
+        return _class_of(sign) or re.escape(sign["escaped"] or sign[0])
+
+    return _SIGN.sub(as_regex, pattern)
 
 
 def hadoop_pattern(pattern: str) -> str:
@@ -164,38 +153,38 @@ def hadoop_pattern(pattern: str) -> str:
     Raises:
         InvalidArgumentError: If a bracket is not closed.
     """
-    parts: list[str] = []
-    index = 0
-    while index < len(pattern):
-        sign = pattern[index]
-        if sign in "*?" and (index == 0 or pattern[index - 1] == "/"):
-            # A star stands for no character, too.
-            is_all = pattern[index + 1 : index + 2] in ("", "/")
-            parts.append("[^_.]" if sign == "?" else "[^_.]*" if is_all else "{,[^_.]*}")
-        elif sign == "[":
-            signs, index = _signs_of_class(pattern, index)
-            parts.append(signs)
-        elif sign == "\\":
-            parts.append(pattern[index : index + 2])
-            index += 1
-        else:
-            parts.append(sign)
-        index += 1
-    return "".join(parts)
+
+    def for_hadoop(sign: re.Match[str]) -> str:
+        if not sign["wildcard"] or not _is_first(sign):
+            return _class_of(sign) or sign[0]
+        # A star stands for no character, too.
+        is_all = pattern[sign.end() : sign.end() + 1] in ("", "/")
+        return "[^_.]" if sign[0] == "?" else "[^_.]*" if is_all else "{,[^_.]*}"
+
+    return _SIGN.sub(for_hadoop, pattern)
 
 
-def _signs_of_class(pattern: str, opened: int) -> tuple[str, int]:
-    """Reads what brackets hold; returns it as a regular expression and as Hadoop takes it, and where they close."""
-    end = _find(pattern, "]", opened + 1)
-    inside = pattern[opened + 1 : end]
-    negated = inside[:1] in ("^", "!")
-    if end < 0 or not inside[negated:]:
-        raise _not_closed(pattern, "]")
-    signs = [
-        sign[-1] if sign[-1].isalnum() or not sign.isascii() or sign == "-" else f"\\{sign[-1]}"
-        for sign in re.findall(r"\\?.", inside[negated:], re.DOTALL)
+_SIGN: Final = re.compile(
+    r"(?P<wildcard>[*?])|\\(?P<escaped>.)|\[(?P<negated>[\^!]?+)(?P<inside>(?:\\.|[^]\\])+)\]|.", re.DOTALL
+)
+"""One sign of a pattern without braces: a wildcard, what a backslash takes as it is, a class, or any other."""
+
+
+def _is_first(sign: re.Match[str]) -> bool:
+    return sign.string[sign.start() - 1 : sign.start()] in ("", "/")
+
+
+def _class_of(sign: re.Match[str]) -> str:
+    """Returns a class of characters as a regular expression, and as Hadoop takes it; empty if the sign is none."""
+    if sign[0] == "[":
+        raise _not_closed(sign.string, "]")
+    if sign["inside"] is None:
+        return ""
+    inside = [
+        each[-1] if each == "-" or each[-1].isalnum() or not each.isascii() else f"\\{each[-1]}"
+        for each in re.findall(r"\\?.", sign["inside"], re.DOTALL)
     ]
-    return f"[{'^' if negated else ''}{''.join(signs)}]", end
+    return f"[{'^' if sign['negated'] else ''}{''.join(inside)}]"
 
 
 def _not_closed(pattern: str, missing: str) -> InvalidArgumentError:

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from windrow.aggregates.combined import Combined
 from windrow.errors import warn
-from windrow.facts.code import is_users
-from windrow.facts.keeping import ONCE, Kept, kept_around, kept_by_methods
+from windrow.facts.code import ONCE, is_users
+from windrow.facts.keeping import Kept, kept_around, kept_by_methods
 from windrow.functions import (
     AggregateFunction,
     KeyedBroadcastProcessFunction,

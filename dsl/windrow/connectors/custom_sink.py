@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from windrow.errors import UnsupportedOperationError
 from windrow.sinks import Sink
 
-__all__ = ["CustomSink", "SinkContext", "takes_arrow", "writes"]
+__all__ = ["CustomSink", "SinkContext", "takes_arrow"]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -56,6 +56,8 @@ class CustomSink(Sink[T_contra]):
     from the files and the cores, so a run on other cores may divide the batch differently: such a sink replaces
     elements by keys of their own, or writes on the driver. The interpreter has one partition, 0.
     """
+
+    connector_name = "custom"
 
     @property
     def on_workers(self) -> bool:
@@ -114,6 +116,18 @@ class CustomSink(Sink[T_contra]):
     def close(self) -> None:
         """Called after the last ``write``, also where one failed; not where ``open`` failed."""
 
+    def is_same_place(self, other: Sink[Any]) -> bool:
+        """Whether the two are equal."""
+        return self == other
+
+    def misfits_of(self, element_type: object | None) -> Iterator[tuple[str, str]]:
+        """A class that has no method that writes."""
+        if not takes_arrow(self) and type(self).write is CustomSink.write:
+            yield (
+                f"the sink {type(self).__name__} has neither write nor write_arrow",
+                "write takes elements, and write_arrow takes them as Arrow data",
+            )
+
     def describe(self) -> str:
         return type(self).__name__
 
@@ -122,8 +136,3 @@ class CustomSink(Sink[T_contra]):
 def takes_arrow(sink: CustomSink[Any]) -> bool:
     """Whether a sink takes its elements as Arrow data."""
     return type(sink).write_arrow is not CustomSink.write_arrow
-
-
-def writes(sink: CustomSink[Any]) -> bool:
-    """Whether the class of a sink has one of the methods that write."""
-    return takes_arrow(sink) or type(sink).write is not CustomSink.write

@@ -33,7 +33,7 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
     Elements have no timestamps yet: :meth:`~windrow.DataStream.assign_timestamps_and_watermarks` gives them some.
     """
 
-    connector = "custom"
+    connector_name = "custom"
 
     @property
     def element_type(self) -> object | None:

@@ -72,7 +72,7 @@ class HybridSource(Source[T], Generic[T]):
         UnsupportedOperationError: If only Spark can read it, or it is in a file system that is not mounted.
     """
 
-    connector = "hybrid"
+    connector_name = "hybrid"
 
     def __init__(self, first: Source[T]) -> None:
         if not isinstance(first, Source):
@@ -152,9 +152,9 @@ class HybridSource(Source[T], Generic[T]):
         return longest_first({secret for source in self.sources for secret in source.secrets})
 
     @property
-    def folders(self) -> Sequence[str]:
+    def read_folders(self) -> Sequence[str]:
         """The folders of the parts that no function makes."""
-        return [folder for source in self.sources for folder in source.folders]
+        return [folder for source in self.sources for folder in source.read_folders]
 
     def check_part(self, *, follows: bool) -> None:
         """Refuse to be a part of another one."""

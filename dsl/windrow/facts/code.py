@@ -5,19 +5,38 @@ from __future__ import annotations
 import dis
 import inspect
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from types import CodeType, FunctionType, ModuleType
 from typing import Final
 
-__all__ = ["FunctionFacts", "closure_of", "facts", "globals_of", "is_generated", "is_users", "named_values"]
+__all__ = [
+    "ONCE",
+    "FunctionFacts",
+    "closure_of",
+    "facts",
+    "globals_of",
+    "is_generated",
+    "is_special",
+    "is_users",
+    "named_values",
+]
 
 _GLOBAL: Final = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _REST: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _NO_PLAIN_RESULT: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _ALL_LOCALS: Final = frozenset({"locals", "vars", "eval", "exec", "_getframe"})
+
+ONCE: Final = frozenset({"open", "close", "open_async", "close_async"})
+"""The methods of functions that are called once; attributes that they set are the same for every batch and key."""
+
+_BACK_DOORS: Final = frozenset({"locals", "eval", "exec", "_getframe", "currentframe", "__self__"})
+"""The names by which code can reach the variables and objects of other calls."""
+
+_LOOKUPS: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
+_OF_CLOSURES: Final = frozenset({"MAKE_CELL", "LOAD_CLOSURE", "COPY_FREE_VARS"})
 
 _READING: Final = (
     *("BINARY_", "COMPARE_", "CONTAINS_", "IS_OP", "TO_BOOL", "UNARY_"),
@@ -80,6 +99,11 @@ class FunctionFacts:
             return False
         instructions = [each for each in dis.get_instructions(self.code) if each.opname != "EXTENDED_ARG"]
         return all(_reads(parameter, attributes, *pair) for pair in pairwise(instructions))
+
+    @cached_property
+    def may_change_self(self) -> bool:
+        """Whether it may do more with its first argument than look up attributes, as storing to it or passing it on."""
+        return not self.parameters or _stores_or_passes_on(self.code, self.parameters[0])
 
     @cached_property
     def gives_one_tuple(self) -> bool:
@@ -154,16 +178,34 @@ def named_values(function: FunctionType) -> Iterator[object]:
 
     Code does not tell names of attributes from those of variables, so that a few values too many may be found.
     """
-    variables = function.__globals__
-    for names in facts(function).names:
-        values = [variables[name] for name in names if name in variables]
-        yield from values
-        for value in values:
-            if isinstance(value, ModuleType):
-                yield from (vars(value)[name] for name in names if name in vars(value))
-    yield from closure_of(function).values()
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
+    around = closure_of(function).values()
+    yield from around
+    variables = function.__globals__
+    for names in facts(function).names:
+        values = [variables[name] if name in variables else _imported(name, variables) for name in names]
+        yield from values
+        modules = {value.__name__: value for value in (*around, *values) if isinstance(value, ModuleType)}
+        waiting = [module for module in modules.values() if is_users(module.__name__)]
+        while waiting:
+            space = vars(waiting.pop())
+            for member in [space[name] for name in names if name in space]:
+                if isinstance(member, ModuleType) and member.__name__ not in modules and is_users(member.__name__):
+                    modules[member.__name__] = member
+                    waiting.append(member)
+                yield member
+
+
+def _imported(name: str, variables: Mapping[str, object]) -> ModuleType | None:
+    """The module that a function imports by that name, if it has been imported already."""
+    package = variables.get("__package__")
+    while isinstance(package, str) and package:
+        module = sys.modules.get(f"{package}.{name}")
+        if module is not None:
+            return module
+        package = package.rpartition(".")[0]
+    return sys.modules.get(name)
 
 
 def is_users(module: str | None) -> bool:
@@ -200,6 +242,33 @@ def _reads(
         return True
     is_loaded = instruction.opname.startswith("LOAD_FAST") and parameter not in names[:-1]
     return is_loaded and following.opname in {"LOAD_ATTR", "LOAD_METHOD"} and following.argval in attributes
+
+
+def _stores_or_passes_on(code: CodeType, name: str) -> bool:
+    """Whether code may do more with a variable than look up attributes of it."""
+    if not _BACK_DOORS.isdisjoint(code.co_names):
+        return True
+    instructions = [each for each in dis.get_instructions(code) if each.opname not in ("EXTENDED_ARG", "NOP")]
+    for instruction, following in zip(instructions, [*instructions[1:], instructions[-1]], strict=True):
+        is_lookup = following.opname in _LOOKUPS
+        if is_lookup and (following.argval in ONCE or is_special(following.argval)):
+            return True
+        is_local = instruction.opcode in dis.haslocal
+        if not is_local and instruction.opcode not in dis.hasfree:
+            continue
+        *others, last = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        # From Python 3.13 on a variable is loaded for closures by the instruction for local variables.
+        if instruction.opname in _OF_CLOSURES or (is_local and name in code.co_cellvars):
+            continue
+        if name in others or (last == name and not (is_lookup and "LOAD" in instruction.opname)):
+            return True
+    nested = [each for each in code.co_consts if isinstance(each, CodeType)]
+    return any(_stores_or_passes_on(each, name if name in each.co_freevars else "") for each in nested)
+
+
+def is_special(name: str) -> bool:
+    """Whether a name is one that Python gives a meaning, ``__class__`` left out."""
+    return name.startswith("__") and name.endswith("__") and name != "__class__"
 
 
 def _tuple_length(steps: Sequence[dis.Instruction]) -> int:

@@ -10,12 +10,9 @@ from inspect import getattr_static
 from types import CodeType, FunctionType
 from typing import Final, NamedTuple
 
-from windrow.facts.code import closure_of, is_users
+from windrow.facts.code import ONCE, closure_of, is_users
 
-__all__ = ["ONCE", "Kept", "kept_around", "kept_by_methods"]
-
-ONCE: Final = frozenset({"open", "close", "open_async", "close_async"})
-"""Methods that are called once, and not for each element."""
+__all__ = ["Kept", "kept_around", "kept_by_methods"]
 
 _CONTAINERS: Final = (list, set, dict, deque, defaultdict, Counter, OrderedDict, bytearray)
 _ADDING: Final = frozenset({"append", "appendleft", "extend", "extendleft", "insert", "add", "update"})

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from windrow.calls.attributes import attribute_of
 from windrow.facts.code import facts, is_users, named_values
-from windrow.functions.process import TimeDomain
 from windrow.functions.wrapper import unwrapped
 from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.tags import OutputTag
+from windrow.time import TimeDomain
 
 __all__ = ["asks_for_time", "expiring_state", "reached_state", "reached_texts", "state_time_domains", "tags_of"]
 

@@ -8,13 +8,7 @@ from windrow.functions.broadcast import (
     ReadOnlyOnTimerContext,
 )
 from windrow.functions.element import FilterFunction, FlatMapFunction, KeySelector, MapFunction
-from windrow.functions.process import (
-    KeyedProcessContext,
-    KeyedProcessFunction,
-    OnTimerContext,
-    TimeDomain,
-    TimerService,
-)
+from windrow.functions.process import KeyedProcessContext, KeyedProcessFunction, OnTimerContext, TimerService
 from windrow.functions.retries import AsyncRetryStrategy, ExponentialBackoffDelayRetryStrategy, FixedDelayRetryStrategy
 from windrow.functions.rich import Counter, MetricGroup, RichFunction, RuntimeContext
 from windrow.functions.stateless import AsyncFunction, ProcessContext, ProcessFunction
@@ -30,6 +24,7 @@ from windrow.functions.two_inputs import (
 )
 from windrow.functions.window_function import ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.functions.with_pane import WithPane, with_pane
+from windrow.time import TimeDomain
 
 __all__ = [
     "AggregateFunction",

@@ -6,26 +6,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from windrow.functions.keyed_state import KeyedStateStore
 from windrow.functions.process import KeyedProcessContext, OnTimerContext
 from windrow.functions.rich import RichFunction
+from windrow.state import (
+    AggregatingState,
+    AggregatingStateDescriptor,
+    BroadcastState,
+    KeyedStateStore,
+    ListState,
+    ListStateDescriptor,
+    MapState,
+    MapStateDescriptor,
+    ReadOnlyBroadcastState,
+    ReducingState,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueState,
+    ValueStateDescriptor,
+)
 
 if TYPE_CHECKING:
-    from windrow.state import (
-        AggregatingState,
-        AggregatingStateDescriptor,
-        BroadcastState,
-        ListState,
-        ListStateDescriptor,
-        MapState,
-        MapStateDescriptor,
-        ReadOnlyBroadcastState,
-        ReducingState,
-        ReducingStateDescriptor,
-        StateDescriptor,
-        ValueState,
-        ValueStateDescriptor,
-    )
     from windrow.tags import OutputTag
 
 __all__ = ["BroadcastContext", "KeyedBroadcastProcessFunction", "ReadOnlyContext", "ReadOnlyOnTimerContext"]

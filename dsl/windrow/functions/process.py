@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from datetime import datetime
-from enum import Enum
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from windrow.functions.keyed_state import KeyedStateStore
 from windrow.functions.rich import RichFunction
+from windrow.state import KeyedStateStore
+from windrow.time import TimeDomain
 
 if TYPE_CHECKING:
     from windrow.tags import OutputTag
 
-__all__ = ["KeyedProcessContext", "KeyedProcessFunction", "OnTimerContext", "TimeDomain", "TimerService"]
+__all__ = ["KeyedProcessContext", "KeyedProcessFunction", "OnTimerContext", "TimerService"]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
@@ -22,16 +22,6 @@ K = TypeVar("K")
 K_co = TypeVar("K_co", covariant=True)
 S = TypeVar("S")
 A = TypeVar("A")
-
-
-class TimeDomain(Enum):
-    """The kind of time that a timer waits for."""
-
-    EVENT_TIME = "event_time"
-    """The watermark."""
-
-    PROCESSING_TIME = "processing_time"
-    """The clock."""
 
 
 class TimerService(Protocol):

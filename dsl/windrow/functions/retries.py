@@ -67,34 +67,38 @@ class AsyncRetryStrategy(ABC):
 @dataclass(frozen=True)
 class _Attempts(AsyncRetryStrategy):
     max_attempts: int
+    retry_on: RetryOn = field(default=Exception, kw_only=True)
+    retry_result: Callable[[Any], bool] | None = field(default=None, kw_only=True)
 
     def can_retry(self, attempts: int) -> bool:
         return attempts < self.max_attempts
 
+    def retries_error(self, error: Exception) -> bool:
+        if isinstance(self.retry_on, (type, tuple)):
+            return isinstance(error, self.retry_on)
+        return truth(self.retry_on(error))
 
-def _check(strategy: _Attempts, retry_on: object, retry_result: object, delays: dict[str, timedelta]) -> None:
-    check_positive(strategy.max_attempts, "the attempts of a retry strategy")
-    for name, delay in delays.items():
-        if duration_millis(delay, f"the {name} of a retry strategy") < 0:
-            raise InvalidArgumentError(f"the {name} of a retry strategy", given=delay, expected="a timedelta >= 0")
-    kinds = retry_on if isinstance(retry_on, tuple) else (retry_on,)
-    errors = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
-    if not errors and (isinstance(retry_on, (tuple, type)) or not callable(retry_on)):
-        raise InvalidArgumentError(
-            "a retry strategy knows the errors after which it tries again",
-            given=retry_on,
-            expected="a class of exceptions, a tuple of them, or a function of an exception",
-        )
-    if not errors:
-        require_callable(retry_on, "retry_on of a retry strategy", "a function of an exception")
-    if retry_result is not None:
-        require_callable(retry_result, "retry_result of a retry strategy", "a function of a result, or None")
+    def retries_result(self, result: Any) -> bool:
+        return self.retry_result is not None and truth(self.retry_result(result))
 
-
-def _matches(error: Exception, retry_on: RetryOn) -> bool:
-    if isinstance(retry_on, (type, tuple)):
-        return isinstance(error, retry_on)
-    return truth(retry_on(error))
+    def _check(self, delays: dict[str, timedelta]) -> None:
+        check_positive(self.max_attempts, "the attempts of a retry strategy")
+        for name, delay in delays.items():
+            if duration_millis(delay, f"the {name} of a retry strategy") < 0:
+                raise InvalidArgumentError(f"the {name} of a retry strategy", given=delay, expected="a timedelta >= 0")
+        kinds = self.retry_on if isinstance(self.retry_on, tuple) else (self.retry_on,)
+        errors = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
+        if not errors and (isinstance(self.retry_on, (tuple, type)) or not callable(self.retry_on)):
+            raise InvalidArgumentError(
+                "a retry strategy knows the errors after which it tries again",
+                given=self.retry_on,
+                expected="a class of exceptions, a tuple of them, or a function of an exception",
+            )
+        if not errors:
+            require_callable(self.retry_on, "retry_on of a retry strategy", "a function of an exception")
+        if self.retry_result is not None:
+            expected = "a function of a result, or None"
+            require_callable(self.retry_result, "retry_result of a retry strategy", expected)
 
 
 @dataclass(frozen=True)
@@ -110,20 +114,12 @@ class FixedDelayRetryStrategy(_Attempts):
     """
 
     delay: timedelta = timedelta(0)
-    retry_on: RetryOn = field(default=Exception, kw_only=True)
-    retry_result: Callable[[Any], bool] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        _check(self, self.retry_on, self.retry_result, {"delay": self.delay})
+        self._check({"delay": self.delay})
 
     def backoff(self, attempts: int) -> timedelta:
         return self.delay
-
-    def retries_error(self, error: Exception) -> bool:
-        return _matches(error, self.retry_on)
-
-    def retries_result(self, result: Any) -> bool:
-        return self.retry_result is not None and truth(self.retry_result(result))
 
     def describe(self) -> str:
         return f"{self.max_attempts} attempts, {duration_text(duration_millis(self.delay, 'the delay'))} apart"
@@ -146,12 +142,10 @@ class ExponentialBackoffDelayRetryStrategy(_Attempts):
     initial_delay: timedelta
     max_delay: timedelta
     multiplier: float = 2.0
-    retry_on: RetryOn = field(default=Exception, kw_only=True)
-    retry_result: Callable[[Any], bool] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         delays = {"initial delay": self.initial_delay, "longest delay": self.max_delay}
-        _check(self, self.retry_on, self.retry_result, delays)
+        self._check(delays)
         if isinstance(self.multiplier, bool) or not isinstance(self.multiplier, (int, float)) or self.multiplier < 1:
             raise InvalidArgumentError(
                 "the multiplier of a retry strategy", given=self.multiplier, expected="a number, 1 or more"
@@ -164,12 +158,6 @@ class ExponentialBackoffDelayRetryStrategy(_Attempts):
         except OverflowError:
             seconds = longest
         return timedelta(seconds=min(seconds, longest))
-
-    def retries_error(self, error: Exception) -> bool:
-        return _matches(error, self.retry_on)
-
-    def retries_result(self, result: Any) -> bool:
-        return self.retry_result is not None and truth(self.retry_result(result))
 
     def describe(self) -> str:
         first = duration_millis(self.initial_delay, "the initial delay")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from windrow.functions.keyed_state import KeyedStateStore
+from windrow.state import KeyedStateStore
 
 __all__ = ["Counter", "MetricGroup", "RichFunction", "RuntimeContext"]
 

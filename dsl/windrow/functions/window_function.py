@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from windrow.functions.rich import RichFunction
+from windrow.state import KeyedStateStore
 
 if TYPE_CHECKING:
-    # windrow.state needs aggregate functions; at run time this module needs none of these.
     from windrow.panes import PaneInfo
-    from windrow.state import KeyedStateStore
     from windrow.tags import OutputTag
     from windrow.windows.window import Window
 

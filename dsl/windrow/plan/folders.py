@@ -11,7 +11,7 @@ import os
 import typing
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import typing_extensions
 
@@ -22,7 +22,6 @@ from windrow.plan.hints import resolved_hints
 from windrow.plan.nodes import SinkNode, SourceNode, type_name
 from windrow.plan.records import is_record_class
 from windrow.plan.steps import Step
-from windrow.sinks import DeltaSink, FileSink
 
 __all__ = ["folder_faults", "partition_faults"]
 
@@ -34,8 +33,8 @@ def folder_faults(steps: Sequence[Step]) -> Iterator[Fault]:
     """The faults, each with both steps."""
     written = [(step, real_path(path)) for step in steps if (path := _written(step)) is not None]
     for (step, folder), (other, another) in combinations(written, 2):
-        if _is_delta(step) and _is_delta(other):
-            continue  # a table takes the rows of several
+        if _shares(step) and _shares(other):
+            continue
         if _same(folder, another):
             how = "one folder"
         elif is_inside(folder, another) or is_inside(another, folder):
@@ -48,7 +47,7 @@ def folder_faults(steps: Sequence[Step]) -> Iterator[Fault]:
             "give each sink a folder of its own, or unite the streams before one sink",
         )
     for source in steps:
-        paths = source.node.source.folders if isinstance(source.node, SourceNode) else ()
+        paths = source.node.source.read_folders if isinstance(source.node, SourceNode) else ()
         for path, (step, folder) in product(paths, written):
             if reads_from(path, folder, _partition(step)):
                 yield Fault(
@@ -60,18 +59,17 @@ def folder_faults(steps: Sequence[Step]) -> Iterator[Fault]:
 
 
 def _written(step: Step) -> str | None:
-    sink = step.node.sink if isinstance(step.node, SinkNode) else None
-    return sink.path if isinstance(sink, (FileSink, DeltaSink)) else None
+    return step.node.sink.written_folder if isinstance(step.node, SinkNode) else None
 
 
 def _partition(step: Step) -> str | None:
     """The field that names the outer folders of a file sink, if there is one."""
-    sink = step.node.sink if isinstance(step.node, SinkNode) else None
-    return sink.partition_by[0] if isinstance(sink, FileSink) and sink.partition_by else None
+    fields = step.node.sink.fields_of_folders if isinstance(step.node, SinkNode) else ()
+    return next(iter(fields), None)
 
 
-def _is_delta(step: Step) -> bool:
-    return isinstance(step.node, SinkNode) and isinstance(step.node.sink, DeltaSink)
+def _shares(step: Step) -> bool:
+    return isinstance(step.node, SinkNode) and step.node.sink.shares_folder
 
 
 def _same(folder: str, other: str) -> bool:
@@ -82,11 +80,10 @@ def _same(folder: str, other: str) -> bool:
         return False
 
 
-# Any: a sink of elements of every type.
-def partition_faults(sink: FileSink[Any], element_type: object, where: str) -> Iterator[Fault]:
-    """The faults of ``partition_by``; what annotations do not tell is checked when the run begins."""
+def partition_faults(names: tuple[str, ...], element_type: object, where: str) -> Iterator[Fault]:
+    """The faults of the names in ``partition_by``; what annotations do not tell is checked when the run begins."""
     record = typing.get_origin(element_type) or element_type
-    argument = f"partition_by=({', '.join(map(repr, sink.partition_by))})"
+    argument = f"partition_by=({', '.join(map(repr, names))})"
     if not isinstance(record, type) or not (is_record_class(record) or typing_extensions.is_typeddict(record)):
         yield Fault(
             f"{argument} names fields, and the elements are of {type_name(element_type)}, which is no record",
@@ -95,7 +92,7 @@ def partition_faults(sink: FileSink[Any], element_type: object, where: str) -> I
         )
         return
     fields = {name: kind for name, kind in resolved_hints(record).items() if typing.get_origin(kind) is not ClassVar}
-    unknown = [name for name in sink.partition_by if name not in fields]
+    unknown = [name for name in names if name not in fields]
     if unknown:
         yield Fault(
             f"{argument} names a field that {record.__name__} does not have: {', '.join(unknown)}",
@@ -103,7 +100,7 @@ def partition_faults(sink: FileSink[Any], element_type: object, where: str) -> I
             f"name fields of {record.__name__}: {', '.join(fields)}",
         )
         return
-    for name in sink.partition_by:
+    for name in names:
         if name.startswith(("_", ".")):
             yield Fault(
                 f"{argument} names the field {name}, and readers pass over folders whose names begin with {name[0]!r}",
@@ -116,7 +113,7 @@ def partition_faults(sink: FileSink[Any], element_type: object, where: str) -> I
                 where,
                 f"expected {_EXPECTED}; map the field to the text that the folders are to have",
             )
-    if len(sink.partition_by) == len(fields):
+    if len(names) == len(fields):
         yield Fault(
             f"{argument} names all fields of {record.__name__}, and none is left for the files",
             where,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from windrow.calls.attributes import attribute_of
 from windrow.calls.kept import warn_of_what_calls_keep
+from windrow.entry_points import load
 from windrow.errors import InvalidArgumentError, no_attribute, warn
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.step_view import PlanFormat, views_of
@@ -72,8 +72,7 @@ def checked_runner(runner: Runner | None) -> Runner:
         InvalidArgumentError: If it is no runner.
     """
     if runner is None:
-        # The language imports no engine: the module of the interpreter is found by its name, when it is asked for.
-        local: Runner = import_module("windrow_runtime.local").LocalRunner()
+        local: Runner = load("windrow.runners", "local")()
         return local
     if isinstance(runner, type) or not callable(attribute_of(runner, "run")):
         raise InvalidArgumentError(
@@ -213,8 +212,8 @@ class Pipeline:
 
         Args:
             engine: A runner, which says below each keyed step in which form it runs it, and why in no faster one.
-            format: ``"text"``; ``"tree"``, each step above what it reads from; ``"mermaid"``, a flowchart that GitHub
-                draws; ``"json"``, for tools, by a schema that has a version; ``"svg"``, a picture.
+            format: ``"text"``; ``"mermaid"``, a flowchart that GitHub draws; ``"json"``, for tools, by a schema that
+                has a version; ``"svg"``, a picture.
 
         Raises:
             InvalidArgumentError: If ``engine`` is a class, or there is no such format.

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from windrow.aggregates.facts import FilledWindow
-from windrow.connectors.avro_types import avro_misfit
-from windrow.connectors.custom_sink import CustomSink, writes
 from windrow.errors import Fault
 from windrow.expressions.derived import unread_part
 from windrow.functions.marked import CoGroup, JoinPairs, OneRecord
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
-from windrow.kafka import AvroFormat, KafkaSink, values_of_sink
 from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
 from windrow.plan.keys import key_type
@@ -33,7 +29,6 @@ from windrow.plan.nodes import (
     type_name,
 )
 from windrow.plan.steps import Step
-from windrow.sinks import CollectSink, FileSink, Sink, WriterSink
 
 __all__ = ["sink_faults", "sink_set_faults"]
 
@@ -43,12 +38,6 @@ def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
     kind = node.input.element_type
     if isinstance(node.input, KeyByNode):
         yield Fault("a keyed stream cannot go to a sink", step.where, "use the stream before key_by")
-    if isinstance(node.sink, CustomSink) and not writes(node.sink):
-        yield Fault(
-            f"the sink {type(node.sink).__name__} has neither write nor write_arrow",
-            step.where,
-            "write takes elements, and write_arrow takes them as Arrow data",
-        )
     if node.sink.needs_schema and kind is None:
         takes = node.sink.takes
         yield Fault(
@@ -65,7 +54,7 @@ def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
             step.where,
             "map the elements before sink_to",
         )
-    elif node.sink.needs_schema and len(kinds := members(_encoded(node.sink, kind))) > 1:
+    elif node.sink.needs_schema and len(kinds := members(node.sink.encoded_type(kind))) > 1:
         yield Fault(
             f"the sink {node.sink.describe()!r} has the columns of one type, and the elements are of several: "
             f"{' and '.join(map(type_name, kinds))}",
@@ -73,39 +62,11 @@ def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
             "make one record type of all of them first, map(lambda element: Row(...)), or give the streams of each "
             "type a sink of their own",
         )
-    elif isinstance(node.sink, KafkaSink):
-        yield from _record_faults(node.sink, kind, step.where)
-    elif isinstance(node.sink, FileSink) and node.sink.partition_by:
-        yield from partition_faults(node.sink, kind, step.where)
-
-
-def _encoded(sink: Sink[Any], kind: object) -> object:
-    """The type that a sink encodes: that of the elements, or of their values if they are records of a topic."""
-    return values_of_sink(kind).value if isinstance(sink, KafkaSink) else kind
-
-
-def _record_faults(sink: KafkaSink[Any], kind: object, where: str) -> Iterator[Fault]:
-    """The faults of a Kafka sink with elements of a type."""
-    values = values_of_sink(kind)
-    if values.of_records and sink.key is not None:
-        yield Fault(
-            f"the sink {sink.describe()!r} has a key function, and its elements are records with a key",
-            where,
-            "leave key= out, or map the elements to their values",
-        )
-    if values.of_records and values.value is None and sink.needs_schema:
-        yield Fault(
-            f"the sink {sink.describe()!r} encodes the values of records, whose type is not known",
-            where,
-            "returns(ProducerRecord[Type]) before sink_to, or annotate the function that makes them",
-        )
-    misfit = avro_misfit(values.value) if isinstance(sink.value_format, AvroFormat) else None
-    if misfit is not None:
-        yield Fault(
-            f"the sink {sink.describe()!r} writes Avro, which has no form for {misfit.part}",
-            where,
-            f"map the elements before sink_to: {misfit.expected}",
-        )
+    else:
+        for message, hint in node.sink.misfits_of(kind):
+            yield Fault(message, step.where, hint)
+        if node.sink.fields_of_folders:
+            yield from partition_faults(node.sink.fields_of_folders, kind, step.where)
 
 
 def _type_hint(node: Node) -> str:
@@ -163,23 +124,16 @@ def sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:
     sinks = [(step, step.node.sink) for step in steps if isinstance(step.node, SinkNode)]
     for place, (step, sink) in enumerate(sinks):
         # Two custom sinks that are equal write to one place.
-        first = next((other for other, earlier in sinks[:place] if _is_one_sink(earlier, sink)), None)
-        if first is not None and isinstance(sink, CollectSink):
+        first = next((other for other, earlier in sinks[:place] if sink.is_same_place(earlier)), None)
+        if first is not None:
             yield Fault(
-                "one CollectSink takes several streams",
+                f"one {type(sink).__name__} takes several streams",
                 step.where,
                 f"make one for each stream; the first is that of {first.where}",
             )
-        elif first is not None:
+        if sink.is_alone and len(sinks) > 1:
             yield Fault(
-                "one sink takes several streams",
+                f"a {type(sink).__name__} must be the only sink of its pipeline",
                 step.where,
-                "make one for each stream, which writes to a place of its own: batches have the same numbers in all; "
-                f"the first is that of {first.where}",
+                "make a pipeline of its own",
             )
-        if isinstance(sink, WriterSink) and len(sinks) > 1:
-            yield Fault("a WriterSink must be the only sink of its pipeline", step.where, "make a pipeline of its own")
-
-
-def _is_one_sink(one: Sink[Any], other: Sink[Any]) -> bool:
-    return one is other if isinstance(one, CollectSink) else isinstance(one, CustomSink) and one == other

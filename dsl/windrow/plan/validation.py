@@ -50,7 +50,6 @@ from windrow.plan.own_parts import expiry_faults, state_faults, unrun_faults
 from windrow.plan.sink_faults import sink_faults, sink_set_faults
 from windrow.plan.steps import Step
 from windrow.plan.types import called_by, result_type
-from windrow.sinks import DatabaseSink, DeltaSink
 from windrow.tags import OutputTag
 from windrow.text_options import is_line
 from windrow.time import duration_text
@@ -372,7 +371,7 @@ def _change_faults(step: Step) -> Iterator[Fault]:
     if not isinstance(node, (SinkNode, WindowNode, *_TAKING_FOR_GOOD)) or not takes_changes(node):
         return
     hint = "changelog(lambda kind, result: ...) makes records of changes, which everything takes"
-    if isinstance(node, SinkNode) and isinstance(node.sink, (DatabaseSink, DeltaSink)):
+    if isinstance(node, SinkNode) and node.sink.deletes_withdrawn:
         hint += f"; a {type(node.sink).__name__} with a key deletes what is withdrawn"
     if isinstance(node, SinkNode) and not node.sink.takes_changes:
         yield Fault(

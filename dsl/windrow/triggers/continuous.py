@@ -17,7 +17,21 @@ if TYPE_CHECKING:
 __all__ = ["ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger"]
 
 
-class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
+class _Continuous(MergingTrigger[object, "Window"]):
+    # The earliest next firing wins where windows merge.
+    _NEXT = ReducingStateDescriptor[int]("fire-time", min)
+
+    def __init__(self, interval: timedelta) -> None:
+        self.interval = positive_millis(interval, "the interval of a continuous trigger")
+
+    def describe(self) -> str:
+        return f"{type(self).__name__}({duration_text(self.interval)})"
+
+    def __repr__(self) -> str:
+        return call_text(f"{type(self).__name__}.of", millis_text(self.interval))
+
+
+class ContinuousEventTimeTrigger(_Continuous):
     """Fires at every interval of event time, and when the watermark reaches the end of the window.
 
     The first firing is at the next multiple of the interval after the timestamp of the first element; each firing sets
@@ -30,12 +44,6 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
     Raises:
         InvalidArgumentError: If ``interval`` is not positive.
     """
-
-    # The earliest next firing wins where windows merge.
-    _NEXT = ReducingStateDescriptor[int]("fire-time", min)
-
-    def __init__(self, interval: timedelta) -> None:
-        self.interval = positive_millis(interval, "the interval of a continuous trigger")
 
     @classmethod
     def of(cls, interval: timedelta) -> ContinuousEventTimeTrigger:
@@ -91,12 +99,6 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
             following.clear()
         context.delete_event_time_timer(window.max_timestamp())
 
-    def describe(self) -> str:
-        return f"ContinuousEventTimeTrigger({duration_text(self.interval)})"
-
-    def __repr__(self) -> str:
-        return call_text(f"{type(self).__name__}.of", millis_text(self.interval))
-
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which watermark it waits for."""
         following = context.get_state(self._NEXT).get()
@@ -109,7 +111,7 @@ class ContinuousEventTimeTrigger(MergingTrigger[object, "Window"]):
         context.register_event_time_timer(following)
 
 
-class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
+class ContinuousProcessingTimeTrigger(_Continuous):
     """Fires at every interval of processing time.
 
     The first firing is at the next multiple of the interval after the clock at the first element; each firing sets the
@@ -124,11 +126,6 @@ class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
     """
 
     uses_processing_time = True
-
-    _NEXT = ReducingStateDescriptor[int]("fire-time", min)
-
-    def __init__(self, interval: timedelta) -> None:
-        self.interval = positive_millis(interval, "the interval of a continuous trigger")
 
     @classmethod
     def of(cls, interval: timedelta) -> ContinuousProcessingTimeTrigger:
@@ -174,12 +171,6 @@ class ContinuousProcessingTimeTrigger(MergingTrigger[object, "Window"]):
         if time is not None:
             context.delete_processing_time_timer(time)
             following.clear()
-
-    def describe(self) -> str:
-        return f"ContinuousProcessingTimeTrigger({duration_text(self.interval)})"
-
-    def __repr__(self) -> str:
-        return call_text(f"{type(self).__name__}.of", millis_text(self.interval))
 
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which time it waits for."""

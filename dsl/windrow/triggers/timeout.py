@@ -28,7 +28,50 @@ T = TypeVar("T")
 W = TypeVar("W", bound="Window")
 
 
-class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
+class _TimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
+    """Goes around another trigger, and fires when it does or at a timeout."""
+
+    def __init__(
+        self,
+        inner: Trigger[T_contra, W_contra],
+        timeout: timedelta,
+        reset_timer_on_new_record: bool,
+        should_clear_on_timeout: bool,
+    ) -> None:
+        check_trigger(inner, "a trigger goes around another one")
+        self.inner = inner
+        self.timeout = positive_millis(timeout, "the timeout of a trigger")
+        self.reset_timer_on_new_record = reset_timer_on_new_record
+        self.should_clear_on_timeout = should_clear_on_timeout
+        self.uses_processing_time = type(self).uses_processing_time or inner.uses_processing_time
+
+    @property
+    def parts(self) -> tuple[Trigger[T_contra, W_contra], ...]:
+        """The trigger inside."""
+        return (self.inner,)
+
+    def describe(self) -> str:
+        return f"{self._name()}({self.inner.describe()}, {duration_text(self.timeout)})"
+
+    def __repr__(self) -> str:
+        return call_text(
+            f"{self._name()}.of",
+            repr(self.inner),
+            millis_text(self.timeout),
+            reset_timer_on_new_record="True" if self.reset_timer_on_new_record else None,
+            should_clear_on_timeout=None if self.should_clear_on_timeout else "False",
+        )
+
+    def _name(self) -> str:
+        return type(self).__name__.removeprefix("Merging")
+
+    def _timed_out(self, result: TriggerResult, window: W_contra, context: TriggerContext) -> TriggerResult:
+        if self.should_clear_on_timeout:
+            self.clear(window, context)
+        return TriggerResult.FIRE_AND_PURGE if result.is_purge else TriggerResult.FIRE
+
+
+class ProcessingTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_contra, W_contra]):
     """Fires when another trigger does, or when a timeout has passed in processing time.
 
     A firing of the inner trigger clears both. Any timer, also one of the inner trigger's, makes it fire.
@@ -47,19 +90,6 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
 
     # The earliest timeout wins where windows merge; one that is over and kept is MIN_TIMESTAMP.
     _TIMEOUT = ReducingStateDescriptor[int]("timeout", min)
-
-    def __init__(
-        self,
-        inner: Trigger[T_contra, W_contra],
-        timeout: timedelta,
-        reset_timer_on_new_record: bool,
-        should_clear_on_timeout: bool,
-    ) -> None:
-        check_trigger(inner, "a trigger goes around another one")
-        self.inner = inner
-        self.timeout = positive_millis(timeout, "the timeout of a trigger")
-        self.reset_timer_on_new_record = reset_timer_on_new_record
-        self.should_clear_on_timeout = should_clear_on_timeout
 
     @overload
     @staticmethod
@@ -98,11 +128,6 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
         if isinstance(inner, MergingTrigger):
             return MergingProcessingTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
         return ProcessingTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
-
-    @property
-    def parts(self) -> tuple[Trigger[T_contra, W_contra], ...]:
-        """The trigger inside."""
-        return (self.inner,)
 
     def on_element(self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """Asks the inner trigger; clears both when it fires, else sets the timeout."""
@@ -144,18 +169,6 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
             timeout.clear()
         self.inner.clear(window, context.nested("inner"))
 
-    def describe(self) -> str:
-        return f"ProcessingTimeoutTrigger({self.inner.describe()}, {duration_text(self.timeout)})"
-
-    def __repr__(self) -> str:
-        return call_text(
-            "ProcessingTimeoutTrigger.of",
-            repr(self.inner),
-            millis_text(self.timeout),
-            reset_timer_on_new_record="True" if self.reset_timer_on_new_record else None,
-            should_clear_on_timeout=None if self.should_clear_on_timeout else "False",
-        )
-
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says when it times out, and what the inner trigger waits for."""
         due = context.get_state(self._TIMEOUT).get()
@@ -163,11 +176,6 @@ class ProcessingTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_
         if due == MIN_TIMESTAMP:
             waits = "has timed out"
         return f"{self.describe()}: {waits}" + indented("", self.inner.explain(window, context.part("inner")))
-
-    def _timed_out(self, result: TriggerResult, window: W_contra, context: TriggerContext) -> TriggerResult:
-        if self.should_clear_on_timeout:
-            self.clear(window, context)
-        return TriggerResult.FIRE_AND_PURGE if result.is_purge else TriggerResult.FIRE
 
 
 class MergingProcessingTimeoutTrigger(ProcessingTimeoutTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):
@@ -202,7 +210,7 @@ class MergingProcessingTimeoutTrigger(ProcessingTimeoutTrigger[T_contra, W_contr
             context.register_processing_time_timer(due)
 
 
-class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
+class EventTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_contra, W_contra]):
     """Fires when another trigger does, or when the watermark reaches the first element plus a timeout, or the last one.
 
     First and last go by timestamps: an element that comes out of order makes no other timeout than one that comes in
@@ -223,20 +231,6 @@ class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contr
     # What windows that merge have: the timeout of the earliest of their elements, or that of the latest.
     _EARLIEST = ReducingStateDescriptor[int]("timeout", min)
     _LATEST = ReducingStateDescriptor[int]("timeout", max)
-
-    def __init__(
-        self,
-        inner: Trigger[T_contra, W_contra],
-        timeout: timedelta,
-        reset_timer_on_new_record: bool,
-        should_clear_on_timeout: bool,
-    ) -> None:
-        check_trigger(inner, "a trigger goes around another one")
-        self.inner = inner
-        self.timeout = positive_millis(timeout, "the timeout of a trigger")
-        self.reset_timer_on_new_record = reset_timer_on_new_record
-        self.should_clear_on_timeout = should_clear_on_timeout
-        self.uses_processing_time = inner.uses_processing_time
 
     @overload
     @staticmethod
@@ -275,11 +269,6 @@ class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contr
         if isinstance(inner, MergingTrigger):
             return MergingEventTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
         return EventTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
-
-    @property
-    def parts(self) -> tuple[Trigger[T_contra, W_contra], ...]:
-        """The trigger inside."""
-        return (self.inner,)
 
     def on_element(self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext) -> TriggerResult:
         """Asks the inner trigger; clears both when it fires, else sets the timeout where the element moves it."""
@@ -335,18 +324,6 @@ class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contr
             timeout.clear()
         self.inner.clear(window, context.nested("inner"))
 
-    def describe(self) -> str:
-        return f"EventTimeoutTrigger({self.inner.describe()}, {duration_text(self.timeout)})"
-
-    def __repr__(self) -> str:
-        return call_text(
-            "EventTimeoutTrigger.of",
-            repr(self.inner),
-            millis_text(self.timeout),
-            reset_timer_on_new_record="True" if self.reset_timer_on_new_record else None,
-            should_clear_on_timeout=None if self.should_clear_on_timeout else "False",
-        )
-
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says when it times out, and what the inner trigger waits for."""
         due, watermark = context.get_state(self._timeout).get(), context.current_watermark
@@ -367,11 +344,6 @@ class EventTimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contr
             context.register_event_time_timer(min(due, end))
         if not self.should_clear_on_timeout and after < end < MAX_TIMESTAMP:
             context.register_event_time_timer(end)
-
-    def _timed_out(self, result: TriggerResult, window: W_contra, context: TriggerContext) -> TriggerResult:
-        if self.should_clear_on_timeout:
-            self.clear(window, context)
-        return TriggerResult.FIRE_AND_PURGE if result.is_purge else TriggerResult.FIRE
 
 
 class MergingEventTimeoutTrigger(EventTimeoutTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):

@@ -1,4 +1,4 @@
-"""Draws the progress of a run in a thread, on a screen: a terminal or a notebook; where there is neither, nothing."""
+"""Draws the progress of a run in a thread, in a terminal or a notebook; where there is neither, nothing."""
 
 from __future__ import annotations
 
@@ -8,59 +8,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from windrow.drawing.svg import text
 from windrow_runtime.bar.last_rows import LastRows, is_terminal, screen_taken
 from windrow_runtime.bar.measure import Measure, line_of, texts_of
 from windrow_runtime.bar.notebook import notebook_display
 
-__all__ = ["Screen", "html_of", "progress_shown"]
+__all__ = ["drawn", "html_of", "progress_shown"]
+
+F = TypeVar("F")
 
 _LOG: Final = logging.getLogger("windrow")
 _TURN_SECONDS: Final = 0.25
 _SECONDS_TO_END: Final = 5.0
-"""How long the end of a run waits for its bar: an engine that does not answer holds up no result."""
+"""How long the end of a run waits for what is drawn: an engine that does not answer holds up no result."""
 
 
-class Screen(Protocol):
-    """Where a bar is drawn."""
-
-    def draw(self, name: str, measure: Measure | None, seconds: float) -> None:
+class _Draw(Protocol):
+    def __call__(self, measure: Measure | None, seconds: float) -> None:
         """Draws the bar, or draws it anew; the measure is None before the engine has begun."""
-        ...
-
-    def close(self) -> None:
-        """Takes the bar away."""
-        ...
-
-
-class _TerminalBar:
-    def __init__(self) -> None:
-        self._rows = LastRows(sys.stderr)
-
-    def draw(self, name: str, measure: Measure | None, seconds: float) -> None:
-        self._rows.draw(lambda width: [line_of(name, measure, seconds, width)])
-
-    def close(self) -> None:
-        self._rows.close()
-
-
-class _NotebookBar:
-    def __init__(self, display: Callable[[str], Callable[[str], None]]) -> None:
-        self._display = display
-        self._update: Callable[[str], None] | None = None
-
-    def draw(self, name: str, measure: Measure | None, seconds: float) -> None:
-        html = html_of(name, measure, seconds)
-        if self._update is None:
-            self._update = self._display(html)
-        else:
-            self._update(html)
-
-    def close(self) -> None:
-        if self._update is not None:
-            self._update("")
 
 
 def html_of(name: str, measure: Measure | None, seconds: float) -> str:
@@ -71,12 +38,15 @@ def html_of(name: str, measure: Measure | None, seconds: float) -> str:
     return f"<div><b>{text(name)}</b>{bar} {text(', '.join(words))}</div>"
 
 
-def _screen() -> Screen | None:
-    """Returns where bars are drawn in this process; None: nobody would see one."""
-    display = notebook_display()
-    if display is not None:
-        return _NotebookBar(display)
-    return _TerminalBar() if is_terminal(sys.stderr) else None
+def _screen(name: str) -> tuple[_Draw, Callable[[], None]] | None:
+    """Returns what draws the bar in this process, and what takes it away; None: nobody would see one."""
+    show = notebook_display()
+    if show is not None:
+        return lambda measure, seconds: show(html_of(name, measure, seconds)), lambda: show("")
+    if not is_terminal(sys.stderr):
+        return None
+    rows = LastRows(sys.stderr)
+    return lambda measure, seconds: rows.draw(lambda width: [line_of(name, measure, seconds, width)]), rows.close
 
 
 @contextmanager
@@ -92,59 +62,69 @@ def progress_shown(
         after_seconds: After this time it is shown: shorter runs need no bar.
     """
     # There is one last row: of runs side by side the first has it.
-    screen = _screen() if wanted else None
+    screen = _screen(name) if wanted else None
     if screen is None or not screen_taken.acquire(blocking=False):
         yield
         return
-    bar = _Bar(name, measure, screen, after_seconds=after_seconds)
+    draw, close = screen
+    begun = started = time.monotonic()
+
+    def measured() -> tuple[Measure | None, float]:
+        nonlocal started
+        newest, now = measure(), time.monotonic()
+        started = now if newest is None else started
+        return newest, now - (begun if newest is None else started)
+
     try:
-        bar.start()
-        yield
+        with drawn(name, measured, lambda frame: draw(*frame), close, _TURN_SECONDS, after_seconds=after_seconds):
+            yield
     finally:
-        bar.end()
         screen_taken.release()
 
 
-class _Bar(threading.Thread):
-    def __init__(
-        self, name: str, measure: Callable[[], Measure | None], screen: Screen, *, after_seconds: float
-    ) -> None:
-        super().__init__(name="windrow shows progress", daemon=True)
-        self._pipeline = name
-        self._measure = measure
-        self._screen = screen
-        self._after_seconds = after_seconds
-        self._over = threading.Event()
+@contextmanager
+def drawn(
+    name: str,
+    look: Callable[[], F],
+    draw: Callable[[F], None],
+    close: Callable[[], None],
+    turn_seconds: float,
+    *,
+    after_seconds: float = 0.0,
+) -> Iterator[None]:
+    """Draws what ``look`` returns anew at each turn, in a thread, until the end of the block.
 
-    def start(self) -> None:
-        """Starts the thread; where there are none, as in a browser, nothing is shown."""
-        try:
-            super().start()
-        except RuntimeError:
-            _LOG.debug("no thread can be started to show progress", exc_info=True)
+    No result depends on what is drawn: an error of these functions ends the thread alone. Where no thread can be
+    started, as in a browser, nothing is drawn.
+    """
+    over = threading.Event()
 
-    def run(self) -> None:
-        begun = started = time.monotonic()
+    def turns() -> None:
         try:
-            if self._over.wait(self._after_seconds):
+            if over.wait(after_seconds):
                 return
             try:
                 while True:
-                    measure, now = self._measure(), time.monotonic()
-                    if self._over.is_set():
+                    frame = look()
+                    if over.is_set():
                         return
-                    started = now if measure is None else started
-                    self._screen.draw(self._pipeline, measure, now - (begun if measure is None else started))
-                    if self._over.wait(_TURN_SECONDS):
+                    draw(frame)
+                    if over.wait(turn_seconds):
                         return
             finally:
-                self._screen.close()
+                close()
         except Exception:
-            # No result depends on the bar: the terminal was closed, or the session of Spark stopped.
-            _LOG.debug("the progress of pipeline %s cannot be shown any more", self._pipeline, exc_info=True)
+            # The terminal was closed, or the session of Spark stopped.
+            _LOG.debug("pipeline %s cannot be shown any more", name, exc_info=True)
 
-    def end(self) -> None:
-        """Ends the bar, and takes it away."""
-        self._over.set()
-        if self.ident is not None:
-            self.join(_SECONDS_TO_END)
+    thread = threading.Thread(target=turns, name="windrow shows a run", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        _LOG.debug("no thread can be started to show a run", exc_info=True)
+    try:
+        yield
+    finally:
+        over.set()
+        if thread.ident is not None:
+            thread.join(_SECONDS_TO_END)

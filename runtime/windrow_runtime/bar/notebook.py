@@ -10,10 +10,10 @@ from typing import Any
 __all__ = ["notebook_display"]
 
 
-def notebook_display() -> Callable[[str], Callable[[str], None]] | None:
-    """Returns what displays HTML in the notebook that runs this program; None: no notebook does.
+def notebook_display() -> Callable[[str], None] | None:
+    """Returns what shows HTML in the notebook that runs this program; None: no notebook does.
 
-    It returns what replaces the HTML, which any thread may call. IPython in a terminal is no notebook.
+    Each call replaces what the one before has shown, in any thread. IPython in a terminal is no notebook.
     """
     # A notebook has imported IPython before any code of the user's; other programs need not have it.
     ipython: Any = sys.modules.get("IPython")
@@ -21,9 +21,13 @@ def notebook_display() -> Callable[[str], Callable[[str], None]] | None:
     if getattr(shell, "kernel", None) is None:
         return None
     module: Any = import_module("IPython.display")  # Any: IPython need not be installed
+    handle: Any = None
 
-    def show(html: str) -> Callable[[str], None]:
-        handle: Any = module.display(module.HTML(html), display_id=True)
-        return lambda following: handle.update(module.HTML(following))
+    def show(html: str) -> None:
+        nonlocal handle
+        if handle is not None:
+            handle.update(module.HTML(html))
+        elif html:
+            handle = module.display(module.HTML(html), display_id=True)
 
     return show

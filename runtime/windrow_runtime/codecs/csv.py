@@ -65,7 +65,7 @@ def csv_rows(lines: Iterator[str], delimiter: str, nulls: frozenset[str] = STRIC
     while batch is None or batch:
         # Long rows come one by one, so that memory is bounded.
         count = _ROWS_AT_ONCE if not batch or len(batch[-1].text) < _LONG_ROW else 1
-        with long_cells():
+        with _long_cells():
             batch = list(islice(rows, count))
         yield from batch
 
@@ -78,7 +78,7 @@ def end_of_rows(text: str, delimiter: str, count: int, *, whole: bool) -> int:
     """
     reader = _Reader(io.StringIO(text, newline=""), delimiter)
     position = end = 0
-    with long_cells():
+    with _long_cells():
         for number, row in enumerate(reader.rows(), start=1):
             if reader.has_ended and not whole:
                 break
@@ -91,7 +91,7 @@ def end_of_rows(text: str, delimiter: str, count: int, *, whole: bool) -> int:
 
 
 @contextmanager
-def long_cells() -> Iterator[None]:
+def _long_cells() -> Iterator[None]:
     """Lets Python's reader take cells of up to :data:`LONGEST_CELL` characters within the block."""
     with _LIMIT_LOCK:
         limit = csv.field_size_limit(LONGEST_CELL)  # Python has one limit for the whole process

@@ -15,9 +15,6 @@ class TextSizes:
     block: int = 1 << 20  # bytes that are read as columns at a time: more leave the processor's cache
     longest_row: int = 16 << 20  # where no row ends within this many bytes, the rest of the file is read row by row
     alone: int = 4  # to read a row by itself among columns takes as long as to read this many one after the other
-    # Bytes of CSV: fewer are read row by row where they cannot be read as columns, which costs as much as an attempt.
-    least: int = 1 << 10
-    near: int = 1 << 16  # bytes of CSV in which the ends of rows at and below a broken quote are looked for first
 
 
 MEASURED_SIZES: Final = TextSizes()

@@ -22,6 +22,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
 import windrow
 from windrow import Pipeline, WatermarkStrategy, from_collection
 from windrow import aggregates as agg
@@ -34,8 +37,6 @@ from windrow_runtime.spark import PACKAGES
 from windrow_runtime.spark.checkpoint.storage import S3A_UPLOADS
 from windrow_runtime.spark.java import check_java
 
-_EXTRA: Final = re.compile(r"extra\s*==\s*['\"](\w[\w-]*)['\"]")
-_CLAUSE: Final = re.compile(r"(~=|>=|<=|==|!=|<|>)\s*(\d+(?:\.\d+)*)(\.\*)?")
 _WORKER_PROGRAM: Final = """
 import importlib, json, sys
 failed = []
@@ -55,30 +56,6 @@ class Finding:
 
     text: str
     mend: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """A package that windrow needs, with the bounds of its version."""
-
-    name: str
-    bounds: str = ""
-
-    def admits(self, version: str) -> bool:
-        """Whether a version lies within the bounds."""
-        release = _numbers(version)
-        for operator, bound, is_family in _CLAUSE.findall(self.bounds):
-            limit = _numbers(bound)
-            size = max(len(release), len(limit))
-            a, b = (numbers + (0,) * (size - len(numbers)) for numbers in (release, limit))
-            if is_family:  # ==1.4.* is each version that begins with 1.4
-                a, b = a[: len(limit)], limit
-            holds = {">=": a >= b, "<=": a <= b, "==": a == b, "!=": a != b, "<": a < b, ">": a > b}
-            # ~=1.4.2 is >=1.4.2 and ==1.4.*
-            holds["~="] = a >= b and a[: len(limit) - 1] == limit[:-1]
-            if not holds[operator]:
-                return False
-        return True
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -124,11 +101,11 @@ def _machine() -> Iterator[Finding]:
     except metadata.PackageNotFoundError:
         folder = Path(windrow.__file__).parent
         yield Finding(f"windrow {windrow.__version__} of {folder}, not installed: the bounds of versions are not known")
-        needed, python = [Requirement(name) for name in PACKAGES.values()], Requirement("Python")
+        needed, python = [Requirement(name) for name in PACKAGES.values()], SpecifierSet()
     else:
         yield Finding(f"windrow {windrow.__version__}")
         needed = requirements(distribution.requires or ())
-        python = Requirement("Python", distribution.metadata["Requires-Python"])
+        python = SpecifierSet(distribution.metadata["Requires-Python"])
     yield python_finding(python, platform.python_version())
     yield _java()
     for requirement in needed:
@@ -158,19 +135,8 @@ def s3_findings(texts: Iterable[str]) -> Iterator[Finding]:
 
 def requirements(texts: Iterable[str]) -> list[Requirement]:
     """Reads the requirements of windrow and of its extra ``spark`` out of a distribution's metadata."""
-    needs: list[Requirement] = []
-    for text in texts:
-        needed, _, marker = text.partition(";")
-        extra = _EXTRA.search(marker)
-        name = re.match(r"[\w.-]+", needed)
-        if name is not None and (extra is None or extra[1] == "spark"):
-            needs.append(Requirement(name[0], needed[name.end() :].strip()))
-    return needs
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    release = re.match(r"\d+(?:\.\d+)*", version)
-    return () if release is None else tuple(map(int, release[0].split(".")))
+    needs = map(Requirement, texts)
+    return [need for need in needs if need.marker is None or need.marker.evaluate({"extra": "spark"})]
 
 
 def _installed(name: str) -> str | None:
@@ -180,23 +146,25 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def python_finding(needed: Requirement, version: str) -> Finding:
+def python_finding(needed: SpecifierSet, version: str) -> Finding:
     """Checks the version of this Python."""
     return Finding(
         f"Python {version}, {sys.executable}",
-        None if needed.admits(version) else f"windrow needs Python {needed.bounds}: make an environment with one",
+        None
+        if needed.contains(version, prereleases=True)
+        else f"windrow needs Python {needed}: make an environment with one",
     )
 
 
 def package_finding(needed: Requirement, version: str | None) -> Finding:
     """Checks the version of a package; None: it is not installed."""
-    install = f"pip install '{needed.name}{needed.bounds}'"
+    install = f"pip install '{needed.name}{needed.specifier}'"
     if version is None:
         return Finding(f"{needed.name}: not installed", f"{install_hint('spark')}, or {install}")
-    bounds = f", within {needed.bounds}" if needed.bounds else ""
-    if needed.admits(version):
+    bounds = f", within {needed.specifier}" if needed.specifier else ""
+    if needed.specifier.contains(version, prereleases=True):
         return Finding(f"{needed.name} {version}{bounds}")
-    return Finding(f"{needed.name} {version}: windrow needs {needed.bounds}", install)
+    return Finding(f"{needed.name} {version}: windrow needs {needed.specifier}", install)
 
 
 def _java() -> Finding:

@@ -20,7 +20,6 @@ COMMANDS: Final = {
     "explain": "shows the plan of a pipeline, and how an engine runs each step",
     "doctor": "checks what this machine needs to run pipelines on Spark",
     "new": "makes the folder of a new project, with a pipeline and its tests",
-    "lateness": "measures how far the timestamps of files are out of order",
     "check-upgrade": "says whether a changed pipeline may go on from a checkpoint",
     "replay": "runs the batches of a checkpoint again by the interpreter, and compares",
 }

@@ -22,7 +22,7 @@ Held = Callable[[], Collection[str]]
 """Returns the partitions of which the next batch reads nothing, since they wait for others."""
 
 READERS: Final = "windrow.readers"
-"""The entry points by which packages register readers, under the :attr:`~windrow.sources.Source.connector`."""
+"""The entry points by which packages register readers, under the :attr:`~windrow.sources.Source.connector_name`."""
 
 # Any in this module: sources and elements of every type.
 
@@ -30,8 +30,8 @@ READERS: Final = "windrow.readers"
 class SourceReader(Generic[S_co]):
     """Answers the questions that each engine asks about the source of a step, and reads it for the interpreter.
 
-    A package registers its reader under the name that its source has as ``connector``. A reader whose :meth:`reads` are
-    there needs nothing more: both engines read it.
+    A package registers its reader under the name that its source has as ``connector_name``. A reader whose
+    :meth:`reads` are there needs nothing more: both engines read it.
     """
 
     def __init__(self, source: S_co, step: Step) -> None:
@@ -168,14 +168,14 @@ def reader_for(source: Source[Any], step: Step) -> SourceReader[Source[Any]]:
     Raises:
         UnsupportedOperationError: If no installed package has registered one.
     """
-    if not source.connector:
+    if not type(source).connector_name:
         return SourceReader(source, step)
     try:
-        reader: SourceReader[Source[Any]] = load(READERS, source.connector)(source, step)
+        reader: SourceReader[Source[Any]] = load(READERS, type(source).connector_name)(source, step)
     except InvalidArgumentError as error:
         raise UnsupportedOperationError(
             "no installed package reads this source",
-            given=f"{source.describe()}, of the connector {source.connector!r}",
+            given=f"{source.describe()}, of the connector {type(source).connector_name!r}",
             expected=error.expected,
             where=step.where,
             hint=error.hint,

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 from windrow.calls.results import LAZY_TYPES, not_computed
 from windrow.errors import WindrowError
 from windrow.plan import ProcessNode, Step, TimestampsNode
-from windrow.sinks import CollectSink
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.inputs.batches import SourceBatch, Told
 from windrow_runtime.inputs.partitions import alignments, held_partitions, partitioned_sources
-from windrow_runtime.local.function_rules import OpenedFunctions, renewals_of, sent_steps
+from windrow_runtime.local.function_rules import OpenedFunctions, Renewal, renewals_of, sent_steps
 from windrow_runtime.local.journal import Recorders
 from windrow_runtime.local.key_order import KeyOrder, by_key, due_keys, one_by_one
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
@@ -25,7 +24,6 @@ from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import KeyedOperator, Metrics, OperatorRuntimeContext
-from windrow_runtime.operators.sending.parcel import Renewal
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology, sink_of, source_of
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
@@ -434,9 +432,9 @@ class Execution:
             if taken is None or not taken.values:
                 continue
             self.written[step.id] += len(taken.values)
-            sink = sink_of(step)
-            if isinstance(sink, CollectSink):
-                collected[id(sink)].extend(taken.values)
+            sink = id(sink_of(step))
+            if sink in collected:
+                collected[sink].extend(taken.values)
             else:
                 outputs[step.id].write(batch, taken.values)
 

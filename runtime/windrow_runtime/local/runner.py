@@ -9,31 +9,32 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from windrow.addresses.paths import local_path
-from windrow.errors import UnsupportedOperationError, warn
+from windrow.errors import warn
 from windrow.functions.names import function_name
 from windrow.plan import Form, Pipeline, Step, WindowNode
-from windrow.sinks import CollectSink, FileSink, ParquetFileSink
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.triggers.code import call_text
 from windrow_runtime.bar import Measure, progress_shown
-from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import check_parquet
-from windrow_runtime.connectors.files.parts import FileOutput
-from windrow_runtime.connectors.files.writer import check_folders, check_owner, claim_folders
 from windrow_runtime.inputs.checks import check_bounded, check_sources, ends_when_silent, rows_there
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.journal import recorders_of, recording_of
 from windrow_runtime.local.key_order import KeyOrder
-from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.outcome import short_tracebacks
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, topology_of
 from windrow_runtime.operators.watermarks import TimestampScale, clock_millis
 from windrow_runtime.outputs.output import Output
-from windrow_runtime.outputs.registry import closing_outputs, has_output, identities, open_outputs
+from windrow_runtime.outputs.registry import (
+    check_free,
+    check_owners,
+    claim_targets,
+    closing_outputs,
+    identities,
+    open_outputs,
+)
 from windrow_runtime.outputs.result import PipelineResult
+from windrow_runtime.outputs.writer import writer_of
 from windrow_runtime.physical.plan import PhysicalPlan
 
 
@@ -133,14 +134,14 @@ class LocalRunner:
             own = [step for step in topology.sources if not reader_of(step).drains]
             check_bounded(own, "a stream without an end cannot be drained")
         check_sources(topology.sources)
-        for sink in topology.sinks:
-            _check_sink(sink)
+        for step in topology.sinks:
+            writer_of(step).check_local()
         # There is no checkpoint, so each run is a separate query.
         query = uuid.uuid4().hex
-        check_folders(topology.sinks, query, begins=True)
+        check_free(topology.sinks, query, begins=True)
         outputs = open_outputs(topology.sinks, query, identities(topology.sinks, query))
         with ExitStack() as claims, closing_outputs(outputs):
-            claims.enter_context(claim_folders(topology.sinks, query, begins=True))
+            claims.enter_context(claim_targets(topology.sinks, query, begins=True))
             recorders = recorders_of(topology.keyed) if self._record else None
             execution = Execution(
                 topology,
@@ -173,33 +174,6 @@ class LocalRunner:
         self._is_stopping = True
 
 
-def _check_sink(step: Step) -> None:
-    """Refuse a sink that only Spark can write, before anything runs."""
-    sink = sink_of(step)
-    if not isinstance(sink, (CollectSink, FileSink)) and not has_output(sink):
-        raise UnsupportedOperationError(
-            "the interpreter cannot write to this sink",
-            given=sink.describe(),
-            expected="memory, the console, files, topics by confluent-kafka, a database, a Delta table, a function "
-            "or a CustomSink",
-            where=step.where,
-            hint="run the pipeline with SparkRunner",
-        )
-    if isinstance(sink, ParquetFileSink):
-        with errors_at(step.where):
-            check_parquet()
-    if isinstance(sink, FileSink):
-        record_type(step.node.element_type)
-        if local_path(sink.path) is None:
-            raise UnsupportedOperationError(
-                "the interpreter writes to mounted file systems only",
-                given=sink.shown_path,
-                expected="a path, or a file: URI",
-                where=step.where,
-                hint="run the pipeline with SparkRunner",
-            )
-
-
 class _Run:
     """One run of a pipeline."""
 
@@ -215,14 +189,13 @@ class _Run:
         self._topology = topology
         self._clock = clock
         self._query = query
-        files = {step.id: FileOutput(step) for step in topology.sinks if isinstance(sink_of(step), FileSink)}
-        self._outputs: dict[str, Output] = {**outputs, **files}
+        self._outputs = outputs
         self._batch = 0
         self._rows = 0
         self._watermark = MIN_TIMESTAMP
         # Any: elements of every sink.
         self.collected: dict[int, list[Any]] = {
-            id(sink): [] for sink in map(sink_of, topology.sinks) if isinstance(sink, CollectSink)
+            id(sink_of(step)): [] for step in topology.sinks if writer_of(step).keeps_elements
         }
 
     def batches(self, *, drain: bool, is_stopping: Callable[[], bool]) -> None:
@@ -297,7 +270,7 @@ class _Run:
     ) -> dict[str, int]:
         now = clock_millis(self._clock)
         self.execution.round(inputs, watermark=watermark, processing_time=now)
-        check_owner(self._topology.sinks, self._query)
+        check_owners(self._topology.sinks, self._query)
         self.execution.write_sinks(self._topology.sinks, self._batch, self.collected, self._outputs)
         self._batch += 1
         exhausted = {step.id for step in self._topology.sources if step.id in ended and reader_of(step).may_grow}

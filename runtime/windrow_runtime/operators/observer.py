@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from windrow.panes import PaneInfo
 from windrow.triggers import TriggerResult
 from windrow_runtime.operators.state.model import WindowEntry
-
-if TYPE_CHECKING:
-    from windrow_runtime.operators.operator import Output
 
 # Any in this module: elements, windows and results of every type.
 
@@ -73,17 +70,3 @@ class Observer:
 
     def cleaned(self, key: Hashable, window: Any) -> None:
         """A window was cleaned up."""
-
-
-class ObservedOutput:
-    """Tells an observer what an operator emits, and hands it on."""
-
-    def __init__(self, output: Output, observer: Observer) -> None:
-        self.side_output = output.side_output
-        self._collect = output.collect
-        self._observer = observer
-
-    def collect(self, value: Any, timestamp: int | None) -> None:
-        """Emit to the main output."""
-        self._collect(value, timestamp)
-        self._observer.emitted(value)

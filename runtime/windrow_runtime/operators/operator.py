@@ -18,7 +18,7 @@ from windrow.state import KeyedStateStore, StateDescriptor
 from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.errors import call_description, lifecycle_errors
-from windrow_runtime.operators.observer import ObservedOutput, Observer
+from windrow_runtime.operators.observer import Observer
 from windrow_runtime.operators.state.handles import StateStore
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue, WindowEntry
 from windrow_runtime.operators.topology import uses_clock
@@ -95,6 +95,20 @@ class Output(Protocol):
         """Emit a result to the side output of that name."""
 
 
+class _ObservedOutput:
+    """Tells an observer what an operator emits, and hands it on."""
+
+    def __init__(self, output: Output, observer: Observer) -> None:
+        self.side_output = output.side_output
+        self._collect = output.collect
+        self._observer = observer
+
+    def collect(self, value: Any, timestamp: int | None) -> None:
+        """Emit to the main output."""
+        self._collect(value, timestamp)
+        self._observer.emitted(value)
+
+
 class KeyedOperator(ABC):
     """Runs a keyed step.
 
@@ -134,7 +148,7 @@ class KeyedOperator(ABC):
     def bind(self, state: OperatorState, output: Output) -> None:
         """Use ``state`` and ``output`` from now on. Time is reset, and set by the next advances."""
         self.state = state
-        self.output = output if self.observer is None else ObservedOutput(output, self.observer)
+        self.output = output if self.observer is None else _ObservedOutput(output, self.observer)
         self.current_watermark = MIN_TIMESTAMP
         self.current_processing_time = MIN_TIMESTAMP
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -35,6 +35,15 @@ class Output(ABC):
 
     def check(self, batch: int, *, again: bool) -> None:  # noqa: B027  most targets have no numbers
         """Refuse the batch with which a run goes on from a checkpoint if :func:`check_newest` refuses it."""
+
+    @property
+    def takes_arrow(self) -> bool:
+        """Whether the target takes Arrow data, by :meth:`write_portions`."""
+        return False
+
+    def write_portions(self, batch: int, portions: Iterable[Any]) -> None:
+        """Writes portions of a batch, each a list of elements or an Arrow batch, if the target takes Arrow data."""
+        raise NotImplementedError(f"{type(self).__name__} takes elements")
 
     @abstractmethod
     def write(self, batch: int, values: Sequence[object]) -> None:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TypeAlias
 
 from windrow.functions.marked import JoinPairs
 from windrow.plan import Step, TimedJoinNode, WindowNode
 from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm, columnar_form
-from windrow_runtime.columnar.forms.join_form import JoinForm, join_form
-from windrow_runtime.columnar.forms.result_type import result_type
+from windrow_runtime.columnar.forms.columnar_form import columnar_form
+from windrow_runtime.columnar.forms.join_form import join_form
+from windrow_runtime.columnar.forms.result_type import OnColumns, result_type
 from windrow_runtime.columnar.forms.route import Route
 from windrow_runtime.columnar.forms.route_step import columns_type
 from windrow_runtime.columnar.forms.row_form import RowForm, row_form, task_aggregation_of
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.physical.plan import Objects, PhysicalSink, PhysicalStep, decided
+from windrow_runtime.physical.plan import Objects, PhysicalSink, PhysicalStep, Planner, decided
 from windrow_runtime.physical.streams import CheckSource, Streams
 
-OnColumns: TypeAlias = ColumnarForm | JoinForm
-"""The form of a keyed step that runs on columns."""
 
-
-class ColumnPlanner:
+class ColumnPlanner(Planner):
     """Plans one step after another, in order, for an engine: on columns where it can.
 
     ``check_source`` declines sources that give the engine no columns, and ``takes_columns`` knows the sinks that it
@@ -43,11 +39,9 @@ class ColumnPlanner:
         self._stored = stored
 
     def stateless(self, step: Step) -> None:
-        """Adds a step without state, or a source."""
         self._streams.add(step)
 
     def sink(self, step: Step) -> PhysicalSink | None:
-        """Plans a sink; None: it is written from objects."""
         if not self._takes_columns(step):
             return None
         kind = decided(lambda: columns_type(step.node.element_type))
@@ -56,7 +50,6 @@ class ColumnPlanner:
         return PhysicalSink(step, kind, decided(lambda: self._sink_routes(step, kind)))
 
     def keyed(self, step: Step) -> PhysicalStep:
-        """Plans a keyed step."""
         form = self._decided_form(step)
         aggregation = decided(lambda: task_aggregation_of(step))
         by_tasks = None if isinstance(aggregation, Objects) else aggregation

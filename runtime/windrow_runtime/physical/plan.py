@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from windrow.panes import Change
 from windrow.plan import ChangelogNode, Form, ReturnsNode, SinkNode, Step
@@ -21,9 +21,9 @@ from windrow_runtime.physical.choose import form_text, operator_for
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
+    from windrow_runtime.columnar.forms.result_type import OnColumns
     from windrow_runtime.columnar.forms.route import Route, ScanTarget
     from windrow_runtime.columnar.forms.row_form import RowForm, TaskAggregation
-    from windrow_runtime.physical.columns import ColumnPlanner, OnColumns
 
 F_co = TypeVar("F_co", covariant=True)
 T = TypeVar("T")
@@ -162,10 +162,18 @@ StepEdge: TypeAlias = "Edge[ScanTarget]"
 SinkEdge: TypeAlias = "Edge[PhysicalSink]"
 
 
+class Planner(Protocol):
+    """Plans one step after another, in order. A sink without a plan is written from objects."""
+
+    def stateless(self, step: Step) -> None: ...
+    def keyed(self, step: Step) -> PhysicalStep: ...
+    def sink(self, step: Step) -> PhysicalSink | None: ...
+
+
 class PhysicalPlan:
     """A pipeline as an engine runs it, on columns where the planner finds forms for them."""
 
-    def __init__(self, topology: Topology, planner: ColumnPlanner | Objects = NO_COLUMNS, *, fast: bool = True) -> None:
+    def __init__(self, topology: Topology, planner: Planner | Objects = NO_COLUMNS, *, fast: bool = True) -> None:
         self.topology = topology
         self.keyed: dict[str, PhysicalStep] = {}  # by id, as the sinks
         self.sinks: dict[str, PhysicalSink] = {}

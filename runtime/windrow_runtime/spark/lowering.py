@@ -45,7 +45,7 @@ from windrow_runtime.spark.run_limits import USUAL_LIMITS, RunLimits
 from windrow_runtime.spark.session import division_settings
 from windrow_runtime.spark.shipping import known_classes, without_sources_and_sinks
 from windrow_runtime.spark.sinks.parts import worker_sinks
-from windrow_runtime.spark.sinks.table import SinkWriter, takes_columns, writer_of
+from windrow_runtime.spark.sinks.spark_writer import WrittenBy, takes_columns, written_by
 from windrow_runtime.spark.sources.scan import ANY_AGE, ScanContext
 from windrow_runtime.spark.sources.scanner import check_source_columns, scanner_of
 from windrow_runtime.spark.sources.stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
@@ -84,7 +84,7 @@ def per_partition(topology: Topology, checkpoint: Checkpoint, is_connect: Callab
     """
     if alignments(topology):
         return True
-    if not topology.keyed or any(writer_of(step) is SinkWriter.QUERY for step in topology.sinks):
+    if not topology.keyed or any(written_by(step) is WrittenBy.QUERY for step in topology.sinks):
         return False  # Spark writes such a sink, and no code sees where a batch ends
     sources = {topology.step(each.step) for each in partitioned_sources(topology).values()}
     stored = checkpoint.description() if checkpoint.has_run() else None
@@ -193,12 +193,12 @@ class Lowered:
         self.parts = worker_sinks(self.sinks, self.identities, batch, straight=straight, division=division)
         self.codec = state_codec(self.classes, allow_pickled=pipeline.allow_pickled_state)
         register_classes(self.classes)
-        writers = {writer_of(sink) for sink in topology.sinks}
+        writers = {written_by(sink) for sink in topology.sinks}
         # If Spark's own query writes, the driver sees no batch, and workers note which ones there are.
-        is_unseen = SinkWriter.QUERY in writers
+        is_unseen = WrittenBy.QUERY in writers
         self._task_note = checkpoint.task_note(spark) if is_unseen and checkpoint is not None else None
         # Whether Spark handles no record by itself: workers open what the sources name, and no sink is Spark's.
-        self.has_few_rows = writers <= {SinkWriter.RESULTS, SinkWriter.OUTPUT, SinkWriter.WORKERS}
+        self.has_few_rows = writers <= {WrittenBy.RESULTS, WrittenBy.OUTPUT, WrittenBy.WORKERS}
         self.frame = self._job(now) if self._checkpoint is None else self._query(self._checkpoint)
 
     def _query(self, checkpoint: Checkpoint) -> DataFrame:
@@ -285,7 +285,7 @@ class Lowered:
         before = self.topology.boundaries_before
         in_order = {source.id, *(step_id for step_id, keyed in self.steps.plan.keyed.items() if keyed.makes_pairs)}
         sinks = [sink for sink in self.topology.sinks if not in_order.isdisjoint(before[sink.id])]
-        return any(writer_of(sink) in {SinkWriter.RESULTS, SinkWriter.OUTPUT} for sink in sinks)
+        return any(written_by(sink) in {WrittenBy.RESULTS, WrittenBy.OUTPUT} for sink in sinks)
 
     def _packed(self, step: Step, place: int) -> DataFrame:
         checkpoint, shipped = self._checkpoint, self.steps.plan

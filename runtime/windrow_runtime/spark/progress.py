@@ -43,8 +43,6 @@ from windrow_runtime.spark.worker import current_batch
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from windrow_runtime.spark.sinks.results import SpooledResults
-
 _LOG: Final = logging.getLogger("windrow")
 _POLL_SECONDS: Final = 0.2
 _TURNS_TO_ASK: Final = 10
@@ -52,6 +50,7 @@ _SUMS: Final = (OPEN_WINDOWS, TIMERS, STATE_BYTES)
 _Numbers: TypeAlias = Annotated[list[int], msgspec.Meta(min_length=len(_SUMS), max_length=len(_SUMS))]
 
 
+_After: TypeAlias = "Callable[[int], list[PipelineProgress]]"
 OnProgress: TypeAlias = "Callable[[PipelineProgress], object]"
 """The user's function that is called with each report."""
 
@@ -331,16 +330,16 @@ class ProgressKeeper:
 class Reporter:
     """Passes reports on batches to the log and to the user's function, if there is one.
 
-    ``spooled`` reads reports from files, if batches are written in another process.
+    ``stored_after`` reads the reports on batches after a number from files, if another process writes the batches.
     """
 
     def __init__(
-        self, name: str, topology: Topology, on_progress: OnProgress | None, spooled: SpooledResults | None = None
+        self, name: str, topology: Topology, on_progress: OnProgress | None, stored_after: _After | None = None
     ) -> None:
         self._name = name
         self._topology = topology
         self._on_progress = on_progress
-        self._spooled = spooled
+        self._stored_after = stored_after
         self._newest = -1
         self._lock = threading.Lock()
         self._scale = TimestampScale(topology)
@@ -375,15 +374,15 @@ class Reporter:
 
     def watch(self, query: StreamingQuery) -> None:
         """Poll files for reports in a thread while a query runs, if the log or the user's function takes them."""
-        if self._spooled is not None and self._is_wanted:
+        if self._stored_after is not None and self._is_wanted:
             threading.Thread(target=self._run, args=(query,), name="windrow reports", daemon=True).start()
 
     def flush(self) -> None:
         """Pass on the reports in files that were not passed on yet."""
-        if self._spooled is None or not self._is_wanted:
+        if self._stored_after is None or not self._is_wanted:
             return
         with self._lock:
-            for progress in self._spooled.reports(self._newest):
+            for progress in self._stored_after(self._newest):
                 self._newest = progress.batch
                 self.report(progress)
 

@@ -17,26 +17,20 @@ from pyspark.sql import DataFrame, SparkSession
 from windrow import DataStream
 from windrow.addresses.paths import checked_path, reads_from
 from windrow.addresses.redaction import redact_address
-from windrow.connectors import CustomSink
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.names import function_name
-from windrow.kafka import KafkaSink
 from windrow.plan import Form, Pipeline, Step
 from windrow.time import now_millis
 from windrow.triggers.code import call_text
 from windrow_runtime.bar import progress_shown
-from windrow_runtime.connectors.files.writer import check_folders, claim_folders
-from windrow_runtime.connectors.files.written_by_spark import pipeline_of, refuse_written, unpacked
-from windrow_runtime.connectors.kafka.rows_on_spark import check_connector
-from windrow_runtime.connectors.kafka.writes import check_topic
 from windrow_runtime.inputs.checks import check_bounded, check_sources, ends_when_silent
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.outcome import secrets_of, short_tracebacks
 from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.process_lock import OwnStack
-from windrow_runtime.outputs.registry import closing_outputs, open_outputs
+from windrow_runtime.outputs.registry import check_free, claim_targets, closing_outputs, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.checkpoint.lease import lock_of
@@ -65,7 +59,9 @@ from windrow_runtime.spark.session import (
     warn_of_partitions,
 )
 from windrow_runtime.spark.sinks.batch_writer import driver_sinks
-from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
+from windrow_runtime.spark.sinks.columns import pipeline_of
+from windrow_runtime.spark.sinks.spark_writer import WrittenBy, check_unwritten, spark_writer_of, written_by
+from windrow_runtime.spark.sinks.unpacking import unpacked
 from windrow_runtime.spark.sources.scanner import count_own, scanner_of
 
 __all__ = ["RunningPipeline", "SparkRunner"]
@@ -182,6 +178,8 @@ class SparkRunner:
         starts = self._session is None
         for step in sources:
             scanner_of(step).check_session(starts=starts)
+        for step in sinks:
+            spark_writer_of(step).check_session(starts=starts)
 
     def forms(self, pipeline: Pipeline) -> dict[str, Form]:
         """Describes the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.
@@ -406,18 +404,18 @@ class SparkRunner:
                 for step in topology.sources:
                     scanner_of(step).check_service()
             begins = checkpoint.last_planned() < 0
-            check_folders(topology.sinks, lowered.query_id, begins=begins)
+            check_free(topology.sinks, lowered.query_id, begins=begins)
             if begins:
-                uninterrupted(lambda: refuse_written(self.spark, topology.sinks), self.spark)
+                uninterrupted(lambda: check_unwritten(self.spark, topology.sinks), self.spark)
             sinks = driver_sinks(topology.sinks)
             if is_connect(self.spark):
                 # The server opens users' own sinks.
-                sinks = [step for step in sinks if not isinstance(sink_of(step), CustomSink)]
+                sinks = [step for step in sinks if not spark_writer_of(step).is_opened_by_server]
             outputs = open_outputs(sinks, lowered.query_id, lowered.identities)
             opened.enter_context(closing_outputs(outputs))
             # Folders are claimed after all checks that may refuse the run, and before the keeper begins a batch.
             claims.enter_context(
-                claim_folders(topology.sinks, lowered.query_id, begins=begins, is_live=lambda: lock.is_held)
+                claim_targets(topology.sinks, lowered.query_id, begins=begins, is_live=lambda: lock.is_held)
             )
             keeper = None
             if lowered.clock is not None:
@@ -455,11 +453,7 @@ class SparkRunner:
 
     def _check_sinks(self, sinks: Iterable[Step]) -> None:
         for step in sinks:
-            if writer_of(step) is SinkWriter.KAFKA:
-                with secrets_hidden(secrets_of([step]), step.where):
-                    check_connector(self.spark, step)
-            elif isinstance(sink := sink_of(step), KafkaSink) and not is_connect(self.spark):
-                check_topic(step, sink)
+            spark_writer_of(step).check_target(self.spark)
 
     def _wanted(self) -> Parallelism:
         return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self.spark))
@@ -520,7 +514,7 @@ class SparkRunner:
             lower = partial(Lowered, checkpoint=checkpoint, limits=self._limits)
             lowered = uninterrupted(lambda: lower(spark, pipeline, plan, stored), spark)
         for step in topology.sinks if lowered.clock is not None else ():
-            if writer_of(step) is SinkWriter.QUERY:
+            if written_by(step) is WrittenBy.QUERY:
                 raise UnsupportedOperationError(
                     "Spark writes to this sink by itself, and the plan's watermark has to be computed after each batch",
                     given=sink_of(step).describe(),
@@ -575,7 +569,7 @@ def _secrets_hidden(pipeline: Pipeline) -> AbstractContextManager[None]:
 
 def _check_checkpoint_apart(sources: Iterable[Step], path: str) -> None:
     for step in sources:
-        for folder in source_of(step).folders:
+        for folder in source_of(step).read_folders:
             if reads_from(folder, path):
                 raise InvalidArgumentError(
                     "the checkpoint lies in a folder that a source reads, so the source would read it",

@@ -11,12 +11,12 @@ from typing import Any, Final, Generic, Self, overload
 
 from typing_extensions import TypeForm, TypeVar
 
+from windrow.builder.stream import DataStream
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
 from windrow.plan import Pipeline, ProcessNode, WindowNode
 from windrow.sinks import CollectSink
 from windrow.sources import Source
-from windrow.stream import DataStream
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.local.execution import Elements, Execution

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from windrow.distribution import install_hint
 from windrow.errors import UnsupportedOperationError
+from windrow_runtime.bar.display import drawn
 from windrow_runtime.bar.last_rows import LastRows, is_terminal, screen_taken
 from windrow_runtime.bar.measure import harmless
 from windrow_runtime.view.history import RunHistory
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_rich", "rendered", "shown_in_terminal"]
 
-_LOG: Final = logging.getLogger("windrow")
 _TURN_SECONDS: Final = 0.5
 _COLOURS: Final = {"waiting": "dim", "running": "green", "ended": "dim", "failed": "red"}
 _ALL_COLUMNS: Final = 100
@@ -57,54 +56,28 @@ def shown_in_terminal(history: RunHistory) -> Iterator[None]:
     if not is_terminal(sys.stderr) or not screen_taken.acquire(blocking=False):
         yield
         return
+    stream = sys.stderr
+    rows = LastRows(stream)
+    name = history.pipeline.name
     try:
-        with _Table(history, sys.stderr):
+        with drawn(name, history.snapshot, lambda shown: rows.draw(partial(_lines, shown)), rows.close, _TURN_SECONDS):
             yield
     finally:
         screen_taken.release()
-
-
-class _Table(threading.Thread):
-    """Draws the table in the last rows of a terminal until the end of a block, and writes it there once more then."""
-
-    def __init__(self, history: RunHistory, stream: TextIO) -> None:
-        super().__init__(name="windrow shows a run", daemon=True)
-        self._history = history
-        self._stream = stream
-        self._rows = LastRows(stream)
-        self._over = threading.Event()
-
-    def __enter__(self) -> None:
-        self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self.join()
         with suppress(OSError):  # the terminal was closed
-            width = os.get_terminal_size(self._stream.fileno()).columns
-            self._stream.write("\n".join([*self._lines(width), ""]))
-            self._stream.flush()
+            width = os.get_terminal_size(stream.fileno()).columns
+            stream.write("\n".join([*_lines(history.snapshot(), width), ""]))
+            stream.flush()
 
-    def run(self) -> None:
-        try:
-            try:
-                while not self._over.is_set():
-                    self._rows.draw(self._lines)
-                    self._over.wait(_TURN_SECONDS)
-            finally:
-                self._rows.close()
-        except Exception:
-            # No result depends on the view, whose terminal may be closed.
-            _LOG.debug("pipeline %s cannot be shown any more", self._history.pipeline.name, exc_info=True)
 
-    def _lines(self, width: int) -> list[str]:
-        # It is imported where a view is asked for, since users need not have it.
-        from rich.console import Console
+def _lines(snapshot: Snapshot, width: int) -> list[str]:
+    # It is imported where a view is asked for, since users need not have it.
+    from rich.console import Console
 
-        console = Console(file=io.StringIO(), force_terminal=True, width=width)
-        with console.capture() as capture:
-            console.print(rendered(self._history.snapshot(), width))
-        return capture.get().splitlines()
+    console = Console(file=io.StringIO(), force_terminal=True, width=width)
+    with console.capture() as capture:
+        console.print(rendered(snapshot, width))
+    return capture.get().splitlines()
 
 
 def rendered(snapshot: Snapshot, width: int) -> RenderableType:

@@ -35,11 +35,11 @@ def watch(running: Running) -> None:
             no reports, as :attr:`~windrow_runtime.spark.RunningPipeline.progress`.
         WindrowError: In a terminal, if the pipeline has failed.
     """
-    display = notebook_display()
-    if display is not None:
+    show = notebook_display()
+    if show is not None:
         history = Follower(running).history
-        arguments = (history, display(html_of(history.snapshot())))
-        threading.Thread(target=_update, args=arguments, name="windrow updates a notebook", daemon=True).start()
+        show(html_of(history.snapshot()))
+        threading.Thread(target=_update, args=(history, show), name="windrow updates a notebook", daemon=True).start()
         return
     with history_of(running) as (history, refresh), shown_in_terminal(history):
         try:
@@ -48,13 +48,13 @@ def watch(running: Running) -> None:
             refresh()
 
 
-def _update(history: RunHistory, update: Callable[[str], None]) -> None:
+def _update(history: RunHistory, show: Callable[[str], None]) -> None:
     """Updates what a cell shows until the run has ended."""
     version = -1
     try:
         while history.version > version or not history.is_over:
             version = history.wait(version, _TURN_SECONDS)
-            update(html_of(history.snapshot()))
+            show(html_of(history.snapshot()))
             if not history.is_over:
                 time.sleep(_TURN_SECONDS)
     except Exception:

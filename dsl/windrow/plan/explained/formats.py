@@ -10,14 +10,12 @@ from windrow.plan.explained.document import render_json
 from windrow.plan.explained.mermaid import render_mermaid
 from windrow.plan.explained.picture import render_svg
 from windrow.plan.explained.step_view import PlanFormat, StepView
-from windrow.plan.explained.tree import render_tree
 from windrow.plan.render import render_text
 
 __all__ = ["render"]
 
 _RENDERERS: Final[dict[str, Callable[[str, Sequence[StepView]], str]]] = {
     "text": render_text,
-    "tree": render_tree,
     "mermaid": render_mermaid,
     "svg": render_svg,
 }

@@ -40,7 +40,7 @@ from windrow.windows import GlobalWindows
 
 __all__ = ["PlanFormat", "StepView", "sides_of", "views_of"]
 
-PlanFormat: TypeAlias = Literal["text", "tree", "mermaid", "json", "svg"]
+PlanFormat: TypeAlias = Literal["text", "mermaid", "json", "svg"]
 """The name of a format of ``explain()``."""
 
 

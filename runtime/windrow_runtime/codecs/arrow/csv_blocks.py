@@ -1,7 +1,8 @@
-"""CSV files as columns, block by block; blocks are cut such that quotes are in order in all of a block or in none."""
+"""Reads CSV files as columns, block by block: rows above a broken quote, and row by row those below it in its block."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,10 +35,7 @@ from windrow_runtime.codecs.value_type import Field, Kind, RecordType
 _LINE_FEED, _RETURN, _QUOTE = b'\n\r"'
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
-_CLOSE: Final = 1 << 13
-"""Broken quotes that are closer to each other than this are read together with the rows between them."""
-
-_MOST_PLAIN: Final = 4096
+_ALL: Final = sys.maxsize
 
 
 def row_by_row(records: CsvRecords) -> str | None:
@@ -168,8 +166,6 @@ class CsvBlocks:
     _decoder: CsvDecoder | None = field(default=None, init=False)  # None: there are no rows, or the header is broken
     _columns: CsvColumns | None = field(default=None, init=False)  # None: no block is read as columns
     _is_regular: bool = field(default=False, init=False)  # whether the quotes of the next block are in order
-    _plain: int = field(default=1, init=False)  # how many rows from the next broken quote on are read one by one
-    _near: int = field(default=1 << 30, init=False)  # in how many bytes rows with quotes in order are looked for
 
     def __post_init__(self) -> None:
         if not self.records.header:
@@ -182,52 +178,20 @@ class CsvBlocks:
     def end_of_rows(self, data: bytes, *, whole: bool) -> int:
         if not whole and b"\n" not in data:
             return 0
-        near, is_whole = data[: self._near], whole and len(data) <= self._near
-        end = end_of_regular_rows(near, self.records.delimiter, whole=is_whole) if self._has_begun else 0
+        end = end_of_regular_rows(data, self.records.delimiter, whole=whole) if self._has_begun else 0
         self._is_regular = end > 0
-        if self._is_regular:
-            self._near *= 2
-            self._plain = 1 if end > _CLOSE else self._plain
+        if end:
             return end
-        end = self._end_of_plain_rows(data, whole=whole)
-        if end and self._has_begun:
-            self._near, self._plain = self.records.sizes.near, min(2 * self._plain, _MOST_PLAIN)
-        return end
-
-    def _end_of_plain_rows(self, data: bytes, *, whole: bool) -> int:
-        """The end of rows of which only the plain reader finds the ends."""
-        size = self.records.sizes.near
-        while True:
-            near = data[:size]
-            has_all = size >= len(data)
-            if not (whole and has_all):
-                near = near[: near.rfind(b"\n") + 1]
-            # Each byte becomes a character; delimiters, quotes and line ends are the same in UTF-8.
-            text = near.decode("latin-1")
-            end = end_of_rows(text, self.records.delimiter, self._plain, whole=whole and has_all)
-            if end or has_all:
-                return end
-            size *= 4
+        # Each byte becomes a character; delimiters, quotes and line ends are the same in UTF-8.
+        text = (data if whole else data[: data.rfind(b"\n") + 1]).decode("latin-1")
+        return end_of_rows(text, self.records.delimiter, _ALL if self._has_begun else 1, whole=whole)
 
     def read(self, block: bytes) -> Iterator[BlockRead]:
         if self._has_begun and self._decoder is None:
             yield BlockRead(no_rows(self.kind), (), lines_in(block))
-        elif self._is_regular and self._columns is not None:
-            yield from self._read_regular(self._columns, block)
-        else:
-            yield plain_block(block, self.kind)
-
-    def _read_regular(self, columns: CsvColumns, block: bytes) -> Iterator[BlockRead]:
-        """Reads the columns of a block; halves it where that fails, until it does not pay any more."""
-        read = columns.read(block)
-        middle = 0
-        if read is None and len(block) > self.records.sizes.least:
-            middle = end_of_regular_rows(block[: len(block) // 2], self.records.delimiter, whole=False)
-        if middle:
-            yield from self._read_regular(columns, block[:middle])
-            yield from self._read_regular(columns, block[middle:])
-        else:
-            yield read or plain_block(block, self.kind)
+            return
+        columns = self._columns if self._is_regular else None
+        yield (None if columns is None else columns.read(block)) or plain_block(block, self.kind)
 
     def _begin(self, rows: Iterator[CsvRow]) -> list[tuple[int, object]]:
         """Reads the header; returns what is to be reported of it."""

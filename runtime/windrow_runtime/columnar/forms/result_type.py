@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
@@ -21,6 +21,9 @@ from windrow_runtime.columnar.windows.pane_rules import Paned
 from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: what makes results is of every type.
+
+OnColumns: TypeAlias = ColumnarForm | JoinForm
+"""The form of a keyed step that runs on columns."""
 
 _INT: Final = ValueType(Kind.INT, int)
 _VALUES: Final = {
@@ -39,7 +42,7 @@ _VALUES: Final = {
 """The types of results that are elements of columns. A sum of decimals has more digits than a column takes."""
 
 
-def result_type(form: ColumnarForm | JoinForm) -> RecordType:
+def result_type(form: OnColumns) -> RecordType:
     """The type of the results of a step; declined where they are no columns."""
     if isinstance(form, JoinForm):
         names = [name for name, _ in form.join.fields]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from windrow_runtime.connectors.collections.reader import ArrowReader, CollectionReader
+from windrow_runtime.connectors.collections.writer import CollectWriter
 from windrow_runtime.inputs.batches import SourceBatch, elements_of
 from windrow_runtime.inputs.offsets import RowReads
 from windrow_runtime.operators.copies import own_all
@@ -18,6 +19,7 @@ from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.spark.checkpoint.storage import set_time, write_whole
 from windrow_runtime.spark.checkpoint.stored_file import checkpoint_errors
 from windrow_runtime.spark.paths import as_read_path
+from windrow_runtime.spark.sinks.spark_writer import SparkWriter, WrittenBy
 from windrow_runtime.spark.sources.scan import ANY_AGE, Scan, ScanContext
 from windrow_runtime.spark.sources.scanner import SparkScanner
 from windrow_runtime.storage.values import StateCodec
@@ -86,6 +88,14 @@ class ArrowScanner(_StoredScanner[ArrowReader]):
     def known_batches(self) -> float:
         rows = self.reader.row_count
         return math.inf if rows is None else _count_batches(rows, self.reader.source.batch_size)
+
+
+class CollectSparkWriter(SparkWriter[CollectWriter]):
+    """Leaves the elements to the driver, which keeps them for the result."""
+
+    @property
+    def written_by(self) -> WrittenBy:
+        return WrittenBy.RESULTS
 
 
 def _stored_batches(

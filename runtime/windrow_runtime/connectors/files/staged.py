@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from windrow.addresses.paths import BATCH_COLUMN, BATCH_PREFIX, is_hidden
-from windrow_runtime.connectors.files.writer import OWNER
+from windrow_runtime.connectors.files.owner import OWNER
 from windrow_runtime.spark.checkpoint.storage import HadoopPath
 
 _STAGING: Final = "staging"

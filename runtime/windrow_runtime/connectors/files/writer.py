@@ -1,194 +1,68 @@
-"""Claims the folders of file sinks for a run, and refuses those of other runs; for both engines.
-
-The folder of a file sink belongs to one run, and to the runs that go on from its checkpoint; others are refused.
-Each run that begins anew numbers its batches from 0, so the batches of two of them in one folder would partly replace
-each other. A run notes its identity in the folder before its first batch, and locks the folder as long as it lives.
-
-The files of a batch are written into a staging folder, and published when they are complete. Readers pass over names
-that begin with an underscore. Names have an equals sign only where ``partition_by`` asks for it: readers would take
-the folder for the value of a column, which hides a column of that name in the files.
-"""
+"""Answers what engines ask of a sink that writes files."""
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from windrow.addresses.paths import local_path
-from windrow.errors import SinkError
-from windrow.plan import Step
-from windrow.sinks import FileSink
-from windrow_runtime.connectors.files.batch_files import batches_in, columns_in, old_batches_in, remove_batches
-from windrow_runtime.connectors.files.partition_columns import Partitions, folder_columns, partitions_of
-from windrow_runtime.operators.errors import sink_errors
-from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.process_lock import HAS_LOCKS, LockedError, OwnStack, ProcessLock
-from windrow_runtime.outputs.whole_files import check_no_link, read_whole
+from windrow.errors import UnsupportedOperationError
+from windrow.sinks import FileSink, ParquetFileSink
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.text_files import check_parquet
+from windrow_runtime.connectors.files.owner import check_folder, check_owner, lock_folder, own_folder
+from windrow_runtime.connectors.files.parts import FileOutput
+from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.outputs.output import Identity, Output
+from windrow_runtime.outputs.writer import SinkWriter, Target
 
-# Any in this module: sinks of elements of every type.
-
-OWNER: Final = "_windrow"
-"""The folder in that of a sink with files of windrow's own, which readers pass over."""
+# Any in this module: elements of every type.
 
 
-def check_folders(sinks: Iterable[Step], run: str, *, begins: bool) -> None:
-    """Raise a ``SinkError`` for a file sink that a run may not or cannot write; changes nothing.
+class FileWriter(SinkWriter[FileSink[Any]]):
+    """Writes text, JSON, CSV and Parquet files."""
 
-    Folders that are not in a mounted file system are passed over. ``run`` is the identity of the checkpoint, or one of
-    the run's own; ``begins`` says whether no batch of the run was begun before.
-    """
-    for step, sink, folder in _file_sinks(sinks):
-        partitions = partitions_of(step)
-        with sink_errors(step, sink.path):
-            # Batches that were never completed do not count.
-            old = old_batches_in(folder)
-            batches = [*batches_in(folder), *old]
-            if batches and _owner(folder) != run and not (sink.overwrite and begins):
-                others = f" and {len(batches) - 1} more" if len(batches) > 1 else ""
-                raise other_run(step, f"{sink.shown_path} with {batches[0]}{others}", begins=begins)
-            if batches and _owner(folder) == run:
-                if old:
-                    raise _old_layout(step, f"{sink.shown_path} with {old[0]}")
-                _check_layout(step, folder, partitions, batches[0])
-            _check_writable(folder)
+    def output(self, identity: Identity) -> Output:
+        return FileOutput(self.step)
 
+    def check_local(self) -> None:
+        if isinstance(self.sink, ParquetFileSink):
+            with errors_at(self.step.where):
+                check_parquet()
+        record_type(self.step.node.element_type)
+        if self.folder is None:
+            raise UnsupportedOperationError(
+                "the interpreter writes to mounted file systems only",
+                given=self.sink.shown_path,
+                expected="a path, or a file: URI",
+                where=self.step.where,
+                hint="run the pipeline with SparkRunner",
+            )
 
-def claim_folders(
-    sinks: Sequence[Step], run: str, *, begins: bool, is_live: Callable[[], bool] = lambda: True
-) -> ExitStack:
-    """Claim the folders of file sinks for a run, if :func:`check_folders` accepts them all.
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the sink, if its file system is mounted."""
+        path = local_path(self.sink.path)
+        return None if path is None else Path(path)
 
-    If the file system has locks, other runs are refused until the returned stack is closed or ``is_live`` returns
-    False. Elsewhere :func:`check_owner` finds out that another run took a folder.
-    """
-    check_folders(sinks, run, begins=begins)
-    with OwnStack() as locks:
-        for step, sink, folder in _file_sinks(sinks):
-            with sink_errors(step, sink.path):
-                folder.mkdir(parents=True, exist_ok=True)
-                try:
-                    if HAS_LOCKS:
-                        locks.callback(ProcessLock(folder.resolve(), is_live).release)
-                except LockedError:
-                    raise SinkError(
-                        "another run writes to the folder of a file sink",
-                        given=sink.shown_path,
-                        expected="a folder for each run",
-                        where=step.where,
-                        hint="give each run a folder of its own, or wait for the end of the other one",
-                    ) from None
-        # A run may have written a batch, and have ended, before the folders were locked.
-        check_folders(sinks, run, begins=begins)
-        for step, sink, folder in _file_sinks(sinks):
-            with sink_errors(step, sink.path):
-                if _owner(folder) != run:
-                    remove_batches(folder)
-                    _set_owner(folder, run)
-        return locks.pop_all()
+    @property
+    def target(self) -> Target:
+        text = self.sink.shown_path if self.folder is None else os.path.realpath(self.folder)
+        return Target(FileSink.__name__, text, is_exact=True)
 
+    def check_free(self, run: str, *, begins: bool) -> None:
+        if self.folder is not None:
+            check_folder(self.sink, self.step, self.folder, run, begins=begins)
 
-def check_owner(sinks: Iterable[Step], run: str) -> None:
-    """Raises a ``SinkError`` if another run has taken the folder of a file sink.
+    def lock(self, is_live: Callable[[], bool]) -> Callable[[], None] | None:
+        return None if self.folder is None else lock_folder(self.sink, self.step, self.folder, is_live)
 
-    It is called before each batch, and again, much later, before the files of the batch are published.
-    """
-    for step, sink, folder in _file_sinks(sinks):
-        with sink_errors(step, sink.path):
-            if _owner(folder) not in (run, None):
-                raise SinkError(
-                    "another run has taken the folder of a file sink while this one ran",
-                    given=sink.shown_path,
-                    expected="a folder for each run",
-                    where=step.where,
-                    hint="give each run a folder of its own",
-                )
+    def own(self, run: str) -> None:
+        if self.folder is not None:
+            own_folder(self.sink, self.step, self.folder, run)
 
-
-def other_run(step: Step, given: str, *, begins: bool = True) -> SinkError:
-    """Returns the error for a folder that holds the batches of another run."""
-    return SinkError(
-        "the folder of a file sink holds the batches of another run, and this run's would be mixed with them",
-        given=given,
-        expected="a folder without batches, or that of the run whose checkpoint this one goes on from",
-        where=step.where,
-        hint="give the sink another folder, or overwrite=True, or the runner the checkpoint of that run"
-        if begins
-        else "the earlier batches of this checkpoint are not there, so give the sink another folder",
-    )
-
-
-def file_sink_of(step: Step) -> FileSink[Any]:
-    """Returns the file sink of a step."""
-    sink = sink_of(step)
-    assert isinstance(sink, FileSink)
-    return sink
-
-
-def _file_sinks(sinks: Iterable[Step]) -> Iterator[tuple[Step, FileSink[Any], Path]]:
-    """Yields the file sinks in mounted file systems, with their folders."""
-    for step in sinks:
-        sink = sink_of(step)
-        path = local_path(sink.path) if isinstance(sink, FileSink) else None
-        if isinstance(sink, FileSink) and path is not None:
-            yield step, sink, Path(path)
-
-
-def _check_writable(folder: Path) -> None:
-    """Raise the error that creating the folder, or a file in it, would raise."""
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    number = errno.ENOTDIR if not existing.is_dir() else errno.EACCES if not os.access(existing, os.W_OK) else None
-    if number is not None:
-        raise OSError(number, os.strerror(number), str(existing))
-
-
-def _old_layout(step: Step, given: str) -> SinkError:
-    return SinkError(
-        "the folder of a file sink has batches as an earlier version laid them out, which readers do not find",
-        given=given,
-        expected="files of batches in the folder itself, or in folders of values",
-        where=step.where,
-        hint="run it to its end with the version that wrote it, or give the sink another folder and the runner a new "
-        "checkpoint",
-    )
-
-
-def _check_layout(step: Step, folder: Path, partitions: Partitions | None, shown: str) -> None:
-    """Refuse to go on with another ``partition_by``, since a batch that runs again would not replace its files."""
-    columns = folder_columns(partitions)
-    before = columns_in(folder)
-    if before is not None and before != columns:
-        raise SinkError(
-            "the folder of a file sink has batches that are laid out by other fields",
-            given=f"{shown}, laid out by {', '.join(before) or 'no field'}",
-            expected=f"batches laid out by {', '.join(columns) or 'no field'}",
-            where=step.where,
-            hint="keep partition_by as it was, or give the sink another folder",
-        )
-
-
-def _owner(folder: Path) -> str | None:
-    check_no_link(folder / OWNER)
-    try:
-        names = os.listdir(folder / OWNER)
-    except FileNotFoundError:
-        return None
-    except NotADirectoryError:
-        # An earlier version noted the owner in a file.
-        return read_whole(folder / OWNER).decode(errors="replace").strip()
-    return " ".join(names) or None
-
-
-def _set_owner(folder: Path, run: str) -> None:
-    """Note the identity of a run as the name of an empty file, since some readers open all files that are not empty."""
-    note = folder / OWNER
-    if note.is_dir():
-        for other in note.iterdir():
-            other.unlink()
-    else:
-        note.unlink(missing_ok=True)
-        note.mkdir()
-    (note / run).touch()
+    def check_owner(self, run: str) -> None:
+        if self.folder is not None:
+            check_owner(self.sink, self.step, self.folder, run)

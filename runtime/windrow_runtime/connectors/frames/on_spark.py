@@ -1,21 +1,26 @@
-"""Reads DataFrames of a Spark session: their columns are the fields of the elements."""
+"""Reads and writes DataFrames of a Spark session: their columns are the fields of the elements."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from windrow.sinks import WriterSink
 from windrow_runtime.codecs.arrow.decoding import NO_FIELD
 from windrow_runtime.codecs.record_type import Kind, record_type
+from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.codecs.spark_schema import check_spark_schema, spark_ddl, spark_names, without_void
 from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.connectors.frames.reader import DataFrameReader
 from windrow_runtime.inputs.reader import warn_of_header
 from windrow_runtime.operators.errors import DeclinedError, errors_at
+from windrow_runtime.outputs.writer import SinkWriter
 from windrow_runtime.spark.faults import engine_errors
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.session import moved_to
+from windrow_runtime.spark.sinks.spark_writer import SparkWriter, WrittenBy
+from windrow_runtime.spark.sinks.unpacking import unpacked
 from windrow_runtime.spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
 from windrow_runtime.spark.sources.scanner import SparkScanner
 
@@ -72,6 +77,21 @@ class DataFrameScanner(SparkScanner[DataFrameReader]):
     @property
     def is_stream_of_user(self) -> bool:
         return not self.source.is_bounded
+
+
+class StreamSparkWriter(SparkWriter[SinkWriter[WriterSink[Any]]]):
+    """Writes a stream by the ``DataStreamWriter`` that the user configures."""
+
+    @property
+    def written_by(self) -> WrittenBy:
+        return WrittenBy.QUERY
+
+    @property
+    def takes_columns(self) -> bool:
+        return True
+
+    def stream_writer(self, frame: Any, number: int, classes: tuple[UserClass, ...]) -> Any:
+        return self.writer.sink.configure(unpacked(frame, number, self.step, classes))
 
 
 def _columns_of(dataframe: Any, kind: RecordType) -> tuple[Any, list[str]]:

@@ -13,12 +13,12 @@ from windrow.errors import SinkError, UnsupportedOperationError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.connectors.files.written_by_spark import Unpack
 from windrow_runtime.connectors.kafka.records import TopicRecords
 from windrow_runtime.connectors.kafka.spark_connector import connector_errors
 from windrow_runtime.operators.errors import shortened
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.spark.faults import causes_of
+from windrow_runtime.spark.sinks.unpacking import Unpack
 
 # Any in this module: elements of every type, and pyarrow has no types.
 

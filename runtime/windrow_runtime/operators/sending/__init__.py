@@ -1,1 +1,1 @@
-"""Copies functions as pickle would, and finds objects in them that cannot be pickled."""
+"""Finds objects in functions that cannot be sent to workers, and whether calls leave something on ``self``."""

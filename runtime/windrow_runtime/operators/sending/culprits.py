@@ -14,7 +14,6 @@ from windrow.facts.code import closure_of, globals_of
 from windrow.plan import Node, SinkNode, SourceNode, Step
 from windrow_runtime.operators.class_facts import attributes_of, is_foreign, is_of_windrow, top_package
 from windrow_runtime.operators.errors import first_line
-from windrow_runtime.operators.sending.parcel import check_sendable
 
 # Any in this module: functions of the user's may hold objects of any type.
 
@@ -34,25 +33,12 @@ def called_parts(node: Node) -> dict[str, object]:
     return {each.name: getattr(node, each.name) for each in fields(node) if each.name not in _NOT_CALLED}
 
 
-def _parcel_failure(value: object) -> Exception | None:
-    try:
-        check_sendable(value)
-    except Exception as error:  # pickle, and the methods of the user's class that it calls, may raise anything
-        return error
-    return None
-
-
 Failure = Callable[[object], Exception | None]
 """Tries to pickle a value, and returns the error, if there is one."""
 
 
 def refuse_unsendable(
-    step: Step,
-    parts: Iterable[object],
-    what: str = "a function of the step",
-    hint: str = IN_OPEN,
-    *,
-    failure: Failure = _parcel_failure,
+    step: Step, parts: Iterable[object], what: str = "a function of the step", hint: str = IN_OPEN, *, failure: Failure
 ) -> None:
     """Refuse a step whose functions or objects refer to objects that cannot be sent to workers."""
     for part in parts:

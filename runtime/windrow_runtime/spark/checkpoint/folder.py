@@ -6,7 +6,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,8 @@ from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import redact_address
 from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Step
-from windrow_runtime.spark.checkpoint.driver_note import DriverNote
 from windrow_runtime.spark.checkpoint.file_log import FileLog, FileLogInPieces
+from windrow_runtime.spark.checkpoint.newest_batch import BatchNote, ClosedSources, DriverNote
 from windrow_runtime.spark.checkpoint.spark_files import (
     batch_that_reads,
     check_source_logs,
@@ -34,7 +34,6 @@ from windrow_runtime.spark.checkpoint.stored_file import StoredFile, checkpoint_
 from windrow_runtime.spark.checkpoint.streams import StoredStreams
 from windrow_runtime.spark.paths import as_read_path, as_spark_path
 from windrow_runtime.spark.progress import reported_times
-from windrow_runtime.spark.worker import current_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,46 +47,7 @@ _OWNER_ALONE: Final = 0o700
 """The mode of a checkpoint's folder: it has elements and state, which other users may neither read nor change."""
 _OTHERS: Final = 0o077
 
-# Any in this module: Arrow batches, and pyarrow has no types; and the shapes of steps, as JSON holds them.
-
-
-class BatchNote(StoredFile[int]):
-    """Stores the highest number of a batch in a file of a checkpoint.
-
-    Spark's part of a checkpoint can get lost, or be restored from an older copy, separately. Spark would then begin
-    anew, or assign batch numbers a second time, which sinks take for batches that they have. The note of the newest
-    batch reveals this.
-    """
-
-    __slots__ = ()
-
-    def batch(self) -> int:
-        """Returns the number that was noted; -1: none."""
-        number = self.read()
-        return -1 if number is None else number
-
-    def note(self, batch: int) -> None:
-        """Note a batch, unless a higher number is stored."""
-        if batch > self.batch():
-            self.write(batch)
-
-
-class ClosedSources(BatchNote):
-    """Stores the first batch that ignores the sources, since the stream is drained.
-
-    What sources deliver from then on is left for later runs: it might be late at a step that no longer waits for a
-    source that was read to its end.
-    """
-
-    __slots__ = ()
-
-    def before(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yields the Arrow batches of a source's partition, or nothing if the sources are closed."""
-        first, number = self.batch(), current_batch()
-        are_closed = number is not None and number >= first >= 0
-        for batch in batches:  # read to their end in any case, since Spark writes them
-            if not are_closed:
-                yield batch
+# Any in this module: the shapes of steps, as JSON holds them.
 
 
 @dataclass(frozen=True, slots=True)

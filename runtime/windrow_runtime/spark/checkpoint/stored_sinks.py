@@ -14,7 +14,8 @@ from typing import Final
 
 from windrow.errors import InvalidArgumentError
 from windrow.plan import Step
-from windrow_runtime.outputs.registry import Target, labels_of
+from windrow_runtime.outputs.registry import labels_of
+from windrow_runtime.outputs.writer import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,9 @@ from itertools import permutations
 from typing import Any, Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
-from windrow.connectors import CustomSink
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import CoGroup, JoinPairs, SideKey
 from windrow.functions.wrapper import unwrapped
-from windrow.kafka import KafkaSink
 from windrow.plan import (
     AggregateSpec,
     AsOfJoinNode,
@@ -31,8 +29,7 @@ from windrow.plan import (
 from windrow.plan.nodes import type_name
 from windrow.rolling import Extreme, RollingReduce, RollingValue
 from windrow_runtime.inputs.reader import reader_of
-from windrow_runtime.operators.topology import sink_of
-from windrow_runtime.outputs.registry import target_of
+from windrow_runtime.outputs.writer import writer_of
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, object_digest
 from windrow_runtime.spark.checkpoint.feeds import Feeds, Input, feeds_of, once_a_plan, stable_mark
@@ -121,12 +118,12 @@ def sinks_of(
         step: SinkMarks(
             target,
             None if step.scope else step.name,  # several uses of one function are numbered by their order
-            digest(sink.describe(), object_digest(sink) if isinstance(sink, CustomSink) else ""),
+            digest(writer.sink.describe(), "" if writer.definition is None else object_digest(writer.definition)),
             _written_by(feeds, step, stable_mark, feeds.route_to(step).functions),
             _written_by(feeds, step, code_of, feeds.route_to(step).code),
         )
         for step in plan.topology.sinks
-        if (target := target_of(sink := sink_of(step))) is not None
+        if (target := (writer := writer_of(step)).target) is not None
     }
     if begins:
         return new_sinks(marks)
@@ -240,14 +237,12 @@ def _source_marks(step: Step) -> StreamMarks:
 
 def _written_by(feeds: Feeds, step: Step, function_mark: Callable[[Any], str], route: str) -> str:
     """Returns a mark of what a sink writes: by which functions, of which sources and keyed steps, and how."""
-    sink = sink_of(step)
-    functions = (sink.topic, sink.key) if isinstance(sink, KafkaSink) else ()
     return digest(
         route,
         *(f"{what} {mark}" for what, mark in feeds.inputs_of(step).items()),
         (step.node.name or "") if step.scope else "",
         type_name(step.node.element_type),
-        *(function_mark(function) for function in functions if callable(function)),
+        *map(function_mark, writer_of(step).functions),
     )
 
 

@@ -37,7 +37,7 @@ from windrow_runtime.spark.keyed.level import GroupBatch, KeyedStep, StepRunner
 from windrow_runtime.storage.tuning import StateTuning
 
 if TYPE_CHECKING:
-    from windrow_runtime.physical.columns import OnColumns
+    from windrow_runtime.columnar.forms.result_type import OnColumns
     from windrow_runtime.physical.plan import SinkEdge
 
 # Any in this module: results are of every type, and pyarrow has no types.

@@ -22,8 +22,8 @@ from windrow_runtime.storage.tuning import MEASURED, StateTuning
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
+    from windrow_runtime.columnar.forms.result_type import OnColumns
     from windrow_runtime.columnar.forms.row_form import RowForm
-    from windrow_runtime.physical.columns import OnColumns
     from windrow_runtime.physical.plan import SinkEdge, StepEdge
     from windrow_runtime.spark.sinks.parts import WorkerSinks
 

@@ -14,15 +14,12 @@ from pyspark.sql import DataFrame
 
 from windrow.errors import CheckpointError, UnsupportedOperationError, WindrowError
 from windrow.plan import Step
-from windrow.sinks import CollectSink, WriterSink
 from windrow_runtime.bar import progress_shown
-from windrow_runtime.connectors.files.writer import check_folders, claim_folders
-from windrow_runtime.connectors.files.written_by_spark import refuse_written, unpacked
 from windrow_runtime.operators.outcome import secrets_of
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.process_lock import OwnStack
-from windrow_runtime.outputs.registry import closing_outputs, open_outputs
+from windrow_runtime.outputs.registry import check_free, claim_targets, closing_outputs, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
@@ -49,6 +46,7 @@ from windrow_runtime.spark.session import (
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.batch_writer import BatchWriter, ConnectWriter, driver_sinks
 from windrow_runtime.spark.sinks.results import Results, SpooledResults
+from windrow_runtime.spark.sinks.spark_writer import WrittenBy, check_unwritten, spark_writer_of, written_by
 from windrow_runtime.spark.sources.scanner import scanner_of
 from windrow_runtime.spark.worker import JOB_BATCH
 
@@ -103,7 +101,7 @@ class Query:
         self._is_broken_off = False
         self._is_closing = False
         self._ending: Ending | None = None
-        self._written = _writer_sink(lowered)
+        self._written = _by_query(lowered)
         self._loss: CheckpointError | None = None
         if self._written is not None and isinstance(lock, LeaseLock):
             lock.on_loss = self._lose
@@ -115,7 +113,9 @@ class Query:
         self.measure = RunMeasure(lowered.topology, self._results, lowered.spark, begins=begins)
         if on_progress is not None:
             self.counted()  # raises an error for a pipeline that cannot report
-        self.reporter = Reporter(lowered.pipeline.name, lowered.topology, on_progress, spooled)
+        self.reporter = Reporter(
+            lowered.pipeline.name, lowered.topology, on_progress, spooled.reports if spooled else None
+        )
         self._batches = BatchWriter(
             lowered.sinks,
             lowered.classes,
@@ -247,8 +247,8 @@ class Query:
     # Any: Spark's two classes of writers have no common type, and a user's WriterSink may return any DataStreamWriter.
     def _writer(self) -> Any:
         if self._written is not None:
-            number, step, sink = self._written
-            return sink.configure(unpacked(self.lowered.frame, number, step, self.lowered.classes))
+            number, step = self._written
+            return spark_writer_of(step).stream_writer(self.lowered.frame, number, self.lowered.classes)
         try:
             return self.lowered.frame.writeStream.foreachBatch(self._write)
         except PySparkPicklingError as error:
@@ -427,10 +427,10 @@ class Query:
     def counted(self) -> Results:
         """Returns the results so far; raises an error if Spark writes a sink by itself, so that nothing is counted."""
         if self._written is not None:
-            _, step, sink = self._written
+            _, step = self._written
             raise UnsupportedOperationError(
                 "Spark writes the batches of this sink by itself, so nobody counts, and reports on batches",
-                given=sink.describe(),
+                given=sink_of(step).describe(),
                 expected="sinks that the runner writes",
                 where=step.where,
                 hint="streaming_query.recentProgress has Spark's own reports",
@@ -445,25 +445,25 @@ class Query:
 
 def run_job(lowered: Lowered, on_progress: OnProgress | None, *, shows_progress: bool) -> PipelineResult:
     """Run a batch job, and write its sinks as batch 0; ``shows_progress``: whether it shows how far it is."""
-    written = _writer_sink(lowered)
+    written = _by_query(lowered)
     if written is not None:
-        _, step, sink = written
+        _, step = written
         raise UnsupportedOperationError(
             "a DataStreamWriter writes streams only",
-            given=sink.describe(),
+            given=sink_of(step).describe(),
             where=step.where,
             hint="to_dataframe(stream, batch=True).write writes with every writer of Spark's",
         )
     results = Results()
     pipeline, query, sinks = lowered.pipeline, lowered.query_id, lowered.topology.sinks
-    check_folders(sinks, query, begins=True)
-    uninterrupted(lambda: refuse_written(lowered.spark, sinks), lowered.spark)
+    check_free(sinks, query, begins=True)
+    uninterrupted(lambda: check_unwritten(lowered.spark, sinks), lowered.spark)
     calls = JobCalls(lowered.spark, f"windrow {query}")
     with OwnStack() as opening:
         claims = opening.enter_context(ExitStack())  # released after the outputs are closed
         outputs = open_outputs(driver_sinks(sinks), query, lowered.identities)
         opening.enter_context(closing_outputs(outputs))
-        claims.enter_context(claim_folders(sinks, query, begins=True))
+        claims.enter_context(claim_targets(sinks, query, begins=True))
         opened = opening.pop_all()
     try:
         progress = ProgressKeeper(lowered.watched(), None)
@@ -502,18 +502,14 @@ def _result_of(lowered: Lowered, results: Results) -> PipelineResult:
     collected = {
         id(sink_of(step)): results.collected(number)
         for number, step in lowered.sinks.items()
-        if isinstance(sink_of(step), CollectSink)
+        if written_by(step) is WrittenBy.RESULTS
     }
     counted = results.written()
-    written = {} if _writer_sink(lowered) else {step.id: counted.get(step.id, 0) for step in lowered.topology.sinks}
+    written = {} if _by_query(lowered) else {step.id: counted.get(step.id, 0) for step in lowered.topology.sinks}
     return PipelineResult(lowered.pipeline, results.counters(), written, collected)
 
 
-# Any: sinks of elements of every type.
-def _writer_sink(lowered: Lowered) -> tuple[int, Step, WriterSink[Any]] | None:
-    """Returns the sink of a pipeline that Spark writes by itself, with its number and step; None: it has none."""
-    for number, step in lowered.sinks.items():
-        sink = sink_of(step)
-        if isinstance(sink, WriterSink):
-            return number, step, sink
-    return None
+def _by_query(lowered: Lowered) -> tuple[int, Step] | None:
+    """Returns the step of the sink that Spark's own query writes, with its number; None: there is none."""
+    steps = lowered.sinks.items()
+    return next(((number, step) for number, step in steps if written_by(step) is WrittenBy.QUERY), None)

@@ -15,18 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from windrow.errors import Location
 from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.connectors.files.writer import check_owner
-from windrow_runtime.connectors.files.written_by_spark import are_of, check_files, rows_of, write_files
-from windrow_runtime.connectors.kafka.rows_on_spark import kafka_rows, write_kafka
-from windrow_runtime.connectors.kafka.writes import check_marks
 from windrow_runtime.inputs.batches import Told
 from windrow_runtime.inputs.reader import warn_of_header
 from windrow_runtime.operators.outcome import is_loss
 from windrow_runtime.outputs.output import Identity, Output
-from windrow_runtime.outputs.registry import CustomOutput, closing_outputs, open_outputs
+from windrow_runtime.outputs.registry import check_owners, closing_outputs, open_outputs
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes
-from windrow_runtime.spark.checkpoint.folder import BatchNote
 from windrow_runtime.spark.checkpoint.lease import RunLock
+from windrow_runtime.spark.checkpoint.newest_batch import BatchNote
 from windrow_runtime.spark.clock import ClockKeeper, SeenTimestamps
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.facts import RECORDS_IN, ROWS_READ, Count
@@ -36,7 +32,8 @@ from windrow_runtime.spark.progress import ProgressKeeper
 from windrow_runtime.spark.session import is_connect
 from windrow_runtime.spark.sinks.parts import WorkerSinks, columns_in
 from windrow_runtime.spark.sinks.results import Results
-from windrow_runtime.spark.sinks.table import SinkWriter, writer_of
+from windrow_runtime.spark.sinks.spark_writer import WrittenBy, spark_writer_of, written_by
+from windrow_runtime.spark.sinks.unpacking import are_of
 from windrow_runtime.spark.worker import PARTITIONS, batch_tag
 
 if TYPE_CHECKING:
@@ -51,7 +48,7 @@ T = TypeVar("T")
 
 def driver_sinks(sinks: Iterable[Step]) -> list[Step]:
     """Returns the sinks that :func:`~windrow_runtime.outputs.registry.open_outputs` opens on the driver."""
-    return [step for step in sinks if writer_of(step) is SinkWriter.OUTPUT]
+    return [step for step in sinks if written_by(step) is WrittenBy.OUTPUT]
 
 
 @dataclass
@@ -79,39 +76,38 @@ class BatchWriter:
         self._facts: list[Count] = []
         self._warned: set[tuple[str, Location | None]] = set()
         self._ended = False
-        self._files = {} if self.parts is None else self.parts.of_files
-        self._topics = [] if self.parts is None else self.parts.of_topics
+        self._of_workers = {} if self.parts is None else self.parts.sinks
         self._divided_anew = [] if self.parts is None else self.parts.divided_anew
         self._is_first = True
         # Spark writes these sinks from the workers, in a separate pass over the batch.
         self._by_spark = {
-            number: step
+            number: writer
             for number, step in self.sinks.items()
-            if writer_of(step) in {SinkWriter.SPARK_FILES, SinkWriter.KAFKA}
+            if (writer := spark_writer_of(step)).written_by is WrittenBy.SPARK
         }
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch."""
         started = time.monotonic()
         register_classes(self.classes)
-        check_owner(self.sinks.values(), self.query)
+        check_owners(self.sinks.values(), self.query)
         again = False
         if self.note is not None:
             again = self.note.batch() >= batch
             self._check_marks(frame, batch, again=again)
             # Not before: a batch that was refused would be taken for one that runs again.
             self.note.note(batch)
-        for part in self._files.values():
-            part.begin(batch)
+        for sink in self._of_workers.values():
+            sink.begin(batch)
         # Workers write their sinks while they compute the batch, in this pass.
         names = (
             self._write_kept(frame, batch, again=again) if self._by_spark else self._write_driver_sinks(frame, batch)[0]
         )
         # Another run may have taken a folder without locks, or the checkpoint, while the batch was computed.
-        check_owner(self.sinks.values(), self.query)
+        check_owners(self.sinks.values(), self.query)
         self._check_lock()
-        for number, part in self._files.items():
-            part.publish(batch, names.get(number, []))
+        for number, sink in self._of_workers.items():
+            sink.publish(batch, names.get(number, []))
         seconds = time.monotonic() - started
         self.results.report(self.progress.end_batch(batch, self._facts, ended=self._ended, seconds=seconds))
 
@@ -124,14 +120,10 @@ class BatchWriter:
             return
         for output in self.outputs.values():
             output.check(batch, again=again)
-        for part in self._files.values():
-            part.check(batch, again=again)
-        for step in self._by_spark.values():
-            if writer_of(step) is SinkWriter.SPARK_FILES:
-                check_files(frame.sparkSession, batch, step, query=self.query, again=again)
-        for topic in self._topics:
-            its_own = division if topic in self._divided_anew else ""
-            check_marks(topic.step, topic.sink, topic.identity, batch, its_own, again=again)
+        for sink in self._of_workers.values():
+            sink.check(batch, division if sink in self._divided_anew else "", again=again)
+        for writer in self._by_spark.values():
+            writer.check_batch(frame.sparkSession, batch, query=self.query, again=again)
         self._is_first = False
 
     def _check_lock(self) -> None:
@@ -146,13 +138,9 @@ class BatchWriter:
         kept = frame.persist()
         try:
             names, present = self._write_driver_sinks(kept, batch)
-            for number, step in self._by_spark.items():
-                if writer_of(step) is SinkWriter.SPARK_FILES:
-                    has_rows = number in present
-                    write = partial(write_files, kept, batch, number, step, self.classes, query=self.query)
-                    self._run(partial(write, has_rows=has_rows, again=again))
-                elif number in present:
-                    self._run(partial(write_kafka, kafka_rows(rows_of(kept, number), step, self.classes), step))
+            for number, writer in self._by_spark.items():
+                write = partial(writer.write_batch, kept, batch, number, self.classes, query=self.query)
+                self._run(partial(write, has_rows=number in present, again=again))
         finally:
             kept.unpersist()
         return names
@@ -186,7 +174,7 @@ class BatchWriter:
             if (unmatched, location) not in self._warned:
                 self._warned.add((unmatched, location))
                 warn_of_header(unmatched, where, location)
-        numbers = [number for number, step in self.sinks.items() if writer_of(step) is SinkWriter.RESULTS]
+        numbers = [number for number, step in self.sinks.items() if written_by(step) is WrittenBy.RESULTS]
         collected = {number: _unpacked(taken[number]) for number in numbers}
         counts = self._counted(values[RowKind.COUNTERS])
         self.results.put(batch, collected, counts, self._written())
@@ -238,7 +226,7 @@ def _unpacked(rows: Iterable[PackedRow]) -> list[Any]:
 
 def _write(output: Output, batch: int, rows: Iterable[PackedRow]) -> None:
     """Writes the elements of one sink; sinks are written one by one, so that only those of one are in memory."""
-    if isinstance(output, CustomOutput) and output.takes_arrow:
+    if output.takes_arrow:
         output.write_portions(batch, map(_portion, rows))
     elif elements := _unpacked(rows):
         output.write(batch, elements)

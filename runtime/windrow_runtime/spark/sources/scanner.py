@@ -22,7 +22,7 @@ from windrow_runtime.spark.sources.scan import Scan, ScanContext
 R_co = TypeVar("R_co", bound=SourceReader[Any], covariant=True)
 
 SCANNERS: Final = "windrow.spark_scanners"
-"""The entry points by which packages register scanners, under the :attr:`~windrow.sources.Source.connector`.
+"""The entry points by which packages register scanners, under the :attr:`~windrow.sources.Source.connector_name`.
 
 A source whose reader has ``reads`` needs none.
 """
@@ -131,7 +131,7 @@ def scanner_of(step: Step) -> SparkScanner[SourceReader[Any]]:
 def scanner_for(source: Source[Any], step: Step) -> SparkScanner[SourceReader[Any]]:
     """Returns the scanner of a source for a step."""
     reader = reader_for(source, step)
-    if not has(SCANNERS, source.connector):
+    if not has(SCANNERS, type(source).connector_name):
         return SparkScanner(reader)
-    scanner: SparkScanner[SourceReader[Any]] = load(SCANNERS, source.connector)(reader)
+    scanner: SparkScanner[SourceReader[Any]] = load(SCANNERS, type(source).connector_name)(reader)
     return scanner

@@ -12,8 +12,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batches import PartitionMark, SourceBatch, TextRows, Told, without_elements
 from windrow_runtime.operators.errors import field_errors
-from windrow_runtime.spark.checkpoint.driver_note import DriverNote
-from windrow_runtime.spark.checkpoint.folder import BatchNote, ClosedSources
+from windrow_runtime.spark.checkpoint.newest_batch import BatchNote, ClosedSources, DriverNote
 from windrow_runtime.spark.clock import NO_TIME, encode_watermark
 from windrow_runtime.spark.exchange.classes import register_classes
 from windrow_runtime.spark.exchange.facts import RECORDS_IN, RECORDS_OUT, ROWS_READ, WATERMARK, Count

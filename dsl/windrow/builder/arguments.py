@@ -1,0 +1,106 @@
+"""Checks of what the calls of a stream are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeVar
+
+from windrow.errors import InvalidArgumentError, function_hint
+from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
+from windrow.functions.rich import RichFunction
+from windrow.plan.location import caller_location
+from windrow.windows import Window, WindowAssigner
+
+__all__ = ["check_assigner", "check_callable", "check_function", "check_kind", "check_result"]
+
+T = TypeVar("T")
+W = TypeVar("W", bound=Window)
+
+
+_METHODS: Final = (
+    *("map", "flat_map", "filter", "get_key", "reduce", "join", "co_group"),
+    *("map1", "map2", "flat_map1", "flat_map2"),
+)
+"""The methods that users write in classes of functions, and that windrow calls for what they return."""
+
+_INSTEAD: Final[Mapping[str, str]] = {
+    "map": "use map_async(function, capacity=...), which has many under way at once",
+    "flat_map": "use map_async(function, capacity=...) with one that returns a list, then flat_map of that list",
+    "filter": "use map_async(function, capacity=...) to find what to filter by, then filter",
+    "map_batches": "use map_async(function, capacity=...) for one element at a time, many of them under way at once",
+}
+
+
+def check_callable(function: object, call: str) -> None:
+    """Refuse what cannot be called."""
+    if not callable(function):
+        raise InvalidArgumentError(
+            f"{call} needs a function",
+            given=function,
+            expected="a callable",
+            where=caller_location(),
+            hint=function_hint(function),
+        )
+
+
+def check_function(function: object, call: str, *, may_yield: bool = False) -> None:
+    """Refuse what cannot be called, and functions whose call gives no result; see :func:`check_result`."""
+    check_callable(function, call)
+    check_result(function, call, may_yield=may_yield)
+
+
+def check_result(function: object, call: str, *, may_yield: bool = False) -> None:
+    """Refuse a function whose call gives a coroutine or a generator, which would be taken for the result.
+
+    So is one whose class has such a method. With ``may_yield`` the call emits what a generator gives.
+    """
+    lazy = lazy_result(function, _methods(type(function)) if isinstance(function, RichFunction) else ())
+    if lazy == COROUTINE:
+        raise InvalidArgumentError(
+            f"{call} does not await what a coroutine function gives",
+            given=function,
+            expected="a function without async, whose result is there when it returns",
+            where=caller_location(),
+            hint=_INSTEAD.get(call, "use map_async(function, capacity=...) before it or after it"),
+        )
+    if lazy == GENERATOR and not may_yield:
+        raise InvalidArgumentError(
+            f"{call} takes the result of a function, and one with yield gives a generator",
+            given=function,
+            expected="a function without yield, which returns its result",
+            where=caller_location(),
+            hint="use flat_map(function), which emits each value that it yields"
+            if call == "map"
+            else "return the result; flat_map takes functions that yield",
+        )
+
+
+def _methods(kind: type) -> Iterator[str]:
+    """Yields the methods of a class of functions that windrow calls for what they return."""
+    bases = [vars(base) for base in kind.__mro__ if base.__module__.startswith("windrow.")]
+    return (name for name in _METHODS if any(name in base for base in bases))
+
+
+def check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:
+    """The assigner, or an error where it is none."""
+    if not isinstance(assigner, WindowAssigner):
+        raise InvalidArgumentError(
+            "windows need an assigner",
+            given=assigner,
+            expected="a WindowAssigner",
+            where=caller_location(),
+            hint="TumblingEventTimeWindows.of(timedelta(seconds=5))",
+        )
+    return assigner
+
+
+def check_kind(argument: object, kind: type, message: str, expected: str) -> None:
+    """Refuse what is no instance of a class."""
+    if not isinstance(argument, kind):
+        raise InvalidArgumentError(
+            message,
+            given=argument,
+            expected=expected,
+            where=caller_location(),
+            hint="an instance, not the class" if isinstance(argument, type) else None,
+        )

@@ -1,0 +1,239 @@
+"""Interval joins, of elements that are near in time; and as-of joins, with the version that held at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+
+from windrow.builder.arguments import check_function
+from windrow.builder.late import NOTHING_SAID, Lateness, LateStage
+from windrow.builder.stage import Stage
+from windrow.errors import InvalidArgumentError
+from windrow.functions.marked import JoinKind, OneRecord
+from windrow.functions.two_inputs import ProcessJoinFunction
+from windrow.joins.declared_join import DeclaredJoin, joined_by
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import AsOfJoinNode, IntervalJoinNode, KeyByNode
+from windrow.plan.render import node_line
+from windrow.plan.types import base_argument, iterable_item, result_type
+from windrow.time import duration_millis
+
+if TYPE_CHECKING:
+    from windrow.builder.stream import DataStream
+
+__all__ = ["AsOfJoin", "IntervalJoin", "IntervalJoined", "LeftAsOfJoin"]
+
+L = TypeVar("L")
+U = TypeVar("U")
+K = TypeVar("K")
+R = TypeVar("R")
+
+
+class IntervalJoin(Stage, Generic[L, U, K]):
+    """Two keyed streams to be joined; ``between`` says which timestamps belong together."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: KeyByNode) -> None:
+        self._node = node
+
+    def __repr__(self) -> str:
+        return node_line(type(self).__name__, self._node)
+
+    def between(self, lower: timedelta, upper: timedelta) -> IntervalJoined[L, U, K]:
+        """Join each left element with the right ones from ``lower`` to ``upper`` after its timestamp.
+
+        Args:
+            lower: Of the pair left ``l`` and right ``r``, ``l.timestamp + lower <= r.timestamp``. May be negative.
+            upper: And ``r.timestamp <= l.timestamp + upper``.
+
+        Raises:
+            InvalidArgumentError: If ``lower`` is above ``upper``.
+        """
+        try:
+            bounds = duration_millis(lower, "the lower bound"), duration_millis(upper, "the upper bound")
+        except InvalidArgumentError as error:
+            raise error.at(caller_location()) from None
+        if bounds[0] > bounds[1]:
+            raise InvalidArgumentError(
+                "the lower bound of an interval join must not be above the upper one",
+                given=f"{lower} and {upper}",
+                expected="lower <= upper",
+                where=caller_location(),
+            )
+        return IntervalJoined(_Bounds(self._node, *bounds))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Holds what the calls of an interval join have set so far."""
+
+    node: KeyByNode
+    lower: int
+    upper: int
+    lower_exclusive: bool = False
+    upper_exclusive: bool = False
+
+
+class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
+    """Two keyed streams that are joined within bounds, which are inclusive unless said otherwise."""
+
+    __slots__ = ("_bounds",)
+
+    def __init__(self, bounds: _Bounds, lateness: Lateness = NOTHING_SAID) -> None:
+        super().__init__(lateness)
+        self._bounds = bounds
+
+    def __repr__(self) -> str:
+        return node_line(type(self).__name__, self._bounds.node)
+
+    def lower_bound_exclusive(self) -> IntervalJoined[L, U, K]:
+        """Leave out pairs whose timestamps are exactly the lower bound apart."""
+        return IntervalJoined(replace(self._bounds, lower_exclusive=True), self._lateness)
+
+    def upper_bound_exclusive(self) -> IntervalJoined[L, U, K]:
+        """Leave out pairs whose timestamps are exactly the upper bound apart."""
+        return IntervalJoined(replace(self._bounds, upper_exclusive=True), self._lateness)
+
+    def _with(self, lateness: Lateness) -> Self:
+        return type(self)(self._bounds, lateness)
+
+    def process(self, function: ProcessJoinFunction[L, U, R], *, name: str | None = None) -> DataStream[R]:
+        """Process each pair as soon as its second element is there.
+
+        An element is held until no partner of it can come that is not late: left ones until the watermark reaches
+        their timestamp and the upper bound, right ones until it reaches their timestamp less the lower bound.
+
+        Args:
+            function: Gets the pairs.
+            name: Names the step.
+        """
+        if not isinstance(function, ProcessJoinFunction):
+            raise InvalidArgumentError(
+                "process needs a function of pairs",
+                given=function,
+                expected="an instance of ProcessJoinFunction",
+                where=caller_location(),
+                hint=f"{function.__name__}()"
+                if isinstance(function, type)
+                else "apply(...) takes a plain function that makes one record of a pair",
+            )
+        kind = base_argument(function, ProcessJoinFunction, 2)
+        return self._stream(function, kind or iterable_item(result_type(function.process_element)), name)
+
+    # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
+    @overload
+    def apply(self, function: DeclaredJoin[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]:
+        """Make one record from each pair, as soon as its second element is there.
+
+        Args:
+            function: A function of the left and the right element, or a :class:`~windrow.functions.JoinFunction`.
+            name: Names the step.
+        """
+        check_function(function, "apply")
+        function, record_type = joined_by(function, self._bounds.node, JoinKind.INNER)
+        return self._stream(OneRecord(function), record_type, name)
+
+    def _stream(
+        self, function: ProcessJoinFunction[L, U, R], element_type: object | None, name: str | None
+    ) -> DataStream[R]:
+        bounds = self._bounds
+        return self._stream_of(
+            IntervalJoinNode(
+                input=bounds.node,
+                lower=bounds.lower + bounds.lower_exclusive,
+                upper=bounds.upper - bounds.upper_exclusive,
+                allowed_lateness=self._lateness.allowed or 0,
+                late_tags=self._lateness.tags,
+                function=function,
+                element_type=element_type,
+                name=name,
+                location=caller_location(),
+            )
+        )
+
+
+class _AsOfStage(LateStage[L, U], Generic[L, U, K]):
+    __slots__ = ("_node",)
+
+    def __init__(self, node: KeyByNode, lateness: Lateness = NOTHING_SAID) -> None:
+        super().__init__(lateness)
+        self._node = node
+
+    def __repr__(self) -> str:
+        return node_line(type(self).__name__, self._node)
+
+    def _with(self, lateness: Lateness) -> Self:
+        return type(self)(self._node, lateness)
+
+    # Any: the stages that have apply() have proved that the function fits.
+    def _joined(self, function: Callable[[Any, Any], Any], kind: JoinKind, name: str | None) -> DataStream[Any]:
+        check_function(function, "apply")
+        function, record_type = joined_by(function, self._node, kind)
+        return self._stream_of(
+            AsOfJoinNode(
+                input=self._node,
+                function=function,
+                is_outer=kind is JoinKind.LEFT,
+                allowed_lateness=self._lateness.allowed or 0,
+                late_tags=self._lateness.tags,
+                element_type=record_type,
+                name=name,
+                location=caller_location(),
+            )
+        )
+
+
+class AsOfJoin(_AsOfStage[L, U, K]):
+    """Joins each left element with the last right one of its key at or before its timestamp: the version valid then.
+
+    It waits for the watermark to reach the timestamp, so that it misses no version. Of several right elements with one
+    timestamp the one that arrived last counts. The last version of a key stays for ever.
+    """
+
+    __slots__ = ()
+
+    # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
+    @overload
+    def apply(self, function: DeclaredJoin[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]:
+        """Make one record from each left element and the version for it; left ones without a version are dropped.
+
+        Args:
+            function: A function of both, or a :class:`~windrow.functions.JoinFunction`. Records carry the timestamp
+                of the left element.
+            name: Names the step.
+        """
+        return self._joined(function, JoinKind.INNER, name)
+
+
+class LeftAsOfJoin(_AsOfStage[L, U, K]):
+    """As :class:`AsOfJoin`, but emits each left element: without a version, with None in its place.
+
+    Late left elements are emitted as well, when the watermark advances, with the version that is still kept for their
+    time, or None; unless they go to a side output.
+    """
+
+    __slots__ = ()
+
+    # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
+    @overload
+    def apply(self, function: DeclaredJoin[L, U | None, R], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    def apply(self, function: Callable[[L, U | None], R], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(self, function: Callable[[L, U | None], R], *, name: str | None = None) -> DataStream[R]:
+        """Make one record from each left element and the version for it, or None.
+
+        Args:
+            function: A function of both, or a :class:`~windrow.functions.JoinFunction`. Records carry the timestamp
+                of the left element.
+            name: Names the step.
+        """
+        return self._joined(function, JoinKind.LEFT, name)

@@ -1,0 +1,453 @@
+"""Keyed streams: the stage between a stream and its windows, process functions, and joins by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from typing_extensions import deprecated
+
+from windrow.builder.arguments import check_assigner, check_function
+from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
+from windrow.builder.connect import KeyedConnectedStreams
+from windrow.builder.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
+from windrow.builder.sides import keyed_by_both
+from windrow.builder.stage import Stage
+from windrow.builder.window_settings import WindowSettings, count_window
+from windrow.builder.windowed import MergingWindowedStream, WindowedStream
+from windrow.errors import InvalidArgumentError, no_attribute
+from windrow.functions import KeyedProcessFunction
+from windrow.functions.names import function_name
+from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
+from windrow.plan.keys import key_type
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import KeyByNode, KeyedProcessNode
+from windrow.plan.render import node_line
+from windrow.plan.types import base_argument, iterable_item, made_type, result_type
+from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
+from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
+
+if TYPE_CHECKING:
+    from windrow.builder.stream import DataStream
+
+__all__ = ["KeyedStream"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+K = TypeVar("K")
+U = TypeVar("U")
+W = TypeVar("W", bound=Window)
+N = TypeVar("N", int, float, Decimal, timedelta)
+C = TypeVar("C", bound=Comparable)
+
+
+class KeyedStream(Stage, Generic[T, K]):
+    """A stream split by key: elements of type ``T``, keys of type ``K``."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: KeyByNode) -> None:
+        self._node = node
+
+    @property
+    def node(self) -> KeyByNode:
+        """The step of the plan that makes this stream."""
+        return self._node
+
+    # The overloads overlap where a merging assigner hides behind the type WindowAssigner: the plan checks that case.
+    @overload
+    def window(  # type: ignore[overload-overlap]
+        self, assigner: MergingWindowAssigner[T, W]
+    ) -> MergingWindowedStream[T, K, W]: ...
+    @overload
+    def window(self, assigner: WindowAssigner[T, W]) -> WindowedStream[T, K, W]: ...
+    def window(self, assigner: WindowAssigner[T, W]) -> WindowedStream[T, K, W] | MergingWindowedStream[T, K, W]:
+        """Assign the elements of each key to windows.
+
+        Args:
+            assigner: Which windows. One that merges, such as sessions, gives a stage that takes only triggers that
+                can merge.
+
+        Raises:
+            InvalidArgumentError: If it is no assigner.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import WatermarkStrategy, from_collection
+            >>> from windrow.windows import TumblingEventTimeWindows
+            >>> readings = [("a", 1_000, 20), ("a", 2_000, 22), ("b", 3_000, 7)]
+            >>> by_sensor = (
+            ...     from_collection(readings)
+            ...     .assign_timestamps_and_watermarks(
+            ...         WatermarkStrategy.for_monotonous_timestamps(), lambda reading: reading[1]
+            ...     )
+            ...     .key_by(lambda reading: reading[0])
+            ... )
+            >>> minutes = by_sensor.window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+            >>> sorted(minutes.max(lambda reading: reading[2]).collect())
+            [7, 22]
+        """
+        settings = WindowSettings(self._node, check_assigner(assigner))
+        if isinstance(assigner, MergingWindowAssigner):
+            return MergingWindowedStream(settings)
+        return WindowedStream(settings)
+
+    def count_window(
+        self, size: int, slide: int | None = None, *, fire_at_end: bool = False
+    ) -> WindowedStream[T, K, GlobalWindow]:
+        """Windows of ``size`` elements of a key.
+
+        Without ``slide`` a window fires when it has ``size`` elements, and begins anew. With it, every ``slide``
+        elements the last ``size`` ones are evaluated.
+
+        Elements that wait for a window to fill up when the stream ends, or is drained, are in no result. They are
+        counted (``unfired_window_records_dropped``).
+
+        Args:
+            size: How many elements.
+            slide: After how many elements a window fires.
+            fire_at_end: Whether windows fire once more at the end of the stream with the elements that are left, which
+                are fewer than ``size``, or with ``slide`` the last ``size`` ones.
+
+        Raises:
+            InvalidArgumentError: If ``size`` or ``slide`` is not a positive int, or ``fire_at_end`` no bool.
+
+        Example:
+            >>> from windrow import from_collection
+            >>> orders = from_collection([("ann", 1), ("ann", 2), ("bob", 9), ("ann", 5)])
+            >>> orders.key_by(lambda order: order[0]).count_window(2).sum(lambda order: order[1]).collect()
+            [3]
+        """
+        settings = count_window(self._node, size, slide, fire_at_end=fire_at_end)
+        return WindowedStream(settings)
+
+    def map(self, function: Callable[[T], R], *, name: str | None = None) -> DataStream[R]:
+        """Make one element from each; the result has no keys. See :meth:`windrow.DataStream.map`.
+
+        Args:
+            function: A function, or a :class:`~windrow.functions.MapFunction`.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+        """
+        return self._without_keys().map(function, name=name)
+
+    # As for streams without keys: the first overload is for functions that return Any.
+    @overload
+    def flat_map(self, function: Callable[[T], list[R]], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def flat_map(  # type: ignore[overload-overlap]
+        self, function: Callable[[T], OneValue], *, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def flat_map(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[[T], Iterable[R] | None], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    def flat_map(
+        self, function: Callable[[T], Iterable[Any] | None], *, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
+        """Make any number of elements from each; the result has no keys. See :meth:`windrow.DataStream.flat_map`.
+
+        Args:
+            function: A function or generator function, or a :class:`~windrow.functions.FlatMapFunction`. It returns an
+                iterable of records, or None for none.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+        """
+        return self._without_keys().flat_map(function, name=name)
+
+    def filter(self, function: Callable[[T], bool], *, name: str | None = None) -> DataStream[T]:
+        """Keep the elements for which the function is true; the result has no keys.
+
+        Args:
+            function: A function, or a :class:`~windrow.functions.FilterFunction`.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+        """
+        return self._without_keys().filter(function, name=name)
+
+    def union(self, *others: DataStream[T] | KeyedStream[T, Any]) -> DataStream[T]:
+        """This stream and others of the same type as one, without keys; its watermark is the lowest of theirs.
+
+        Args:
+            others: The other streams, with keys or without; their keys are left aside.
+
+        Raises:
+            InvalidArgumentError: If one of them is no stream.
+        """
+        plain = [other._without_keys() if isinstance(other, KeyedStream) else other for other in others]
+        return self._without_keys().union(*plain)
+
+    def _without_keys(self) -> DataStream[T]:
+        return self._stream_of(self._node.input)
+
+    @overload
+    def connect(self, other: KeyedStream[U, K]) -> KeyedConnectedStreams[T, U, K]: ...
+    @overload
+    def connect(self, other: BroadcastStream[U]) -> BroadcastConnectedStream[T, U, K]: ...
+    def connect(
+        self, other: KeyedStream[U, K] | BroadcastStream[U]
+    ) -> KeyedConnectedStreams[T, U, K] | BroadcastConnectedStream[T, U, K]:
+        """This stream and another one, to be processed together by key.
+
+        Args:
+            other: A keyed stream with keys of the same type, or a stream of rules that
+                :meth:`windrow.DataStream.broadcast` made.
+
+        Raises:
+            InvalidArgumentError: If the keys are known to be of different types.
+        """
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStream(self._node, other.node)
+        return KeyedConnectedStreams(self._keyed_with(other, "connect"))
+
+    def interval_join(self, other: KeyedStream[U, K]) -> IntervalJoin[T, U, K]:
+        """Join elements of this stream and of another one that share a key and are near in time.
+
+        Args:
+            other: The right stream.
+
+        Raises:
+            InvalidArgumentError: If the keys are known to be of different types.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import DataStream, WatermarkStrategy, from_collection
+            >>> def with_times(elements: list[tuple[str, int]]) -> DataStream[tuple[str, int]]:
+            ...     strategy = WatermarkStrategy.for_monotonous_timestamps()
+            ...     stream = from_collection(elements)
+            ...     return stream.assign_timestamps_and_watermarks(strategy, lambda each: each[1])
+            >>> orders = with_times([("a", 1_000)]).key_by(lambda order: order[0])
+            >>> payments = with_times([("a", 4_000), ("a", 9_000)]).key_by(lambda payment: payment[0])
+            >>> paid = (
+            ...     orders.interval_join(payments)
+            ...     .between(timedelta(0), timedelta(seconds=5))
+            ...     .apply(lambda order, payment: (order[0], payment[1] - order[1]))
+            ... )
+            >>> paid.collect()
+            [('a', 3000)]
+        """
+        return IntervalJoin(self._keyed_with(other, "interval_join"))
+
+    def as_of_join(self, other: KeyedStream[U, K]) -> AsOfJoin[T, U, K]:
+        """Join each element with the last one of another stream, of the same key, at or before its timestamp.
+
+        Args:
+            other: The right stream, of versions.
+
+        Raises:
+            InvalidArgumentError: If the keys are known to be of different types.
+
+        Example:
+            >>> from windrow import WatermarkStrategy, from_collection
+            >>> in_order = WatermarkStrategy.for_monotonous_timestamps()
+            >>> orders = from_collection([("EUR", 5_000)]).assign_timestamps_and_watermarks(
+            ...     in_order, lambda order: order[1]
+            ... )
+            >>> listed = from_collection([("EUR", 1_000, 1.1), ("EUR", 6_000, 1.2)])
+            >>> rates = listed.assign_timestamps_and_watermarks(in_order, lambda rate: rate[1])
+            >>> at_their_rates = (
+            ...     orders.key_by(lambda order: order[0])
+            ...     .as_of_join(rates.key_by(lambda rate: rate[0]))
+            ...     .apply(lambda order, rate: (order[1], rate[2]))
+            ... )
+            >>> at_their_rates.collect()
+            [(5000, 1.1)]
+        """
+        return AsOfJoin(self._keyed_with(other, "as_of_join"))
+
+    def left_as_of_join(self, other: KeyedStream[U, K]) -> LeftAsOfJoin[T, U, K]:
+        """As :meth:`as_of_join`, but also emits elements without a version, with None in its place.
+
+        Args:
+            other: The right stream, of versions.
+
+        Raises:
+            InvalidArgumentError: If the keys are known to be of different types.
+        """
+        return LeftAsOfJoin(self._keyed_with(other, "left_as_of_join"))
+
+    def _keyed_with(self, other: object, call: str) -> KeyByNode:
+        if not isinstance(other, KeyedStream):
+            raise InvalidArgumentError(
+                f"{call} on a keyed stream needs another keyed stream",
+                given=other,
+                expected="a KeyedStream with keys of the same type",
+                where=caller_location(),
+                hint="call key_by on both streams; for rules that all keys get, other.broadcast(descriptor)"
+                if call == "connect"
+                else "call key_by on both streams",
+            )
+        left, right = self._node, other._node
+        return keyed_by_both(
+            (left.input, left.selector),
+            (right.input, right.selector),
+            (left.key_type, right.key_type),
+            counts_at_once=True,
+        )
+
+    def process(self, function: KeyedProcessFunction[K, T, R], *, name: str | None = None) -> DataStream[R]:
+        """Process each element of a key, with state and timers.
+
+        Args:
+            function: Gets elements and timers.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no instance of :class:`~windrow.functions.KeyedProcessFunction`.
+
+        Example:
+            >>> from windrow import from_collection
+            >>> from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+            >>> from windrow.state import ValueStateDescriptor
+            >>> class Numbered(KeyedProcessFunction[str, str, str]):
+            ...     SEEN = ValueStateDescriptor("seen", int)
+            ...
+            ...     def process_element(self, value: str, context: KeyedProcessContext[str]) -> list[str]:
+            ...         seen = context.get_state(self.SEEN)
+            ...         number = (seen.value() or 0) + 1
+            ...         seen.update(number)
+            ...         return [f"{value}{number}"]
+            >>> words = from_collection(["a", "b", "a"])
+            >>> sorted(words.key_by(lambda word: word).process(Numbered()).collect())
+            ['a1', 'a2', 'b1']
+        """
+        if not isinstance(function, KeyedProcessFunction):
+            raise InvalidArgumentError(
+                "process needs a process function",
+                given=function,
+                expected="an instance of KeyedProcessFunction",
+                where=caller_location(),
+                hint=f"an instance of a subclass, such as {function.__name__}()"
+                if isinstance(function, type)
+                else "map and flat_map take functions; here it is an instance of a subclass of KeyedProcessFunction",
+            )
+        kind = base_argument(function, KeyedProcessFunction, 2)
+        return self._process(function, kind or iterable_item(result_type(function.process_element)), name)
+
+    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]:
+        """Emit, for each element, the elements of its key so far combined into one.
+
+        Args:
+            function: Combines what was combined so far with a new element: a function, or a
+                :class:`~windrow.functions.ReduceFunction`.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+        """
+        check_function(function, "reduce")
+        rolling: RollingReduce[K, T] = RollingReduce(function, f"rolling reduce {function_name(function)}")
+        return self._process(rolling, self._node.element_type, name)
+
+    def sum(self, selector: Callable[[T], N], *, name: str | None = None) -> DataStream[tuple[K, N]]:
+        """Emit, for each element, its key and the sum so far of what ``selector`` takes from the key's elements.
+
+        Args:
+            selector: Takes a number or a time span from an element.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
+        check_function(selector, "sum")
+        return self._process(RollingValue(selector, added, "rolling sum"), self._pair(selector), name)
+
+    def min(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
+        """Emit, for each element, its key and the lowest so far of what ``selector`` takes from its elements.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
+        check_function(selector, "min")
+        return self._process(RollingValue(selector, lower, "rolling min"), self._pair(selector), name)
+
+    def max(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
+        """Emit, for each element, its key and the highest so far of what ``selector`` takes from its elements.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
+        check_function(selector, "max")
+        return self._process(RollingValue(selector, higher, "rolling max"), self._pair(selector), name)
+
+    def min_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
+        """Emit, for each element, the one of its key so far with the lowest selected value; of equals the first.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
+        check_function(selector, "min_by")
+        rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=True), "rolling min_by")
+        return self._process(rolling, self._node.element_type, name)
+
+    def max_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
+        """Emit, for each element, the one of its key so far with the highest selected value; of equals the first.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+        """
+        check_function(selector, "max_by")
+        rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=False), "rolling max_by")
+        return self._process(rolling, self._node.element_type, name)
+
+    def _process(
+        self, function: KeyedProcessFunction[K, T, R], element_type: object | None, name: str | None
+    ) -> DataStream[R]:
+        return self._stream_of(
+            KeyedProcessNode(
+                input=self._node, function=function, name=name, element_type=element_type, location=caller_location()
+            )
+        )
+
+    def _pair(self, selector: Callable[[T], object]) -> object | None:
+        pair = (key_type(self._node), made_type(selector, self._node.element_type))
+        return None if None in pair else tuple.__class_getitem__(pair)
+
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what to write instead of a name of streams without keys, or of other systems."""
+            raise no_attribute(self, name, _ELSEWHERE)
+
+    def __repr__(self) -> str:
+        return node_line("KeyedStream", self._node)
+
+
+_BEFORE = "keys change no element: take it from the stream, before key_by"
+_OF_STREAMS = (
+    "add_sink assign_timestamps_and_watermarks broadcast changelog co_group collect count_window_all element_type "
+    "full_join get_side_output join left_join map_async map_batches print returns right_join sink_to window_all"
+)
+_ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(_OF_STREAMS.split(), _BEFORE),
+    "aggregate": "window(assigner).aggregate(function), or process(function) with an AggregatingStateDescriptor",
+    "count": "sum(lambda element: 1) for a count so far, or window(assigner).count()",
+    "key_by": "a stream has one key: call key_by on the stream before, with a tuple of several fields if need be",
+    **dict.fromkeys(("apply", "transform"), "pipe(function), which calls function(stream)"),
+}
+"""What to write instead of calls that streams without keys have, or keyed streams of other systems."""

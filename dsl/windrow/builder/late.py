@@ -1,0 +1,123 @@
+"""What becomes of the late elements of two streams: side outputs, and the allowed lateness of joins by time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final, Generic, Self, TypeVar
+
+from windrow.builder.arguments import check_kind
+from windrow.builder.stage import Stage
+from windrow.errors import InvalidArgumentError
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import NO_LATE_TAGS, LateTags
+from windrow.tags import OutputTag
+from windrow.time import duration_millis, duration_text
+
+__all__ = ["LateStage", "Lateness", "with_tag"]
+
+L = TypeVar("L")
+U = TypeVar("U")
+
+_ALLOWED: Final = "the allowed lateness"
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """What becomes of late elements of a join by time.
+
+    Attributes:
+        allowed: How much later elements may come, in milliseconds; None: nobody said.
+        tags: Those of the side outputs for later ones.
+    """
+
+    allowed: int | None = None
+    tags: LateTags = NO_LATE_TAGS
+
+
+NOTHING_SAID: Final = Lateness()
+"""Late elements of both streams are counted and dropped."""
+
+
+class LateStage(Stage, Generic[L, U]):
+    """A join by time, which says what becomes of late elements."""
+
+    __slots__ = ("_lateness",)
+
+    def __init__(self, lateness: Lateness) -> None:
+        self._lateness = lateness
+
+    @abstractmethod
+    def _with(self, lateness: Lateness) -> Self: ...
+
+    def allowed_lateness(self, lateness: timedelta) -> Self:
+        """Join elements that are late by no more than this, too, and keep what they may be joined with for so long.
+
+        Without it an element is late as soon as its timestamp is below the watermark. Their results carry timestamps
+        below the watermark: windows that take these need an allowed lateness of their own.
+
+        Args:
+            lateness: How long, in event time; zero by default. ``timedelta.max`` means for ever.
+
+        Raises:
+            InvalidArgumentError: If it is negative, or was set already.
+        """
+        try:
+            millis = duration_millis(lateness, _ALLOWED)
+        except InvalidArgumentError as error:
+            raise error.at(caller_location()) from None
+        if millis < 0:
+            raise InvalidArgumentError(
+                f"{_ALLOWED} must not be negative", given=lateness, expected="a timedelta >= 0", where=caller_location()
+            )
+        allowed = self._lateness.allowed
+        if allowed is not None:
+            raise InvalidArgumentError(
+                f"{_ALLOWED} is set twice",
+                given=f"{duration_text(allowed)}, then {duration_text(millis)}",
+                expected="one allowed lateness",
+                where=caller_location(),
+            )
+        return self._with(replace(self._lateness, allowed=millis))
+
+    def side_output_left_late_data(self, tag: OutputTag[L]) -> Self:
+        """Send left elements that are late to a side output, instead of counting and dropping them.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
+        return self._with(replace(self._lateness, tags=with_tag(self._lateness.tags, tag, left=True)))
+
+    def side_output_right_late_data(self, tag: OutputTag[U]) -> Self:
+        """Send right elements that are late to a side output, instead of counting and dropping them.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
+        """
+        return self._with(replace(self._lateness, tags=with_tag(self._lateness.tags, tag, left=False)))
+
+
+# Any: elements of every type.
+def with_tag(tags: LateTags, tag: OutputTag[Any], *, left: bool) -> LateTags:
+    """The tags with one more.
+
+    Raises:
+        InvalidArgumentError: If it is no tag, or there is one for that stream already.
+    """
+    check_kind(tag, OutputTag, "late elements go to the side output of a tag", "an OutputTag")
+    taken = tags.left if left else tags.right
+    if taken is not None:
+        raise InvalidArgumentError(
+            f"the side output for late data of the {'left' if left else 'right'} stream is set twice",
+            given=f"{taken.name}, then another",
+            expected="one side output for each stream",
+            where=caller_location(),
+        )
+    return tags._replace(left=tag) if left else tags._replace(right=tag)

@@ -1,0 +1,158 @@
+"""The steps of streams without keys that split, that take several elements at a time, or that wait side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import timedelta
+from inspect import iscoroutinefunction
+from types import CoroutineType
+from typing import Any, get_args, get_origin
+
+from windrow.builder.arguments import check_callable, check_function, check_kind
+from windrow.calls.attributes import holds
+from windrow.counts import check_positive
+from windrow.errors import InvalidArgumentError, Location
+from windrow.functions.retries import AsyncRetryStrategy, FixedDelayRetryStrategy
+from windrow.functions.stateless import AsyncFunction, ProcessFunction
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import MapAsyncNode, MapBatchesNode, Node, ProcessNode
+from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
+from windrow.tags import OutputTag
+from windrow.time import duration_millis
+
+__all__ = ["map_async_node", "map_batches_node", "process_node"]
+
+# Any in this module: the methods of streams have proved that functions and elements fit.
+
+
+def process_node(node: Node, function: ProcessFunction[Any, Any], name: str | None) -> ProcessNode:
+    """The step of a process function without keys."""
+    if not isinstance(function, ProcessFunction):
+        raise InvalidArgumentError(
+            "process needs a process function",
+            given=function,
+            expected="an instance of ProcessFunction; a KeyedProcessFunction goes after key_by",
+            where=caller_location(),
+            hint=f"an instance of a subclass, such as {function.__name__}()"
+            if isinstance(function, type)
+            else "map and flat_map take functions; here it is an instance of a subclass of ProcessFunction",
+        )
+    kind = base_argument(function, ProcessFunction, 1) or iterable_item(result_type(function.process_element))
+    return ProcessNode(input=node, function=function, name=name, element_type=kind, location=caller_location())
+
+
+def map_batches_node(
+    node: Node, function: Callable[[Sequence[Any]], Iterable[Any]], size: int, name: str | None
+) -> MapBatchesNode:
+    """The step of a function of several elements at a time."""
+    check_function(function, "map_batches", may_yield=True)
+    check_positive(size, "the size of a batch", where=caller_location())
+    return MapBatchesNode(
+        input=node,
+        function=function,
+        size=size,
+        name=name,
+        element_type=iterable_item(made_type(function, sequence_type(node.element_type))),
+        location=caller_location(),
+    )
+
+
+def map_async_node(
+    node: Node,
+    function: Callable[[Any], Awaitable[Any]],
+    *,
+    capacity: int,
+    timeout: timedelta | None,
+    retries: int,
+    retry_strategy: AsyncRetryStrategy | None,
+    ordered: bool,
+    timed_out: OutputTag[Any] | None,
+    failed: OutputTag[Any] | None,
+    name: str | None,
+) -> MapAsyncNode:
+    """The step of a coroutine function."""
+    where = caller_location()
+    check_callable(function, "map_async")
+    check_positive(capacity, "the capacity of map_async", where=where)
+    if not _is_asynchronous(function):
+        raise InvalidArgumentError(
+            "map_async needs a coroutine function",
+            given=function,
+            expected="async def f(element), or an AsyncFunction",
+            where=where,
+            hint="wrap a function that returns an awaitable: async def f(element): return await ...; map(...) takes "
+            "one that does not wait",
+        )
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise InvalidArgumentError("retries are counted", given=retries, expected="an int, 0 or more", where=where)
+    if retry_strategy is not None:
+        check_kind(retry_strategy, AsyncRetryStrategy, "a strategy decides about retries", "an AsyncRetryStrategy")
+        if retries:
+            raise InvalidArgumentError(
+                "retries are counted, or a strategy decides about them",
+                given=f"retries={retries}, and {retry_strategy!r}",
+                expected="one of both",
+                where=where,
+            )
+    try:
+        millis = None if timeout is None else duration_millis(timeout, "the timeout of map_async")
+    except InvalidArgumentError as error:
+        raise error.at(where) from None
+    if millis is not None and millis <= 0:
+        raise InvalidArgumentError(
+            "the timeout of map_async must be positive", given=timeout, expected="a timedelta > 0", where=where
+        )
+    if timed_out is not None:
+        check_kind(timed_out, OutputTag, "what times out goes to the side output of a tag", "an OutputTag")
+        if millis is None:
+            raise InvalidArgumentError(
+                "nothing times out without a timeout",
+                given=timed_out.name,
+                expected="timeout=timedelta(...)",
+                where=where,
+            )
+    if failed is not None:
+        check_kind(failed, OutputTag, "what has failed goes to the side output of a tag", "an OutputTag")
+    if isinstance(function, AsyncFunction):
+        _check_life(function, where)
+    return MapAsyncNode(
+        input=node,
+        function=function,
+        capacity=capacity,
+        timeout=millis,
+        retry=FixedDelayRetryStrategy(retries + 1) if retry_strategy is None else retry_strategy,
+        ordered=ordered,
+        timed_out=timed_out,
+        failed=failed,
+        name=name,
+        element_type=_awaited(function),
+        location=where,
+    )
+
+
+def _check_life(function: AsyncFunction[Any, Any], where: Location | None) -> None:
+    for name in ("open_async", "close_async"):
+        if not iscoroutinefunction(getattr(function, name)):
+            raise InvalidArgumentError(
+                f"{name} of an AsyncFunction runs in the event loop",
+                given=f"{type(function).__name__}.{name}, which is no coroutine function",
+                expected=f"async def {name}(self, ...)",
+                where=where,
+                hint="open and close are called outside of the event loop",
+            )
+
+
+def _is_asynchronous(function: object) -> bool:
+    # What is no plain function is called by a method of its class.
+    return any(holds(iscoroutinefunction, code) for code in (function, type(function).__call__))
+
+
+def _awaited(function: Callable[[Any], Awaitable[Any]]) -> object | None:
+    """The type of what a coroutine function returns."""
+    if isinstance(function, AsyncFunction):
+        return base_argument(function, AsyncFunction, 1) or result_type(function.invoke)
+    kind = result_type(function)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is CoroutineType or (origin is not None and issubclass(origin, Awaitable)):
+        return arguments[-1] if arguments else None
+    return kind

@@ -1,0 +1,91 @@
+"""The calls that all stages of the builder have: functions of the user's that take a stage and make steps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+
+from windrow.builder.arguments import check_function
+from windrow.functions.names import function_name
+from windrow.plan.location import caller_location, scope_name, within_scope
+from windrow.plan.nodes import Node
+
+if TYPE_CHECKING:
+    from windrow.builder.stream import DataStream
+
+__all__ = ["Stage"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Stage:
+    """A stream, or what stands between calls that belong together, such as ``key_by`` and ``window``."""
+
+    __slots__ = ()
+
+    def apply_transform(self, function: Callable[[Self], R], *, name: str | None = None) -> R:
+        """Call a function of yours with this stage, so that it adds steps; returns the result of the function.
+
+        The steps are in a scope: ``explain()``, errors, counters and reports show them as ``cleaned/filter``, and a
+        checkpoint keeps their state under such names. A scope may hold others, and a function may be used many times:
+        the scopes of further uses are called ``cleaned#2`` and so on, in the order of the plan. Give names where uses
+        may come and go, so that each finds its state again. ``function(stream)`` makes the same steps without a scope::
+
+            def cleaned(readings: DataStream[Reading]) -> DataStream[Reading]:
+                return readings.filter(lambda reading: reading.celsius > -90)
+
+
+            coldest = readings.apply_transform(cleaned, name="north").key_by(lambda r: r.sensor)
+
+        Args:
+            function: Called once, at once. It returns anything: a stream, several of them, another stage, a sink.
+            name: Names the scope; by default it has the name of the function. Each is for one scope of a plan.
+
+        Raises:
+            InvalidArgumentError: If ``function`` cannot be called, or ``name`` is empty or has ``/`` or ``#`` in it.
+        """
+        check_function(function, "apply_transform")
+        return _scoped(function, name, partial(function, self))
+
+    def pipe(self, function: Callable[Concatenate[Self, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Give this stage to a function of yours, with further arguments; see :meth:`apply_transform`.
+
+        ::
+
+            def above(readings: DataStream[Reading], celsius: float) -> DataStream[Reading]:
+                return readings.filter(lambda reading: reading.celsius > celsius)
+
+
+            warm = readings.pipe(cleaned).pipe(above, celsius=20.0)
+
+        Args:
+            function: Called once, at once, with this stage first. Its name is that of the scope.
+            args: What it takes besides.
+            kwargs: What it takes by name.
+
+        Raises:
+            InvalidArgumentError: If ``function`` cannot be called.
+        """
+        check_function(function, "pipe")
+        return _scoped(function, None, partial(function, self, *args, **kwargs))
+
+    # Any: the methods that call this say of which type the elements are.
+    @staticmethod
+    def _stream_of(node: Node) -> DataStream[Any]:
+        """The stream that a step makes."""
+        # A stream makes all stages, so their modules cannot import its module while they are imported.
+        from windrow.builder.stream import DataStream
+
+        return DataStream(node)
+
+
+def _scoped(function: object, scope: str | None, call: Callable[[], R]) -> R:
+    """Calls a function of the user's within a scope."""
+    location = caller_location()
+    while isinstance(function, partial):
+        function = function.func
+    name = function_name(function) if scope is None else scope_name(scope, location)
+    with within_scope(name, is_given=scope is not None, location=location):
+        return call()

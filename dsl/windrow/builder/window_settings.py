@@ -1,0 +1,75 @@
+"""Holds what the calls after ``window`` have set, and makes the step of it; the settings of count windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from windrow.counts import check_positive
+from windrow.errors import InvalidArgumentError
+from windrow.evictors import CountEvictor, Evictor
+from windrow.panes.settings import DEFAULT_PANES, PaneSettings
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import FunctionSpec, Node, WindowNode
+from windrow.tags import OutputTag
+from windrow.triggers import CountOrEndOfStreamTrigger, CountTrigger, PurgingTrigger, Trigger
+from windrow.windows import GlobalWindows, WindowAssigner
+
+__all__ = ["WindowSettings", "count_window"]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSettings:
+    """Holds what the calls of a windowed stage have set so far."""
+
+    input: Node
+    # Any: the stages are generic and have proved that the parts fit.
+    assigner: WindowAssigner[Any, Any]
+    trigger: Trigger[Any, Any] | None = None
+    evictor: Evictor[Any, Any] | None = None
+    allowed_lateness: int | None = None
+    late_tag: OutputTag[Any] | None = None
+    panes: PaneSettings = DEFAULT_PANES
+    # Whether an evictor may leave no element in a window when it fires; that of a count window never does.
+    may_evict_all: bool = False
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether a window may fire with no element in it."""
+        return self.may_evict_all or self.panes.may_be_empty
+
+    def node(self, function: FunctionSpec, element_type: object | None, name: str | None) -> WindowNode:
+        """The step with these settings that computes ``function``."""
+        return WindowNode(
+            input=self.input,
+            assigner=self.assigner,
+            trigger=self.trigger,
+            evictor=self.evictor,
+            allowed_lateness=self.allowed_lateness,
+            late_tag=self.late_tag,
+            panes=self.panes,
+            function=function,
+            element_type=element_type,
+            name=name,
+            location=caller_location(),
+        )
+
+
+def count_window(node: Node, size: int, slide: int | None, *, fire_at_end: bool) -> WindowSettings:
+    """The settings of windows of ``size`` elements, or of the last ``size`` at every ``slide``.
+
+    With ``fire_at_end`` they fire with what is left when the stream ends.
+    """
+    for name, number in (("size", size), ("slide", slide)):
+        if number is not None:
+            check_positive(number, f"the {name} of a count window", where=caller_location())
+    if not isinstance(fire_at_end, bool):
+        raise InvalidArgumentError(
+            "fire_at_end must be a bool", given=fire_at_end, expected="True or False", where=caller_location()
+        )
+    assigner = GlobalWindows.create()
+    kind = CountOrEndOfStreamTrigger if fire_at_end else CountTrigger
+    if slide is None:
+        return WindowSettings(node, assigner, PurgingTrigger.of(kind.of(size)))
+    # The evictor leaves the last elements, so a window still has some.
+    return WindowSettings(node, assigner, kind.of(slide), CountEvictor.of(size))

@@ -1,0 +1,625 @@
+"""The base of all stages after ``window``, and the functions that do not depend on an evictor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from enum import Enum
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
+
+from typing_extensions import deprecated
+
+from windrow.aggregates.declared import DeclaredAggregate
+from windrow.aggregates.facts import filled
+from windrow.builder.arguments import check_kind, check_result
+from windrow.builder.stage import Stage
+from windrow.builder.window_settings import WindowSettings
+from windrow.errors import InvalidArgumentError, function_hint, no_attribute
+from windrow.evictors import Evictor
+from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
+from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.functions.with_pane import ResultWithPane
+from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner, WindowResult
+from windrow.panes.settings import PaneSettings
+from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
+from windrow.plan.keys import key_type
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, ProcessSpec, ReduceSpec
+from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
+from windrow.tags import OutputTag
+from windrow.time import duration_millis, duration_text
+from windrow.triggers import Trigger
+from windrow.windows import GlobalWindows, Window, WindowAssigner
+
+if TYPE_CHECKING:
+    from windrow.builder.stream import DataStream
+
+__all__ = ["AllStage", "KeyedStage"]
+
+T = TypeVar("T")
+K = TypeVar("K")
+R = TypeVar("R")
+W = TypeVar("W", bound=Window)
+F = TypeVar("F")
+
+
+class WindowStage(Stage, Generic[T, W]):
+    """The base of all stages of windows."""
+
+    __slots__ = ("_settings",)
+
+    def __init__(self, settings: WindowSettings) -> None:
+        self._settings = settings
+
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what to write instead of a name of streams, or of other systems."""
+            raise no_attribute(self, name, _ELSEWHERE)
+
+    def __repr__(self) -> str:
+        settings = self._settings
+        return f"{type(self).__name__}({settings.assigner.describe()}, {settings.input.location})"
+
+    def allowed_lateness(self, lateness: timedelta) -> Self:
+        """Keep a window for this time after the watermark has passed its end; a late element fires it again.
+
+        Args:
+            lateness: How long, in event time; zero by default. ``timedelta.max`` means for ever.
+
+        Raises:
+            InvalidArgumentError: If it is negative, or was set already.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import WatermarkStrategy, from_source
+            >>> from windrow.sources import CollectionSource
+            >>> from windrow.windows import TumblingEventTimeWindows
+            >>> source = CollectionSource([1_000, 61_000, 2_000], batch_size=1)
+            >>> times = from_source(source).assign_timestamps_and_watermarks(
+            ...     WatermarkStrategy.for_monotonous_timestamps(), lambda time: time
+            ... )
+            >>> minutes = times.window_all(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+            >>> minutes.allowed_lateness(timedelta(seconds=30)).count().collect()
+            [1, 2, 1]
+        """
+        try:
+            millis = duration_millis(lateness, "the allowed lateness")
+        except InvalidArgumentError as error:
+            raise error.at(caller_location()) from None
+        if millis < 0:
+            raise InvalidArgumentError(
+                "the allowed lateness must not be negative",
+                given=lateness,
+                expected="a timedelta >= 0",
+                where=caller_location(),
+            )
+        if self._settings.allowed_lateness is not None:
+            raise set_twice("allowed lateness", duration_text(self._settings.allowed_lateness))
+        return type(self)(replace(self._settings, allowed_lateness=millis))
+
+    def side_output_late_data(self, tag: OutputTag[T]) -> Self:
+        """Send elements that are too late for all their windows to a side output.
+
+        Without it they are counted (``late_records_dropped``) and dropped.
+
+        Args:
+            tag: Names the output, which ``get_side_output`` of the stream of results takes.
+
+        Raises:
+            InvalidArgumentError: If there is a tag already.
+            InvalidArgumentError: If it is no :class:`OutputTag`.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+            >>> from windrow.sinks import CollectSink
+            >>> from windrow.sources import CollectionSource
+            >>> from windrow.windows import TumblingEventTimeWindows
+            >>> from windrow_runtime.local import LocalRunner
+            >>> late = OutputTag("late", int)
+            >>> source = CollectionSource([1_000, 61_000, 2_000], batch_size=1)
+            >>> times = from_source(source).assign_timestamps_and_watermarks(
+            ...     WatermarkStrategy.for_monotonous_timestamps(), lambda time: time
+            ... )
+            >>> minutes = times.window_all(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+            >>> counts = minutes.side_output_late_data(late).count()
+            >>> sink, late_sink = CollectSink[int](), CollectSink[int]()
+            >>> late_clicks = counts.get_side_output(late)
+            >>> pipeline = Pipeline("counts", counts.sink_to(sink), late_clicks.sink_to(late_sink))
+            >>> result = LocalRunner().run(pipeline)
+            >>> result.collected(sink), result.collected(late_sink)
+            ([1, 1], [2000])
+        """
+        check_kind(tag, OutputTag, "late elements go to the side output of a tag", "an OutputTag")
+        if self._settings.late_tag is not None:
+            raise set_twice("side output for late data", self._settings.late_tag.name)
+        return type(self)(replace(self._settings, late_tag=tag))
+
+    def accumulating(self) -> Self:
+        """Let each pane of a window hold all its elements so far, but for those that a trigger has purged.
+
+        The panes are counted then: :attr:`windrow.functions.ProcessWindowContext.pane` tells them apart.
+
+        Raises:
+            InvalidArgumentError: If the accumulation mode was set already.
+        """
+        return type(self)(self._accumulated(AccumulationMode.ACCUMULATING))
+
+    def retracting(self) -> Self:
+        """As :meth:`accumulating`, and before each pane withdraw the result that it replaces.
+
+        The result of a session that merged into another is withdrawn as well. The stream downstream carries changes:
+        further windows take withdrawn elements out again, and :meth:`windrow.DataStream.changelog` makes records.
+
+        Raises:
+            InvalidArgumentError: If the accumulation mode was set already.
+        """
+        return type(self)(self._accumulated(AccumulationMode.RETRACTING))
+
+    def on_time_behavior(self, behavior: OnTimeBehavior) -> Self:
+        """Say whether a pane on time is fired where nothing is new; always by default.
+
+        Args:
+            behavior: ``FIRE_ALWAYS``, or ``FIRE_IF_NON_EMPTY`` for panes with something new alone.
+
+        Raises:
+            InvalidArgumentError: If it was set already.
+        """
+        check_kind(behavior, OnTimeBehavior, "the behavior of panes on time is one of two", "an OnTimeBehavior")
+        panes = self._settings.panes
+        return self._about_panes("on-time behavior", panes.on_time, replace(panes, on_time=behavior))
+
+    def closing_behavior(self, behavior: ClosingBehavior) -> Self:
+        """Say whether a last pane is fired where nothing is new when the window is cleaned up; not by default.
+
+        Args:
+            behavior: ``FIRE_IF_NON_EMPTY``, or ``FIRE_ALWAYS`` for a last pane in any case.
+
+        Raises:
+            InvalidArgumentError: If it was set already.
+        """
+        check_kind(behavior, ClosingBehavior, "the behavior of closing panes is one of two", "a ClosingBehavior")
+        panes = self._settings.panes
+        return self._about_panes("closing behavior", panes.closing, replace(panes, closing=behavior))
+
+    def timestamp_combiner(self, combiner: TimestampCombiner) -> Self:
+        """Say which timestamp the results of a window carry; its last one by default.
+
+        The watermark does not wait for a result with an earlier timestamp: it may be late for windows downstream, which
+        then drop it and count it (``late_records_dropped``), unless they have ``allowed_lateness`` or a side output for
+        late data. With as much allowed lateness as the windows upstream are long, none is dropped that comes on time.
+
+        Args:
+            combiner: The end of the window, the earliest timestamp of its elements, or the latest.
+
+        Raises:
+            InvalidArgumentError: If it was set already.
+        """
+        check_kind(combiner, TimestampCombiner, "the timestamp of results is one of three", "a TimestampCombiner")
+        panes = self._settings.panes
+        return self._about_panes("timestamp combiner", panes.timestamp, replace(panes, timestamp=combiner))
+
+    def _about_panes(self, what: str, first: Enum | None, panes: PaneSettings) -> Self:
+        if first is not None:
+            raise set_twice(what, first.name)
+        return type(self)(replace(self._settings, panes=panes))
+
+    def _accumulated(self, mode: AccumulationMode) -> WindowSettings:
+        panes = self._settings.panes
+        if panes.mode is not None:
+            raise set_twice("accumulation mode", f"{panes.mode.value}()")
+        return replace(self._settings, panes=replace(panes, mode=mode))
+
+    def _evicted(self, evictor: Evictor[Any, Any]) -> WindowSettings:
+        check_kind(evictor, Evictor, "windows evict by an evictor", "an Evictor")
+        if self._settings.evictor is not None:
+            raise set_twice("evictor", self._settings.evictor.describe())
+        return replace(self._settings, evictor=evictor, may_evict_all=True)
+
+    def _with_trigger(self, trigger: Trigger[Any, Any], may_lose_data: bool) -> Self:
+        check_kind(trigger, Trigger, "windows fire by a trigger", "a Trigger")
+        if self._settings.trigger is not None:
+            raise set_twice("trigger", self._settings.trigger.describe())
+        panes = replace(self._settings.panes, may_lose_data=may_lose_data)
+        return type(self)(replace(self._settings, trigger=trigger, panes=panes))
+
+    # Any: the function is checked by the public methods that call this.
+    def _stream(self, function: FunctionSpec, element_type: object | None, name: str | None) -> DataStream[Any]:
+        return self._stream_of(self._settings.node(function, element_type, name))
+
+    def _reduce(
+        self,
+        function: Callable[[Any, Any], Any],
+        following: ProcessWindowFunction[Any, Any, Any, Any] | None,
+        element_type: object | None,
+        name: str | None,
+    ) -> DataStream[Any]:
+        if not callable(function):
+            raise InvalidArgumentError(
+                "reduce needs a function of two elements",
+                given=function,
+                expected="a callable, or a ReduceFunction",
+                where=caller_location(),
+                hint=function_hint(function),
+            )
+        check_result(function, "reduce")
+        return self._stream(ReduceSpec(reduce=function, process=following), element_type, name)
+
+    def _aggregated(self, function: AggregateFunction[Any, Any, Any, Any, Any]) -> object | None:
+        if not isinstance(function, AggregateFunction):
+            return None
+        if not isinstance(function, DeclaredAggregate):
+            return base_argument(function, AggregateFunction, 2) or result_type(function.get_result)
+        try:
+            return function.result_type(
+                self._settings.input.element_type, key_type=self._key_type(), may_be_empty=self._settings.may_be_empty
+            )
+        except InvalidArgumentError as error:
+            raise error.at(caller_location()) from None
+
+    # Any: the window function is checked here.
+    def _following(
+        self, following: ProcessWindowFunction[Any, Any, Any, Any] | WithPane | None, value: object | None
+    ) -> tuple[ProcessWindowFunction[Any, Any, Any, Any] | None, object | None]:
+        """What follows a function whose results are of type ``value``, and the type of the elements downstream."""
+        if isinstance(following, WithPane):
+            kinds = (self._key_type(), self._window_and_elements()[0], value)
+            return ResultWithPane(), None if None in kinds else GenericAlias(WindowResult, kinds)
+        check_process(following, ProcessWindowFunction)
+        return following, value if following is None else result_of(following)
+
+    def _window_and_elements(self) -> tuple[object | None, object | None]:
+        """The types of a window and of its elements; None where they are not known."""
+        elements = sequence_type(self._settings.input.element_type)
+        return base_argument(self._settings.assigner, WindowAssigner, 1), elements
+
+    def _key_type(self) -> object | None:
+        """The type of the key; None where annotations do not say."""
+        node = self._settings.input
+        if not isinstance(node, KeyByNode):
+            return type(None)
+        return key_type(node)
+
+    def _aggregate(
+        self,
+        function: AggregateFunction[Any, Any, Any, Any, Any],
+        following: ProcessWindowFunction[Any, Any, Any, Any] | None,
+        element_type: object | None,
+        name: str | None,
+    ) -> DataStream[Any]:
+        if not isinstance(function, AggregateFunction):
+            raise InvalidArgumentError(
+                "aggregate needs an aggregate function",
+                given=function,
+                expected="an instance of AggregateFunction",
+                where=caller_location(),
+                hint=f"{function.__name__}()" if isinstance(function, type) else _INTO_RECORD,
+            )
+        spec = self._with_facts(function, following)
+        return self._stream(spec or AggregateSpec(aggregate=function, process=following), element_type, name)
+
+    def _with_facts(
+        self,
+        function: AggregateFunction[Any, Any, Any, Any, Any],
+        following: ProcessWindowFunction[Any, Any, Any, Any] | None,
+    ) -> AggregateSpec | None:
+        """The spec of an aggregate whose result has the key or the window in it; None: it has neither."""
+        try:
+            parts = filled(function, self._key_type())
+        except InvalidArgumentError as error:
+            raise error.at(caller_location()) from None
+        if parts is None:
+            return None
+        inner, process = parts
+        if following is not None:
+            raise InvalidArgumentError(
+                "key() and the window go into the result itself, or into a function after it",
+                given=f"{process.describe()} and {following.describe()}",
+                expected="one or the other",
+                where=caller_location(),
+            )
+        if isinstance(self._settings.assigner, GlobalWindows) and {"window_start", "window_end"} & {
+            place for place in process.places if isinstance(place, str)
+        }:
+            raise InvalidArgumentError(
+                "the window of all time has no start and no end",
+                given=process.describe(),
+                expected="key() and aggregates",
+                where=caller_location(),
+            )
+        return AggregateSpec(aggregate=inner, process=process, shown=process.describe())
+
+
+class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
+    """The base of the keyed stages: their functions."""
+
+    __slots__ = ()
+
+    @overload
+    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
+    @overload
+    def reduce(
+        self, function: Callable[[T, T], T], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[K, W, T]]: ...
+    @overload
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessWindowFunction[T, R, K, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessWindowFunction[T, R, K, W] | WithPane | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[Any]:
+        """Combine the elements of a window two by two, as they arrive.
+
+        Args:
+            function: Combines what was combined so far with a new element: a function, or a
+                :class:`~windrow.functions.ReduceFunction`.
+            window_function: Gets the one element that is left, with the key and the window.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called or is a coroutine function, or the window function is
+                of another kind.
+
+        Example:
+            >>> from windrow import from_collection
+            >>> words = from_collection(["to", "be", "or", "not"])
+            >>> threes = words.key_by(lambda word: "all").count_window(3)
+            >>> threes.reduce(lambda left, right: f"{left} {right}").collect()
+            ['to be or']
+        """
+        following, kind = self._following(window_function, self._settings.input.element_type)
+        return self._reduce(function, following, kind, name)
+
+    # Any: the stages that have aggregate() have proved that the parts fit.
+    def _aggregate_keyed(
+        self,
+        function: AggregateFunction[Any, Any, Any, Any, Any],
+        window_function: ProcessWindowFunction[Any, Any, Any, Any] | WithPane | None,
+        name: str | None,
+    ) -> DataStream[Any]:
+        value = None if isinstance(window_function, ProcessWindowFunction) else self._aggregated(function)
+        following, kind = self._following(window_function, value)
+        return self._aggregate(function, following, kind, name)
+
+    def process(self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None) -> DataStream[R]:
+        """Compute from all elements of a window when it fires.
+
+        Args:
+            function: Gets key, window, time, state and side outputs.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no instance of :class:`~windrow.functions.ProcessWindowFunction`.
+
+        Example:
+            >>> from collections.abc import Sequence
+            >>> from windrow import from_collection
+            >>> from windrow.functions import ProcessWindowContext, ProcessWindowFunction
+            >>> from windrow.windows import GlobalWindow
+            >>> class Span(ProcessWindowFunction[int, tuple[str, int], str, GlobalWindow]):
+            ...     def process(
+            ...         self, key: str, context: ProcessWindowContext[GlobalWindow], elements: Sequence[int]
+            ...     ) -> list[tuple[str, int]]:
+            ...         return [(key, max(elements) - min(elements))]
+            >>> spans = from_collection([4, 1, 7]).key_by(lambda number: "all").count_window(3).process(Span())
+            >>> spans.collect()
+            [('all', 6)]
+        """
+        if function is None:
+            raise needs_process(function, ProcessWindowFunction)
+        check_process(function, ProcessWindowFunction)
+        return self._stream(ProcessSpec(process=function), result_of(function), name)
+
+    @overload
+    def apply(self, function: Callable[[K, W, Sequence[T]], list[R]], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def apply(  # type: ignore[overload-overlap]
+        self, function: Callable[[K, W, Sequence[T]], OneValue], *, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def apply(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[[K, W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    def apply(
+        self, function: Callable[[K, W, Sequence[T]], Iterable[Any] | None], *, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
+        """As :meth:`process`, with a plain function.
+
+        Args:
+            function: Takes key, window and elements in order of arrival; returns an iterable of the records to emit, or
+                None for none. A text, bytes or a dict is refused, as it is one value.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+
+        Example:
+            >>> from windrow import from_collection
+            >>> pairs = from_collection([4, 1]).key_by(lambda number: "all").count_window(2)
+            >>> pairs.apply(lambda key, window, elements: [(key, max(elements) - min(elements))]).collect()
+            [('all', 3)]
+        """
+        kind = made_type(function, self._key_type(), *self._window_and_elements())
+        return self._stream(ProcessSpec(process=Applied(check_apply(function))), iterable_item(kind), name)
+
+
+class AllStage(WindowStage[T, W]):
+    """The base of the stages without keys: their functions."""
+
+    __slots__ = ()
+
+    @overload
+    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
+    @overload
+    def reduce(
+        self, function: Callable[[T, T], T], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[None, W, T]]: ...
+    @overload
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessAllWindowFunction[T, R, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessAllWindowFunction[T, R, W] | WithPane | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[Any]:
+        """Combine the elements of a window two by two; see :meth:`WindowedStream.reduce`.
+
+        Args:
+            function: Combines what was combined so far with a new element: a function, or a
+                :class:`~windrow.functions.ReduceFunction`.
+            window_function: Gets the one element that is left, with the window; None: it is the result.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called or is a coroutine function, or the window function is
+                of another kind.
+        """
+        following, kind = self._following_all(window_function, self._settings.input.element_type)
+        return self._reduce(function, following, kind, name)
+
+    # Any: as in KeyedStage.
+    def _aggregate_all(
+        self,
+        function: AggregateFunction[Any, Any, Any, Any, Any],
+        window_function: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None,
+        name: str | None,
+    ) -> DataStream[Any]:
+        value = None if isinstance(window_function, ProcessAllWindowFunction) else self._aggregated(function)
+        following, kind = self._following_all(window_function, value)
+        return self._aggregate(function, following, kind, name)
+
+    # Any: as in WindowStage._following.
+    def _following_all(
+        self, following: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None, value: object | None
+    ) -> tuple[ProcessWindowFunction[Any, Any, Any, Any] | None, object | None]:
+        """What follows a function whose results are of type ``value``, and the type of the elements downstream."""
+        if following is None or isinstance(following, WithPane):
+            return self._following(following, value)
+        check_process(following, ProcessAllWindowFunction)
+        return WithoutKey(following), result_of(following)
+
+    def process(self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None) -> DataStream[R]:
+        """Compute from all elements of a window when it fires.
+
+        Args:
+            function: Gets the elements, window, time, state and side outputs.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no instance of :class:`~windrow.functions.ProcessAllWindowFunction`.
+        """
+        if function is None:
+            raise needs_process(function, ProcessAllWindowFunction)
+        check_process(function, ProcessAllWindowFunction)
+        return self._stream(ProcessSpec(process=WithoutKey(function)), result_of(function), name)
+
+    @overload
+    def apply(self, function: Callable[[W, Sequence[T]], list[R]], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def apply(  # type: ignore[overload-overlap]
+        self, function: Callable[[W, Sequence[T]], OneValue], *, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def apply(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[[W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    def apply(
+        self, function: Callable[[W, Sequence[T]], Iterable[Any] | None], *, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
+        """As :meth:`process`, with a plain function of window and elements.
+
+        Args:
+            function: Takes window and elements in order of arrival; returns an iterable of the records to emit, or None
+                for none.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+        """
+        kind = made_type(function, *self._window_and_elements())
+        process = AppliedAll(check_apply(function))
+        return self._stream(ProcessSpec(process=WithoutKey(process)), iterable_item(kind), name)
+
+
+def result_of(
+    function: ProcessWindowFunction[Any, Any, Any, Any] | ProcessAllWindowFunction[Any, Any, Any],
+) -> object | None:
+    base = ProcessWindowFunction if isinstance(function, ProcessWindowFunction) else ProcessAllWindowFunction
+    return base_argument(function, base, 1) or iterable_item(result_type(function.process))
+
+
+def check_apply(function: F) -> F:
+    if not callable(function):
+        raise InvalidArgumentError(
+            "apply needs a function",
+            given=function,
+            expected="a callable; process takes a ProcessWindowFunction",
+            where=caller_location(),
+            hint=function_hint(function),
+        )
+    check_result(function, "apply", may_yield=True)
+    return function
+
+
+_INTO_RECORD: Final = (
+    "several aggregates make a record: aggregate(agg.into(Record, agg.key(), agg.count(), agg.sum(...)))"
+)
+
+
+def check_process(function: object, kind: type) -> None:
+    if function is not None and not isinstance(function, kind):
+        raise needs_process(function, kind)
+
+
+def needs_process(function: object, kind: type) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "the window function has the wrong kind",
+        given=function,
+        expected=f"an instance of {kind.__name__}",
+        where=caller_location(),
+        hint=_INTO_RECORD if isinstance(function, AggregateFunction) else "apply(...) takes a plain function",
+    )
+
+
+def set_twice(what: str, first: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"the {what} of a window is set twice",
+        given=f"first {first}, then another",
+        expected="one call for each windowed stream",
+        where=caller_location(),
+    )
+
+
+_FIRST: Final = "call aggregate(...), reduce(...), apply(...) or process(...) first, whose result is a stream"
+_OF_STREAMS: Final = (
+    "assign_timestamps_and_watermarks broadcast changelog collect connect filter flat_map get_side_output key_by map "
+    "map_async map_batches print returns sink_to union window_all"
+)
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_OF_STREAMS.split(), _FIRST),
+    **dict.fromkeys(("agg", "fold"), f"aggregate(agg.sum(lambda element: ...)); {_INTO_RECORD}"),
+    **dict.fromkeys(("avg", "mean"), "aggregate(agg.mean(lambda element: ...))"),
+    "allowedLateness": "allowed_lateness(timedelta(...))",
+    "sideOutputLateData": "side_output_late_data(tag)",
+}
+"""What to write instead of calls that streams have, or windows of other systems."""

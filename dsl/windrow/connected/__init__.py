@@ -1,1 +1,0 @@
-"""Two streams together: connected, joined by window, by interval, or as of a time."""

@@ -1,0 +1,127 @@
+"""Defines what engines ask of a sink, and finds the writer that answers for a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+
+from windrow.entry_points import load
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.plan import Step
+from windrow.sinks import Sink
+from windrow_runtime.operators.topology import sink_of
+from windrow_runtime.outputs.output import Identity, Output
+
+S_co = TypeVar("S_co", bound=Sink[Any], covariant=True)
+
+WRITERS: Final = "windrow.writers"
+"""The entry points by which packages register writers, under the :attr:`~windrow.sinks.Sink.connector_name`."""
+
+# Any in this module: sinks of elements of every type.
+
+
+class Target(NamedTuple):
+    """The target of a sink: its kind, the text with which labels begin, and whether windrow notes batches there."""
+
+    kind: str
+    text: str
+    is_exact: bool
+
+
+class SinkWriter(Generic[S_co]):
+    """Answers the questions that each engine asks about the sink of a step, and makes the output that writes it.
+
+    A package registers its writer under the name that its sink has as ``connector_name``.
+    """
+
+    extra: ClassVar[str] = ""
+    """The extra of windrow that brings the library, if there is one."""
+
+    def __init__(self, sink: S_co, step: Step) -> None:
+        self.sink = sink
+        self.step = step
+
+    def output(self, identity: Identity) -> Output | None:
+        """Returns the output that writes the sink in the process of the run; None: no output does."""
+        return None
+
+    def check_local(self) -> None:
+        """Refuse a sink that the interpreter cannot write, before anything runs."""
+        if not self.keeps_elements and self.has_output is False:
+            raise UnsupportedOperationError(
+                "the interpreter cannot write to this sink",
+                given=self.sink.describe(),
+                expected="memory, the console, files, topics by confluent-kafka, a database, a Delta table, a function "
+                "or a CustomSink",
+                where=self.step.where,
+                hint="run the pipeline with SparkRunner",
+            )
+
+    @property
+    def has_output(self) -> bool:
+        """Whether :meth:`output` gives one."""
+        return type(self).output is not SinkWriter.output
+
+    @property
+    def keeps_elements(self) -> bool:
+        """Whether the result of the run has the elements."""
+        return False
+
+    @property
+    def target(self) -> Target | None:
+        """The target of the sink, which it may share with others of its kind; None: nothing is noted there.
+
+        The address of a database or of brokers is not part of it: one that is spelled differently after a restart would
+        have the same batches written again.
+        """
+        return None
+
+    @property
+    def functions(self) -> tuple[object, ...]:
+        """What of the sink tells it from others of its target beside :attr:`definition`: the functions of the user."""
+        return ()
+
+    @property
+    def definition(self) -> object | None:
+        """An object whose code and values tell the sink from others of its target; None: ``describe()`` does."""
+        return None
+
+    def check_free(self, run: str, *, begins: bool) -> None:
+        """Refuse a target that another run has written or that cannot be written; changes nothing.
+
+        Args:
+            run: The identity of the run, which goes on with its checkpoint.
+            begins: Whether no batch of the run was begun before.
+        """
+
+    def lock(self, is_live: Callable[[], bool]) -> Callable[[], None] | None:
+        """Keeps other runs from the target as long as ``is_live``; returns what releases it; None: nothing does."""
+        return None
+
+    def own(self, run: str) -> None:
+        """Notes in the target that it belongs to a run."""
+
+    def check_owner(self, run: str) -> None:
+        """Refuse a target that another run has taken meanwhile; called before each batch and before it is published."""
+
+
+def writer_of(step: Step) -> SinkWriter[Sink[Any]]:
+    """Returns the writer of a step's sink, which the package of the sink has registered.
+
+    Raises:
+        UnsupportedOperationError: If no installed package has registered one.
+    """
+    sink = sink_of(step)
+    if not type(sink).connector_name:
+        return SinkWriter(sink, step)
+    try:
+        writer: SinkWriter[Sink[Any]] = load(WRITERS, type(sink).connector_name)(sink, step)
+    except InvalidArgumentError as error:
+        raise UnsupportedOperationError(
+            "no installed package writes this sink",
+            given=f"{sink.describe()}, of the connector {type(sink).connector_name!r}",
+            expected=error.expected,
+            where=step.where,
+            hint=error.hint,
+        ) from error
+    return writer
