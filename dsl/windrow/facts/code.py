@@ -8,7 +8,6 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from types import CodeType, FunctionType, ModuleType
 from typing import Final
 
@@ -27,12 +26,11 @@ __all__ = [
 _GLOBAL: Final = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _REST: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _NO_PLAIN_RESULT: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-_ALL_LOCALS: Final = frozenset({"locals", "vars", "eval", "exec", "_getframe"})
 
 ONCE: Final = frozenset({"open", "close", "open_async", "close_async"})
 """The methods of functions that are called once; attributes that they set are the same for every batch and key."""
 
-_BACK_DOORS: Final = frozenset({"locals", "eval", "exec", "_getframe", "currentframe", "__self__"})
+_BACK_DOORS: Final = frozenset({"locals", "vars", "eval", "exec", "_getframe", "currentframe", "__self__"})
 """The names by which code can reach the variables and objects of other calls."""
 
 _LOOKUPS: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
@@ -95,15 +93,12 @@ class FunctionFacts:
 
     def reads_only(self, parameter: str, attributes: Collection[str]) -> bool:
         """Returns whether it does nothing with a parameter but to read some attributes of it."""
-        if parameter in self.code.co_cellvars or not _ALL_LOCALS.isdisjoint(self.code.co_names):
-            return False
-        instructions = [each for each in dis.get_instructions(self.code) if each.opname != "EXTENDED_ARG"]
-        return all(_reads(parameter, attributes, *pair) for pair in pairwise(instructions))
+        return parameter not in self.code.co_cellvars and not _passes_on(self.code, parameter, attributes)
 
     @cached_property
     def may_change_self(self) -> bool:
         """Whether it may do more with its first argument than look up attributes, as storing to it or passing it on."""
-        return not self.parameters or _stores_or_passes_on(self.code, self.parameters[0])
+        return not self.parameters or _passes_on(self.code, self.parameters[0])
 
     @cached_property
     def gives_one_tuple(self) -> bool:
@@ -231,28 +226,16 @@ def _codes_of(code: CodeType) -> Iterator[CodeType]:
             yield from _codes_of(constant)
 
 
-def _reads(
-    parameter: str, attributes: Collection[str], instruction: dis.Instruction, following: dis.Instruction
-) -> bool:
-    """Returns whether an instruction has nothing to do with a parameter, or reads one of some attributes."""
-    if "FAST" not in instruction.opname:
-        return True
-    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-    if parameter not in names:
-        return True
-    is_loaded = instruction.opname.startswith("LOAD_FAST") and parameter not in names[:-1]
-    return is_loaded and following.opname in {"LOAD_ATTR", "LOAD_METHOD"} and following.argval in attributes
-
-
-def _stores_or_passes_on(code: CodeType, name: str) -> bool:
-    """Whether code may do more with a variable than look up attributes of it."""
+def _passes_on(code: CodeType, name: str, attributes: Collection[str] | None = None) -> bool:
+    """Whether code may do more with a variable than look up some attributes of it; None: those of all names."""
     if not _BACK_DOORS.isdisjoint(code.co_names):
         return True
     instructions = [each for each in dis.get_instructions(code) if each.opname not in ("EXTENDED_ARG", "NOP")]
     for instruction, following in zip(instructions, [*instructions[1:], instructions[-1]], strict=True):
         is_lookup = following.opname in _LOOKUPS
-        if is_lookup and (following.argval in ONCE or is_special(following.argval)):
+        if attributes is None and is_lookup and (following.argval in ONCE or is_special(following.argval)):
             return True
+        is_lookup = is_lookup and (attributes is None or following.argval in attributes)
         is_local = instruction.opcode in dis.haslocal
         if not is_local and instruction.opcode not in dis.hasfree:
             continue
@@ -263,7 +246,7 @@ def _stores_or_passes_on(code: CodeType, name: str) -> bool:
         if name in others or (last == name and not (is_lookup and "LOAD" in instruction.opname)):
             return True
     nested = [each for each in code.co_consts if isinstance(each, CodeType)]
-    return any(_stores_or_passes_on(each, name if name in each.co_freevars else "") for each in nested)
+    return any(_passes_on(each, name if name in each.co_freevars else "", attributes) for each in nested)
 
 
 def is_special(name: str) -> bool:
