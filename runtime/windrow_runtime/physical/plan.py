@@ -13,10 +13,10 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from windrow.panes import Change
-from windrow.plan import ChangelogNode, Form, ReturnsNode, SinkNode, Step
+from windrow.plan import ChangelogNode, Form, ReturnsNode, Step
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.topology import Port, Topology, is_keyed
+from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.physical.choose import form_text, operator_for
 
 if TYPE_CHECKING:
@@ -179,11 +179,11 @@ class PhysicalPlan:
         self.sinks: dict[str, PhysicalSink] = {}
         for step in topology.steps:
             if isinstance(planner, Objects):
-                if is_keyed(step.node):
+                if step.node.is_keyed:
                     self.keyed[step.id] = PhysicalStep(step, planner, planner, planner, planner, fast)
-            elif is_keyed(step.node):
+            elif step.node.is_keyed:
                 self.keyed[step.id] = planner.keyed(step)
-            elif not isinstance(step.node, SinkNode):
+            elif not step.node.is_sink:
                 planner.stateless(step)
             elif (sink := planner.sink(step)) is not None:
                 self.sinks[step.id] = sink

@@ -10,7 +10,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 from windrow.errors import UnsupportedOperationError
-from windrow.plan import Node, SinkNode, SourceNode, Step
+from windrow.plan import Node, Step
 from windrow.plan.closures import closure_of, globals_of
 from windrow_runtime.operators.class_facts import attributes_of, is_foreign, is_of_windrow, top_package
 from windrow_runtime.operators.errors import first_line
@@ -28,7 +28,7 @@ IN_OPEN: Final = (
 
 def called_parts(node: Node) -> dict[str, object]:
     """Returns the functions that a step calls on workers, and the objects that have some, by the names of its parts."""
-    if isinstance(node, (SourceNode, SinkNode)):
+    if node.is_source or node.is_sink:
         return {}
     return {each.name: getattr(node, each.name) for each in fields(node) if each.name not in _NOT_CALLED}
 
