@@ -133,6 +133,32 @@ def test_contributing_names_what_exists() -> None:
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
+READS_CODE = re.compile(
+    r"dis|CodeType|__code__|__closure__|cell_contents|co_(code|consts|names|varnames|flags|freevars)"
+)
+"""Names by which a module looks at the code of functions; ``co_filename`` of a frame is none."""
+
+SENDS_CODE = "windrow_runtime.local.parcel"
+"""Pickles functions; a code object among what they hold stays the same."""
+
+
+def names_in(tree: ast.AST) -> Iterator[str]:
+    """The names that a module imports, or uses."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Name):
+            yield node.id
+
+
+def test_one_room_reads_the_code_of_functions() -> None:
+    readers = {module for module, file in modules().items() if any(map(READS_CODE.fullmatch, names_in(tree_of(file))))}
+    assert readers
+    assert sorted(module for module in readers if not module.startswith(("windrow.facts", SENDS_CODE))) == []
+
+
 PUBLIC_IN_SPARK = re.compile(r"pyspark(\.errors|\.sql(\.(types|functions|datasource|streaming(\.\w+)?))?)?")
 """The modules of PySpark whose names without an underscore are public: their pages in Spark's reference."""
 

@@ -20,7 +20,7 @@ from difflib import get_close_matches
 from keyword import iskeyword
 from typing import Final, Self
 
-from windrow.calls.lazy import lazy_result
+from windrow.facts.lazy import lazy_result
 
 __all__ = [
     "AggregateOverflowError",

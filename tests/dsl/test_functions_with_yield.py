@@ -11,9 +11,9 @@ import pytest
 
 from windrow import DataStreamSink, Pipeline, WatermarkStrategy, from_collection
 from windrow import aggregates as agg
-from windrow.calls.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.errors import InvalidArgumentError, PlanError
 from windrow.evictors import DeltaEvictor, Evictor
+from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.functions import (
     AggregateFunction,
     CoMapFunction,

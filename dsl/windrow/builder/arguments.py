@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
-from windrow.calls.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.errors import InvalidArgumentError, function_hint
+from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location
 from windrow.windows import Window, WindowAssigner

@@ -7,20 +7,20 @@ is *opaque*, and the function is called for each element.
 
 from __future__ import annotations
 
-import inspect
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from windrow.expressions.bytecode import callable_with_proxies
 from windrow.expressions.node import Expression
 from windrow.expressions.recorder import Budget, Decisions, ItemRecorder, Recorder, RefusedError, chosen, result_of
 from windrow.expressions.surroundings import Surroundings
 from windrow.expressions.tree import Argument, Conditional, Constant, Element, Record
+from windrow.facts.code import FunctionFacts, facts
+from windrow.facts.copies import callable_with_proxies
 from windrow.functions.rich import RichFunction
 
 __all__ = ["TRACER", "Opaque", "arguments_of", "recognise", "traced"]
@@ -61,8 +61,8 @@ def recognise(selector: Callable[..., Any], arguments: int = 1) -> Expression | 
     if isinstance(selector, RichFunction):
         return Opaque("is a rich function")
     if type(selector) is FunctionType:
-        code = selector.__code__
-        if code.co_argcount != arguments or code.co_kwonlyargcount or code.co_flags & _OTHER_ARGUMENTS:
+        code = facts(selector)
+        if len(code.parameters) != arguments or code.takes_more:
             return Opaque("takes other arguments than an element")
     computed = _computed(selector)
     if isinstance(computed, Opaque):
@@ -103,8 +103,8 @@ def arguments_of(function: Callable[..., Any]) -> Sequence[Element | Argument]:
     """The nodes for the arguments of a function, those with a default left out."""
     if type(function) is not FunctionType:
         return (Element(),)
-    code = function.__code__
-    names = code.co_varnames[: code.co_argcount - len(function.__defaults__ or ()) or 1]
+    parameters = facts(function).parameters
+    names = parameters[: len(parameters) - len(function.__defaults__ or ()) or 1]
     return (Element(),) if len(names) == 1 else tuple(map(Argument, names))
 
 
@@ -133,18 +133,18 @@ class Tracer(Generic[Found]):
         self._trace = trace
         self._answers: WeakKeyDictionary[FunctionType, _Answer[Found]] = WeakKeyDictionary()
         # As long as a function has them.
-        self._latest: WeakValueDictionary[CodeType, _Answer[Found]] = WeakValueDictionary()
+        self._latest: WeakValueDictionary[FunctionFacts, _Answer[Found]] = WeakValueDictionary()
 
     def answer_for(self, function: FunctionType) -> Found:
         """Returns what was found of a function, or traces it."""
         answer = self._answers.get(function)
         if answer is not None and answer.around.is_current(function):
             return answer.found
-        answer = self._latest.get(function.__code__)
+        answer = self._latest.get(facts(function))
         if answer is None or not answer.around.is_current(function):
             self.traced += 1
             around = Surroundings(function)
-            answer = self._latest[function.__code__] = _Answer(self._trace(function, around), around)
+            answer = self._latest[facts(function)] = _Answer(self._trace(function, around), around)
         self._answers[function] = answer
         return answer.found
 
@@ -152,8 +152,6 @@ class Tracer(Generic[Found]):
 def _trace(function: FunctionType, around: Surroundings) -> _Computed | Opaque:
     return _of_paths(lambda: callable_with_proxies(function, around), around, arguments_of(function))
 
-
-_OTHER_ARGUMENTS: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 TRACER: Final = Tracer(_trace)
 

@@ -5,16 +5,15 @@ Type checkers refuse such a function by its annotations, the plan by its annotat
 
 from __future__ import annotations
 
-import dis
-import inspect
 import types
 import typing
 from collections import UserString
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
+from windrow.facts.code import facts
 from windrow.plan.fitting import is_value_of
 from windrow.plan.records import is_named_tuple_class
 
@@ -75,46 +74,9 @@ def is_fixed_tuple(kind: object) -> bool:
 
 
 def gives_one_tuple(function: object) -> bool:
-    """Whether the code of a function returns a tuple of two parts or more wherever it returns something.
-
-    A tuple of tuples is not counted: it is likely to be one of records.
-    """
+    """Whether the code of a function returns a tuple of two parts or more wherever it returns something."""
     function = attribute_of(function, "__func__", function)
-    if not isinstance(function, types.FunctionType) or function.__code__.co_flags & _NO_PLAIN_RESULT:
-        return False
-    code = list(dis.get_instructions(function.__code__))
-    lengths: set[int] = set()
-    for place, instruction in enumerate(code):
-        if instruction.opname == "RETURN_CONST":
-            lengths.add(_length_of(code[: place + 1]))
-        elif instruction.opname == "RETURN_VALUE":
-            lengths.add(_length_of(code[:place]))
-            # Where a condition chooses the result, one branch jumps over the other.
-            ends = [
-                at
-                for at, each in enumerate(code)
-                if each.opname.startswith("JUMP") and each.argval == instruction.offset
-            ]
-            lengths.update(_length_of(code[:at]) for at in ends)
-    lengths.discard(0)  # None
-    return len(lengths) == 1 and lengths.pop() >= 2
-
-
-_NO_PLAIN_RESULT: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-
-
-def _length_of(code: Sequence[dis.Instruction]) -> int:
-    """The parts of the tuple that code leaves to be returned; 0: it is None, -1: it is something else."""
-    last = code[-1]
-    if last.opname == "BUILD_TUPLE" and last.arg is not None:
-        nested = len(code) > 1 and (code[-2].opname == "BUILD_TUPLE" or isinstance(code[-2].argval, tuple))
-        return -1 if nested else last.arg
-    if last.opname in ("LOAD_CONST", "RETURN_CONST"):
-        if last.argval is None:
-            return 0
-        if isinstance(last.argval, tuple) and not any(isinstance(part, tuple) for part in last.argval):
-            return len(last.argval)
-    return -1
+    return isinstance(function, types.FunctionType) and facts(function).gives_one_tuple
 
 
 # Any: records of every type.

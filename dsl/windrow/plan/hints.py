@@ -17,7 +17,7 @@ from types import FrameType, FunctionType, MethodType, ModuleType
 import typing_extensions
 
 from windrow.calls.attributes import attribute_of
-from windrow.plan.closures import closure_of
+from windrow.facts.code import closure_of
 
 __all__ = ["resolved_hints"]
 

@@ -15,17 +15,16 @@ from inspect import isfunction
 from typing import Any, Final
 
 from windrow.calls.attributes import attribute_of
-from windrow.calls.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault
-from windrow.expressions.texts_in_code import texts_in_code
+from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
+from windrow.facts.reached import expiring_state, reached_texts, state_time_domains
 from windrow.functions import ProcessAllWindowFunction, ProcessWindowFunction, TimeDomain
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.marked import SideKey
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction
 from windrow.functions.wrapper import unwrapped
-from windrow.plan.named_in_code import expiring_state, state_time_domains
 from windrow.plan.nodes import (
     AggregateSpec,
     AsOfJoinNode,
@@ -151,7 +150,7 @@ _SEVERAL: Final = re.compile("Iterable|Iterator|Sequence|Collection")
 
 def counter_names(steps: Iterable[Step]) -> frozenset[str]:
     """The names that counters of the functions of steps may have: all texts in the code of these functions."""
-    return texts_in_code(part for step in steps for part in parts_of(step.node) if part is not None)
+    return reached_texts(part for step in steps for part in parts_of(step.node) if part is not None)
 
 
 def _faults_of(step: Step, name: str, function: object) -> Iterator[Fault]:

@@ -8,6 +8,8 @@ import sys
 from types import MemberDescriptorType
 from typing import Any, Final
 
+from windrow.facts.code import is_generated
+
 __all__ = [
     "has_generated",
     "hook_of",
@@ -96,12 +98,7 @@ _TUPLE_READERS: Final = ("__getitem__", "__iter__", "__len__", "__contains__")
 
 def has_generated(record: type[Any], method: str) -> bool:
     """Whether a dataclass's method is the one that the decorator wrote."""
-    # The decorator leaves no mark, but it compiles from a text. ``python -c`` does that too, hence the second look.
-    code = getattr(getattr(record, method, None), "__code__", None)
-    if not inspect.iscode(code) or code.co_filename != "<string>":
-        return False
-    qualified: str = getattr(code, "co_qualname", "__create_fn__")
-    return qualified.startswith("__create_fn__")
+    return is_generated(getattr(record, method, None))
 
 
 def _definer(kind: type[Any], method: str) -> type[Any] | None:

@@ -12,9 +12,9 @@ from typing import Final
 
 from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
-from windrow.expressions.called import called_type
 from windrow.expressions.derived import derived_type
 from windrow.expressions.generics import arguments_of, is_open
+from windrow.facts.called import called_type
 from windrow.plan.hints import resolved_hints
 
 __all__ = [

@@ -11,6 +11,7 @@ from functools import singledispatch
 from typing import Any, TypeAlias, get_origin
 
 from windrow.errors import Fault, PlanError
+from windrow.facts.reached import tags_of
 from windrow.functions.marked import CoGroup, CoProcess, CoProcessWithoutKeys, JoinPairs, OneRecord
 from windrow.functions.names import function_name
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
@@ -24,7 +25,6 @@ from windrow.plan.folders import folder_faults
 from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import key_type, unhashable_part
 from windrow.plan.location import Scope
-from windrow.plan.named_in_code import tags_of
 from windrow.plan.nodes import (
     AggregateSpec,
     AsOfJoinNode,

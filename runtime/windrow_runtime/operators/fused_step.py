@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dis
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import FunctionType
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
+from windrow.facts.code import facts
 from windrow.functions import RuntimeContext
 from windrow.plan import Step
 from windrow_runtime.operators.class_facts import is_constant_type
@@ -100,19 +100,8 @@ class FusedStep:
         return checked
 
 
-_READING: Final = (
-    *("BINARY_", "COMPARE_", "CONTAINS_", "IS_OP", "TO_BOOL", "UNARY_"),
-    *("BUILD_STRING", "BUILD_TUPLE", "CONVERT_VALUE", "FORMAT_"),
-    *("JUMP_", "POP_JUMP_", "LOAD_", "RETURN_CONST", "RETURN_VALUE"),
-    *("CACHE", "COPY", "EXTENDED_ARG", "NOP", "NOT_TAKEN", "POP_TOP", "RESUME", "SWAP"),
-)
-"""Prefixes of the names of bytecode instructions that neither store nor call."""
-
-
 def _only_reads(function: object) -> bool:
     """Returns whether a function certainly does not change its argument: it only reads fields and computes."""
     if isinstance(function, (operator.attrgetter, operator.itemgetter)):
         return True
-    if type(function) is not FunctionType:
-        return False
-    return all(each.opname.startswith(_READING) for each in dis.get_instructions(function.__code__))
+    return type(function) is FunctionType and facts(function).only_reads

@@ -14,13 +14,13 @@ import functools
 import sys
 import typing
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from windrow.calls.attributes import attribute_of
-from windrow.plan.closures import closure_of, codes_of
+from windrow.facts.code import named_values
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class
 from windrow_runtime.operators.class_facts import attributes_of, is_installed, is_library, is_of_windrow, top_package
@@ -155,42 +155,5 @@ def _parts_of_class(kind: type[Any]) -> Iterator[object]:
 
 def _parts_of_function(function: FunctionType) -> Iterator[object]:
     yield vars(function).get("__wrapped__")
-    yield from function.__defaults__ or ()
-    yield from (function.__kwdefaults__ or {}).values()
     yield from resolved_hints(function).values()
-    around = list(closure_of(function).values())
-    yield from around
-    for code in codes_of(function.__code__):
-        yield from _looked_up(code, function.__globals__, around)
-
-
-def _looked_up(code: CodeType, names: Mapping[str, object], around: Sequence[object]) -> Iterator[object]:
-    """Yields the values that code may look up: global variables, and attributes of modules, some of them ``around`` it.
-
-    Code does not tell names of attributes from those of variables, so that a few values too many may be found.
-    """
-    values = [names[name] if name in names else _imported(name, names) for name in code.co_names]
-    yield from values
-    modules = {value.__name__: value for value in (*around, *values) if isinstance(value, ModuleType)}
-    waiting = list(modules.values())
-    while waiting:
-        module = waiting.pop()
-        if is_library(module.__name__):
-            continue
-        for name in code.co_names:
-            member = vars(module).get(name)
-            if isinstance(member, ModuleType) and member.__name__ not in modules:
-                modules[member.__name__] = member
-                waiting.append(member)
-            yield member
-
-
-def _imported(name: str, names: Mapping[str, object]) -> ModuleType | None:
-    """Returns the module that a function imports by that name, if it has been imported already."""
-    package = names.get("__package__")
-    while isinstance(package, str) and package:
-        module = sys.modules.get(f"{package}.{name}")
-        if module is not None:
-            return module
-        package = package.rpartition(".")[0]
-    return sys.modules.get(name)
+    yield from named_values(function)

@@ -7,10 +7,10 @@ from functools import cached_property, partial
 from typing import Any
 
 from windrow.errors import MissingTimestampError, UnsupportedOperationError
+from windrow.facts.reached import reached_state
 from windrow.functions import RuntimeContext, TimeDomain
 from windrow.plan import BroadcastProcessNode, KeyedProcessNode, Step
 from windrow.plan.emitting import records_of
-from windrow.plan.named_in_code import reached_state
 from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP

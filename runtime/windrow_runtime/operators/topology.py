@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from windrow.errors import InvalidArgumentError
+from windrow.facts.reached import state_time_domains
 from windrow.functions import TimeDomain
 from windrow.plan import (
     BroadcastProcessNode,
@@ -21,7 +22,6 @@ from windrow.plan import (
     TimestampsNode,
     WindowNode,
 )
-from windrow.plan.named_in_code import state_time_domains
 from windrow.plan.pipeline import DataStreamSink
 from windrow.sinks import Sink
 from windrow.sources import Source

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dis
-import inspect
-from itertools import pairwise
+from inspect import iscoroutinefunction
 from types import FunctionType
 from typing import Any, Final
 
+from windrow.facts.code import facts
 from windrow.functions import ProcessWindowFunction
 from windrow.functions.marked import CoGroup, JoinPairs
 from windrow_runtime.columnar.windows.geometry import Slices
@@ -19,9 +18,7 @@ from windrow_runtime.operators.errors import DeclinedError
 _SEEN: Final = frozenset({"window", "current_watermark", "current_processing_time", "pane", "output"})
 """What a function may read of its context; the rest is state, which columns do not keep for it."""
 
-_ALL_LOCALS: Final = frozenset({"locals", "vars", "eval", "exec", "_getframe"})
 _PARAMETERS: Final = 4  # self, key, context, elements
-_OTHER_PARAMETERS: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_COROUTINE
 
 
 def check_window_function(process: ProcessWindowFunction[Any, Any, Any, Any], windows: Windows) -> None:
@@ -47,22 +44,7 @@ def _sees_window_alone(process: ProcessWindowFunction[Any, Any, Any, Any]) -> bo
         return False
     if not isinstance(method, FunctionType):
         return False
-    code = method.__code__
-    if code.co_argcount != _PARAMETERS or code.co_kwonlyargcount or code.co_flags & _OTHER_PARAMETERS:
+    parameters = facts(method).parameters
+    if len(parameters) != _PARAMETERS or facts(method).takes_more or iscoroutinefunction(method):
         return False
-    context = code.co_varnames[2]
-    if context in code.co_cellvars or not _ALL_LOCALS.isdisjoint(code.co_names):
-        return False
-    instructions = [each for each in dis.get_instructions(code) if each.opname != "EXTENDED_ARG"]
-    return all(_reads(context, *pair) for pair in pairwise(instructions))
-
-
-def _reads(context: str, instruction: dis.Instruction, following: dis.Instruction) -> bool:
-    """Returns whether an instruction has nothing to do with the context, or reads an attribute that is no state."""
-    if "FAST" not in instruction.opname:
-        return True
-    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-    if context not in names:
-        return True
-    is_loaded = instruction.opname.startswith("LOAD_FAST") and context not in names[:-1]
-    return is_loaded and following.opname in {"LOAD_ATTR", "LOAD_METHOD"} and following.argval in _SEEN
+    return facts(method).reads_only(parameters[2], _SEEN)

@@ -10,8 +10,8 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 from windrow.errors import UnsupportedOperationError
+from windrow.facts.code import closure_of, globals_of
 from windrow.plan import Node, Step
-from windrow.plan.closures import closure_of, globals_of
 from windrow_runtime.operators.class_facts import attributes_of, is_foreign, is_of_windrow, top_package
 from windrow_runtime.operators.errors import first_line
 

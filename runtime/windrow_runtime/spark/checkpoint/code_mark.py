@@ -7,22 +7,21 @@ names of variables. Bytecode differs between versions of Python; so another vers
 
 from __future__ import annotations
 
-import dis
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from types import CodeType, FunctionType, MethodType
-from typing import Any, Final
+from types import FunctionType, MethodType
+from typing import Any, Final, TypeAlias
 
 from windrow.calls.attributes import attribute_of
 from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
 from windrow.expressions.tree import Binary, Constant, Element, Field, Item, Unary
+from windrow.facts.code import FunctionFacts, closure_of, facts, globals_of
 from windrow.functions.names import function_name
 from windrow.functions.wrapper import unwrapped
-from windrow.plan.closures import closure_of, globals_of
 from windrow_runtime.operators.class_facts import attributes_of, is_library, is_of_windrow
 
 # Any in this module: functions of elements of every type.
@@ -30,6 +29,9 @@ from windrow_runtime.operators.class_facts import attributes_of, is_library, is_
 _SCALARS: Final = (str, bytes, int, float, bool, type(None))
 _COLLECTIONS: Final = (tuple, list, dict, set, frozenset)
 _NUMBERS: Final = (int, float)
+_TextsIn: TypeAlias = Callable[[FunctionFacts, "str | None"], Iterator[str]]
+_NAMES: Final[_TextsIn] = FunctionFacts.names_and_texts
+_STEPS: Final[_TextsIn] = FunctionFacts.steps
 _NO_VALUES: Final = (Element, Field, Unary, Binary)
 
 
@@ -71,10 +73,10 @@ class Mark:
 def mark_of(function: Callable[..., Any]) -> Mark:
     """Makes the mark of a function of an element."""
     plain = unwrapped(function)
-    names = digest(*sorted(set(_Walk(_names_in).of_function(plain))))
+    names = digest(*sorted(set(_Walk(_NAMES).of_function(plain))))
     expression = recognise(plain)
     if isinstance(expression, Opaque):
-        code = f"{sys.version_info.major}.{sys.version_info.minor}:{digest(*_Walk(_steps_of).of_function(plain))}"
+        code = f"{sys.version_info.major}.{sys.version_info.minor}:{digest(*_Walk(_STEPS).of_function(plain))}"
         text = function_name(plain) if isinstance(plain, FunctionType) else type(plain).__name__
         return Mark(text, names, code=code)
     text = str(expression)
@@ -86,7 +88,7 @@ def mark_of(function: Callable[..., Any]) -> Mark:
 
 def object_digest(value: object) -> str:
     """Returns a digest of an object's class, and of the texts and numbers in its attributes."""
-    return digest(*_Walk(_names_in).of_object(value))
+    return digest(*_Walk(_NAMES).of_object(value))
 
 
 def code_of(function: Any) -> str:
@@ -97,7 +99,7 @@ def code_of(function: Any) -> str:
         return expression.stored_digest()
     # What windrow's own functions hold is the user's.
     own = attributes_of(plain).values() if is_of_windrow(type(plain).__module__) else ()
-    return digest(*_Walk(_steps_of).of_function(plain), *_Walk(_steps_of).of_values(own))
+    return digest(*_Walk(_STEPS).of_function(plain), *_Walk(_STEPS).of_values(own))
 
 
 def outline_of(function: Callable[..., Any]) -> str:
@@ -105,7 +107,7 @@ def outline_of(function: Callable[..., Any]) -> str:
     plain = unwrapped(function)
     expression = recognise(plain)
     if isinstance(expression, Opaque):
-        return digest(*sorted(set(_Walk(_names_in, has_numbers=False).of_function(plain))))
+        return digest(*sorted(set(_Walk(_NAMES, has_numbers=False).of_function(plain))))
     changed: dict[Expression, Expression] = {}
     for part in expression.parts():
         is_number = isinstance(part, Constant) and type(part.value) in _NUMBERS
@@ -135,7 +137,7 @@ def _version(code: str) -> str:
 class _Walk:
     """Collects texts of a function, and of the functions, objects and values that it uses."""
 
-    def __init__(self, texts_in: Callable[[CodeType, str | None], Iterator[str]], *, has_numbers: bool = True) -> None:
+    def __init__(self, texts_in: _TextsIn, *, has_numbers: bool = True) -> None:
         self._texts_in = texts_in
         self._has_numbers = has_numbers
         self._seen: set[int] = set()
@@ -153,7 +155,7 @@ class _Walk:
             yield from self.of_object(function)
         elif id(function) not in self._seen:
             self._seen.add(id(function))
-            yield from self._texts_in(function.__code__, function.__doc__)
+            yield from self._texts_in(facts(function), function.__doc__)
             for variable in globals_of(function).values():
                 is_helper = isinstance(variable, FunctionType) and variable.__module__ == function.__module__
                 if is_helper or isinstance(variable, (*_SCALARS, *_COLLECTIONS)):
@@ -201,35 +203,3 @@ class _Walk:
         else:
             yield from self.of_values(value)
         self._within.discard(id(value))
-
-
-def _names_in(code: CodeType, doc: str | None = None) -> Iterator[str]:
-    # Numbers are left out: versions of Python differ in which of them are constants of the code.
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names_in(constant)
-        elif isinstance(constant, (str, bytes)) and constant != doc and "<locals>" not in str(constant):
-            yield repr(constant)
-
-
-def _steps_of(code: CodeType, _: str | None = None) -> Iterator[str]:
-    """Yields the bytecode instructions of code, with numbers instead of variable names, and without line numbers."""
-    numbers: dict[str, int] = {}
-    yield code.co_exceptiontable.hex()
-    for step in dis.get_instructions(code):
-        if step.opname == "EXTENDED_ARG":
-            continue  # the next instruction has the whole argument
-        yield step.opname
-        if isinstance(step.argval, CodeType):
-            yield from _steps_of(step.argval)
-        elif step.opcode in dis.hasconst:
-            yield repr(sorted(step.argval, key=repr) if isinstance(step.argval, frozenset) else step.argval)
-        elif step.opcode in dis.hasfree:
-            yield str(numbers.setdefault(step.argval, len(numbers)))
-        elif step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
-            yield str(step.argval)
-        elif step.opcode in dis.haslocal:
-            yield str(step.arg)
-        else:
-            yield step.argrepr or str(step.arg)

@@ -17,6 +17,7 @@ from windrow.aggregates.combined import Combined
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
+from windrow.facts.reached import reached_state
 from windrow.functions import AggregateFunction, TimeDomain
 from windrow.functions.marked import CoGroup, JoinPairs
 from windrow.functions.plain import Applied, AppliedAll
@@ -33,7 +34,6 @@ from windrow.plan import (
 )
 from windrow.plan.changing import takes_changes
 from windrow.plan.keys import key_type
-from windrow.plan.named_in_code import reached_state
 from windrow.plan.own_parts import declared_state, held_types
 from windrow.plan.types import base_argument
 from windrow.rolling import RollingReduce, RollingValue

@@ -16,7 +16,7 @@ from typing import Final
 
 from windrow.expressions.built_in import FUNCTION_TYPES
 from windrow.expressions.generics import is_open
-from windrow.plan.closures import closure_of
+from windrow.facts.code import closure_of
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class, is_users_method
 

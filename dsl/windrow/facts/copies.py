@@ -24,6 +24,7 @@ from windrow.expressions.node import Expression
 from windrow.expressions.recorder import SCALARS, Made, Members, RefusedError, Table, call, is_recorder, result_of
 from windrow.expressions.surroundings import Surroundings
 from windrow.expressions.tree import Record
+from windrow.facts.code import facts
 from windrow.plan.records import hook_of
 
 __all__ = ["callable_with_proxies"]
@@ -92,7 +93,6 @@ _PLAIN: Final = frozenset(
 _INTRINSICS: Final = frozenset({"INTRINSIC_LIST_TO_TUPLE", "INTRINSIC_UNARY_POSITIVE"})  # of CALL_INTRINSIC_1
 
 _FILE: Final = "<copy by windrow>"
-_VARIADIC: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _AS_THEY_ARE: Final = (abs, min, max, datetime.UTC)  # they ask the proxies themselves
 
 _TEXT_MAKERS: Final = frozenset({"hex", "to_bytes", "tzname"})
@@ -113,8 +113,7 @@ def callable_with_proxies(function: FunctionType, around: Surroundings) -> Calla
         function: The function.
         around: Keeps the values of variables that it reads.
     """
-    code = function.__code__
-    if code.co_kwonlyargcount or code.co_flags & _VARIADIC:
+    if facts(function).takes_more:
         raise RefusedError("takes arguments by name or of any number")
     return _Copies(function, around).copied(function)
 

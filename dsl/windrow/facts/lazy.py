@@ -14,6 +14,7 @@ from types import FunctionType, MethodType
 from typing import Final
 
 from windrow.calls.attributes import holds
+from windrow.facts.code import closure_of
 
 __all__ = ["COROUTINE", "GENERATOR", "lazy_result"]
 
@@ -71,11 +72,7 @@ def _codes(function: object) -> Iterator[object]:
 
 def _returns_call_of(wrapped: object, wrapper: FunctionType) -> bool:
     """Whether a wrapper certainly returns what the wrapped function returns, and does not read a generator itself."""
-    names = [
-        name
-        for name, cell in zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True)
-        if _content(cell) is wrapped
-    ]
+    names = [name for name, value in closure_of(wrapper).items() if value is wrapped]
     code = [each for each in dis.get_instructions(wrapper) if each.opname not in _FILLING]
     for place, instruction in enumerate(code):
         around = (code[place - 1].opname, code[place + 1].opname if place + 1 < len(code) else "")
@@ -85,10 +82,3 @@ def _returns_call_of(wrapped: object, wrapper: FunctionType) -> bool:
             if call is not None and later[call + 1] == "RETURN_VALUE":
                 return True
     return False
-
-
-def _content(cell: object) -> object:
-    try:
-        return getattr(cell, "cell_contents", None)
-    except ValueError:  # the variable has no value yet
-        return None
