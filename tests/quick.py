@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import time
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -74,8 +75,15 @@ def modules() -> Mapping[str, Path]:
 
 
 @cache
+def registered() -> frozenset[str]:
+    """Returns the modules that windrow's own entry points name."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    return frozenset(value.partition(":")[0] for entries in groups.values() for value in entries.values())
+
+
+@cache
 def imports_of(name: str) -> frozenset[str]:
-    """Returns the modules that a module imports, wherever it does."""
+    """Returns the modules that a module imports, wherever it does, or an engine finds by entry points."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(modules()[name].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -83,6 +91,8 @@ def imports_of(name: str) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             found.update(f"{node.module}.{each.name}" for each in node.names)
             found.add(node.module)
+    if "windrow.entry_points" in found and name.startswith("windrow_runtime."):
+        found |= registered()
     return frozenset(found & modules().keys())
 
 
