@@ -62,7 +62,7 @@ def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
             raise UnsupportedOperationError(
                 "watermarks are aligned where the partitions of a source can wait for others",
                 given=f"with_watermark_alignment({alignment.group!r}, ...)",
-                expected="one such step for each source, a topic without engine_connector or a CustomSource, and no "
+                expected="one such step for each source, a topic or a CustomSource, and no "
                 "keyed step and no union between",
                 where=step.where,
             )

@@ -13,7 +13,7 @@ from windrow.errors import warn
 from windrow.functions.names import function_name
 from windrow.plan import Form, Pipeline, Step, WindowNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
-from windrow.triggers.code import call_text
+from windrow.triggers.call_text import call_text
 from windrow_runtime.bar import Measure, progress_shown
 from windrow_runtime.inputs.checks import check_bounded, check_sources, ends_when_silent, rows_there
 from windrow_runtime.inputs.reader import reader_of
