@@ -110,7 +110,11 @@ def type_name(kind: object) -> str:
     return kind.__name__ if isinstance(kind, type) and not hasattr(kind, "__args__") else str(kind)
 
 
-NAMES: Final = Words(function_name, function_name, lambda process: process.describe(), type_name)
+def _joined(process: CoGroup[Any] | JoinPairs[Any]) -> str:
+    return process.describe()
+
+
+NAMES: Final = Words(function_name, function_name, _joined, type_name)
 """Functions are called by their names."""
 
 
@@ -149,7 +153,11 @@ class Node:
         return ()
 
     def with_inputs(self, inputs: Sequence[Node]) -> Self:
-        """The same step, reading from others of the same classes."""
+        """The same step, reading from other steps.
+
+        Args:
+            inputs: The steps, of the same classes and in the order of :attr:`inputs`.
+        """
         return self
 
     @property
@@ -467,7 +475,11 @@ class FunctionSpec:
     process: ProcessWindowFunction[Any, Any, Any, Any] | None = None
 
     def describe(self, words: Words = NAMES) -> str:
-        """A few words for ``explain()``."""
+        """A few words for ``explain()``.
+
+        Args:
+            words: What functions and types are called.
+        """
         return ""
 
     @property
