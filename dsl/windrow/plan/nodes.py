@@ -139,6 +139,8 @@ class Node:
     """Whether the elements of its output are elements of its input."""
     passes_all: ClassVar[bool] = False
     """Whether its output has all elements of its inputs, as they are."""
+    sees_time: ClassVar[bool] = False
+    """Whether its function may ask for the watermark and the clock, though it keeps no state by key."""
     ends_changes: ClassVar[bool] = False
     """Whether it makes records of results and withdrawals."""
 
@@ -296,6 +298,7 @@ class ProcessNode(OneInputNode):
     """
 
     kind: ClassVar[str] = "process"
+    sees_time: ClassVar[bool] = True
 
     function: ProcessFunction[Any, Any]
 
