@@ -219,7 +219,6 @@ class TopicSource(Source[T_co]):
         return True
 
     def check_part(self, *, follows: bool) -> None:
-        """Refuse to begin at the latest records behind another part of a :class:`~windrow.connectors.HybridSource`."""
         if follows and self.starting_offsets == "latest":
             raise InvalidArgumentError(
                 "topics behind another source begin where that ends, and their latest records leave a gap",
@@ -455,11 +454,9 @@ class KafkaSink(Sink[T_contra]):
         self.value_format: ValueFormat = value_format
 
     def encoded_type(self, element_type: object | None) -> object | None:
-        """The type of the values: that of the elements, or of their values if they are records of a topic."""
         return values_of_sink(element_type).value
 
     def misfits_of(self, element_type: object | None) -> Iterator[tuple[str, str]]:
-        """A key function beside records with keys, values of an unknown type, and what Avro has no form for."""
         values = values_of_sink(element_type)
         if values.of_records and self.key is not None:
             yield (

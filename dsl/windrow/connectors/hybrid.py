@@ -156,7 +156,6 @@ class HybridSource(Source[T], Generic[T]):
         return [folder for source in self.sources for folder in source.read_folders]
 
     def check_part(self, *, follows: bool) -> None:
-        """Refuse to be a part of another one."""
         try:
             super().check_part(follows=follows)
         except UnsupportedOperationError as error:

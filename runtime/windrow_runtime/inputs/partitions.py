@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from windrow.errors import UnsupportedOperationError
-from windrow.plan import ReturnsNode, SourceNode, Step, TimestampsNode
+from windrow.plan import ReturnsNode, SourceNode, Step
 from windrow.time import MIN_TIMESTAMP
 from windrow.watermarks import WatermarkAlignment
 from windrow_runtime.inputs.batches import Told
 from windrow_runtime.inputs.reader import reader_of
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.topology import Topology, timestamps_of
 from windrow_runtime.operators.watermarks import PartitionsRead
 
 
@@ -45,8 +45,7 @@ def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
     partitioned = partitioned_sources(topology)
     aligned: dict[str, WatermarkAlignment] = {}
     for step in topology.timestamps:
-        assert isinstance(step.node, TimestampsNode)
-        alignment: WatermarkAlignment | None = step.node.strategy.alignment
+        alignment: WatermarkAlignment | None = timestamps_of(step).strategy.alignment
         if alignment is None:
             continue
         source = partitioned.get(step.id)
