@@ -16,8 +16,8 @@ from windrow.sources import JsonFileSource
 
 HALF: Any = 2.5
 SECRETS = {
-    "kafka.sasl.jaas.config": 'PlainLoginModule required username="me" password="hunter22";',
-    "kafka.ssl.keystore.password": "swordfish",
+    "sasl.jaas.config": 'PlainLoginModule required username="me" password="hunter22";',
+    "ssl.keystore.password": "swordfish",
 }
 
 
@@ -108,14 +108,14 @@ def test_no_secret_is_shown() -> None:
         assert "hunter22" not in text
         assert "swordfish" not in text
     assert "kafka readings at a:9092" in plan.explain()
-    assert source.options["kafka.ssl.keystore.password"] == "swordfish"
+    assert source.options["ssl.keystore.password"] == "swordfish"
 
 
 def test_redaction() -> None:
     hidden = redact_options({**SECRETS, "url": "https://me:hunter22@host/x", "kafka.client.id": "windrow"})
     assert hidden == {
-        "kafka.sasl.jaas.config": "*****",
-        "kafka.ssl.keystore.password": "*****",
+        "sasl.jaas.config": "*****",
+        "ssl.keystore.password": "*****",
         "url": "https://me:*****@host/x",
         "kafka.client.id": "windrow",
     }
