@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 __all__ = ["DISTRIBUTION", "install_hint", "requirement"]
 
@@ -38,6 +34,10 @@ def _origin() -> tuple[str, bool]:
 
     The address is empty if windrow came from an index, if it is not installed, or if the file is gone.
     """
+    # Few programs show a hint, and these modules take a tenth of the time in which windrow is imported.
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+
     try:
         noted = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
         address = str(noted.get("url", ""))
@@ -53,4 +53,7 @@ def _origin() -> tuple[str, bool]:
 
 
 def _path(address: str) -> Path:
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
     return Path(url2pathname(urlsplit(address).path))

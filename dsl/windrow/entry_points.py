@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windrow.errors import InvalidArgumentError, WindrowError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["has", "load", "names"]
 
@@ -72,6 +74,8 @@ def _loaded(entry: EntryPoint) -> Any:
 @cache
 def _registered(group: str) -> dict[str, list[EntryPoint]]:
     """The entries of a group by name. A package may be on the path twice, as when it is installed to be edited."""
+    from importlib.metadata import entry_points  # by the first run, not while windrow is imported
+
     unlike = {(entry.name, entry.value): entry for entry in entry_points(group=group)}
     by_name: dict[str, list[EntryPoint]] = {}
     for entry in unlike.values():

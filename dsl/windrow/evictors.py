@@ -12,7 +12,7 @@ from windrow.calls.results import truth
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.names import function_name
 from windrow.time import duration_millis, duration_text
-from windrow.triggers.code import call_text, constructor_text, millis_text
+from windrow.triggers.call_text import call_text, constructor_text, millis_text
 from windrow.windows.window import Window
 
 __all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "EvictorContext", "TimeEvictor", "TimestampedValue"]

@@ -9,8 +9,6 @@ equal. If they are not, one engine is wrong, or a function returns something els
 
 from __future__ import annotations
 
-import copy
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,16 +17,16 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeVar
 
 from windrow import Pipeline
-from windrow.addresses.paths import BATCH_PREFIX, local_path
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
-from windrow.plan import SinkNode, Step
-from windrow.sinks import Collects, CollectSink, CsvFileSink, FileSink
+from windrow.plan import Step
+from windrow.sinks import Collects, CollectSink
 from windrow_runtime.codecs.malformed import short_repr
-from windrow_runtime.connectors.files.parts import FileOutput
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.local.execution import Execution
 from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
+from windrow_runtime.outputs.registry import open_outputs
 from windrow_runtime.outputs.result import PipelineResult
+from windrow_runtime.outputs.writer import SinkWriter, writer_of
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.batch_notes import CounterNotes, NotedBatch, noted_batches
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
@@ -42,7 +40,6 @@ __all__ = ["Replay", "replay"]
 T = TypeVar("T")
 
 _SHOWN: Final = 3
-_FILE: Final = re.compile(rf"{BATCH_PREFIX}(\d+)-part-[^/]*")
 
 
 @dataclass(frozen=True)
@@ -125,11 +122,10 @@ def replay(checkpoint: str | Path, pipeline: Pipeline, *, fast: bool = False) ->
         run = _Run(topology, Path(sinks_folder), fast=fast)
         run.take(batches)
         differences = [*_counter_differences(folder, batches, run.counters)]
-        for step in run.files:
-            numbers = {batch.number for batch in batches}
-            differences += _file_differences(step, run.files[step], numbers)
-    left_out = [step.id for step in topology.sinks if step.id not in {each.id for each in run.files}]
-    return Replay(len(batches), run.counters, differences, [each.id for each in run.files], left_out, run.collected)
+        for step, moved in run.moved.items():
+            differences += _sink_differences(step, moved, {batch.number for batch in batches})
+    left_out = [step.id for step in topology.sinks if step.id not in {each.id for each in run.moved}]
+    return Replay(len(batches), run.counters, differences, [each.id for each in run.moved], left_out, run.collected)
 
 
 def _check_source(step: Step) -> None:
@@ -149,15 +145,16 @@ class _Run:
     def __init__(self, topology: Topology, sinks_folder: Path, *, fast: bool) -> None:
         self._execution = Execution(topology, fast=fast)
         self._topology = self._execution.topology
-        self.files: dict[Step, Step] = {}  # the steps of file sinks, each with its copy for a temporary folder
+        # The sinks whose rows are read back, each with its copy for a temporary folder.
+        self.moved: dict[Step, SinkWriter[Any]] = {}
         self.collected: dict[int, list[Any]] = {}
         for number, step in enumerate(topology.sinks):
-            sink = sink_of(step)
-            if isinstance(sink, CollectSink):
-                self.collected[id(sink)] = []
-            elif isinstance(sink, FileSink) and local_path(sink.path) is not None:
-                self.files[step] = _moved(step, sinks_folder / str(number))
-        self._outputs = {step.id: FileOutput(moved) for step, moved in self.files.items()}
+            writer = writer_of(step)
+            if writer.keeps_elements:
+                self.collected[id(writer.sink)] = []
+            elif (moved := writer.moved_to(sinks_folder / str(number))) is not None:
+                self.moved[step] = moved
+        self._outputs = open_outputs([writer.step for writer in self.moved.values()], "replay", {})
 
     @property
     def counters(self) -> Mapping[str, Mapping[str, int]]:
@@ -182,17 +179,6 @@ class _Run:
         self._execution.sinks.clear()  # what others would get
 
 
-def _moved(step: Step, folder: Path) -> Step:
-    """Returns a copy of a file sink's step that writes to another folder."""
-    sink = copy.copy(sink_of(step))
-    assert isinstance(sink, FileSink), "it is asked for file sinks"
-    folder.mkdir(parents=True)
-    sink.path = str(folder)
-    node = step.node
-    assert isinstance(node, SinkNode), "it is the step of a sink"
-    return replace(step, node=replace(node, sink=sink))
-
-
 def _read(step: Step, files: Sequence[str]) -> SourceBatch | None:
     """Reads what a batch has read from a source; None if it has read nothing."""
     return scanner_of(step).replayed(files) if files else None
@@ -213,8 +199,8 @@ def _counter_differences(
                 yield f"{step}, {name}: the run counted {of_run.get(name, 0)}, the replay {of_replay.get(name, 0)}"
 
 
-def _file_differences(step: Step, moved: Step, batches: set[int]) -> Iterator[str]:
-    of_run, of_replay = _rows_of(step, batches), _rows_of(moved, batches)
+def _sink_differences(step: Step, moved: SinkWriter[Any], batches: set[int]) -> Iterator[str]:
+    of_run, of_replay = writer_of(step).rows_written(batches), moved.rows_written(batches)
     for key in sorted({*of_run, *of_replay}):
         number, folder = key
         shown = f"{step.id}, batch {number}{folder and f', {folder}'}"
@@ -226,26 +212,3 @@ def _differences(shown: str, of_run: Counter[str], of_replay: Counter[str]) -> I
         if rows:
             first = ", ".join(short_repr(row) for row in list(rows)[:_SHOWN])
             yield f"{shown}: {rows.total()} of {who} alone: {first}{', ...' * (len(rows) > _SHOWN)}"
-
-
-def _rows_of(step: Step, batches: set[int]) -> dict[tuple[int, str], Counter[str]]:
-    """Reads the rows that a sink has written in some batches, by the batch and the folder of values."""
-    sink = sink_of(step)
-    assert isinstance(sink, FileSink), "it is asked for file sinks"
-    folder = Path(local_path(sink.path) or sink.path)
-    rows: dict[tuple[int, str], Counter[str]] = {}
-    for file in sorted(folder.rglob(f"{BATCH_PREFIX}*")):
-        match = _FILE.fullmatch(file.name)
-        if match is not None and int(match[1]) in batches and file.is_file():
-            key = int(match[1]), file.parent.relative_to(folder).as_posix().removeprefix(".")
-            rows.setdefault(key, Counter()).update(_texts_of(file, sink))
-    return rows
-
-
-def _texts_of(file: Path, sink: FileSink[Any]) -> Iterable[str]:
-    if file.suffix == ".parquet":
-        import pyarrow.parquet
-
-        return map(repr, pyarrow.parquet.ParquetFile(file).read().to_pylist())
-    lines = file.read_text(encoding="utf-8").split("\n")[:-1]
-    return lines[1:] if isinstance(sink, CsvFileSink) and sink.header else lines

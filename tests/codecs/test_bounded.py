@@ -25,9 +25,9 @@ from windrow.sinks import CollectSink
 from windrow.sources import CsvFileSource, FileSource, JsonFileSource, ParquetFileSource, TextFileSource
 from windrow_runtime.codecs.arrow.csv_blocks import CsvBlocks
 from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
-from windrow_runtime.codecs.text_files import text_records
 from windrow_runtime.codecs.text_sizes import MEASURED_SIZES, TextSizes
 from windrow_runtime.connectors.files.formats import TextReader
+from windrow_runtime.connectors.files.lines import text_records
 from windrow_runtime.connectors.files.text_blocks import TextBlockReader
 from windrow_runtime.local import LocalRunner
 

@@ -60,7 +60,7 @@ def test_a_hint_installs_from_where_windrow_came(
     if noted is not None:
         text = noted if isinstance(noted, str) else json.dumps(noted).replace("{here}", str(tmp_path))
         (information / "direct_url.json").write_text(text)
-    monkeypatch.setattr("windrow.distribution.distribution", lambda name: metadata.PathDistribution(information))
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: metadata.PathDistribution(information))
     assert requirement("spark") == required.replace("{here}", str(tmp_path))
     assert install_hint("spark") == hint.replace("{here}", str(tmp_path))
 
@@ -69,7 +69,7 @@ def test_without_metadata_a_hint_names_the_distribution_alone(monkeypatch: pytes
     def missing(name: str) -> metadata.Distribution:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr("windrow.distribution.distribution", missing)
+    monkeypatch.setattr("importlib.metadata.distribution", missing)
     assert install_hint("spark") == "pip install 'windrow-streams[spark]'"
 
 

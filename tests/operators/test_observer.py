@@ -15,12 +15,12 @@ from windrow.builder.stream import DataStream, KeyedStream
 from windrow.sinks import CollectSink
 from windrow.triggers import TriggerResult, after_count, repeatedly
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
+from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.observer import Observer
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import topology_of
 from windrow_runtime.operators.windows.shape import ONLY_PANE
-from windrow_runtime.physical.choose import operator_for
 
 # Any in this module: an observer is told of elements and windows of every type.
 

@@ -14,8 +14,8 @@ from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.columnar.forms.result_type import OnColumns
 from windrow_runtime.columnar.forms.row_form import RowForm
+from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.choose import operator_for
 from windrow_runtime.physical.plan import Edge
 from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.packer import Packer, ToSink

@@ -33,8 +33,8 @@ from windrow.windows import (
 )
 from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.physical.choose import operator_for
 from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
 from windrow_runtime.spark.exchange.packer import ToSink
 from windrow_runtime.spark.exchange.rows import (

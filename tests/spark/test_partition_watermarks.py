@@ -38,6 +38,7 @@ from windrow.sources import JsonFileSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.connectors.custom.on_spark import CustomScanner
 from windrow_runtime.inputs.batches import Told
 from windrow_runtime.inputs.partitions import partitioned_sources
 from windrow_runtime.inputs.reader import reader_for
@@ -48,7 +49,6 @@ from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.clock import Alignment, BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
 from windrow_runtime.spark.exchange.fragment import PortFragment
 from windrow_runtime.spark.sources.ranges import _StreamReader
-from windrow_runtime.spark.sources.scanner import SparkScanner
 from windrow_runtime.storage.values import StateCodec
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def test_a_checkpoint_that_left_the_watermark_to_spark_goes_on_so(
     plan, outputs = counted(logs(folder, bounded=False))
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     with monkeypatch.context() as patch:  # as an earlier version began it
-        patch.setattr(SparkScanner, "has_several_partitions", False)
+        patch.setattr(CustomScanner, "has_several_partitions", False)
         first = outputs.of(runner.run(plan, drain=False))
     stored = Checkpoint(tmp_path / "checkpoint").description()
     assert stored is not None

@@ -19,12 +19,15 @@ from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+from windrow.plan import Step
 from windrow.sinks import CollectSink, CsvFileSink, FunctionSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource, JsonFileSource, SocketSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.triggers import after_processing_time, after_watermark
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.command.program import main
+from windrow_runtime.operators.choose import operator_for
+from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.replay import replay
@@ -120,11 +123,11 @@ def test_a_run_by_the_clock_is_equal(run: tuple[Path, Counting], fast: bool, mon
     root, counting = run
     forms: list[bool] = []
 
-    def noted(topology: Topology, *, fast: bool) -> PhysicalPlan:
+    def noted(step: Step, *, fast: bool) -> KeyedOperator:
         forms.append(fast)
-        return PhysicalPlan(topology, fast=fast)
+        return operator_for(step, fast=fast)
 
-    monkeypatch.setattr("windrow_runtime.local.execution.PhysicalPlan", noted)
+    monkeypatch.setattr("windrow_runtime.local.execution.operator_for", noted)
     replayed = replay(root / "checkpoint", counting.pipeline, fast=fast)
     assert set(forms) == {fast}
     assert replayed.differences == []

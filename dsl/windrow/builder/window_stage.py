@@ -1,15 +1,13 @@
-"""The base of all stages after ``window``, and the functions that do not depend on an evictor."""
+"""The base of all stages after ``window``: how windows fire, and the steps that they become."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from enum import Enum
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
-
-from typing_extensions import deprecated
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import filled
@@ -19,15 +17,13 @@ from windrow.builder.window_settings import WindowSettings
 from windrow.errors import InvalidArgumentError, function_hint, no_attribute
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
-from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.with_pane import ResultWithPane
 from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner, WindowResult
 from windrow.panes.settings import PaneSettings
-from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, ProcessSpec, ReduceSpec
-from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
+from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, ReduceSpec
+from windrow.plan.types import base_argument, iterable_item, result_type, sequence_type
 from windrow.tags import OutputTag
 from windrow.time import duration_millis, duration_text
 from windrow.triggers import Trigger
@@ -36,13 +32,12 @@ from windrow.windows import GlobalWindows, Window, WindowAssigner
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
 
-__all__ = ["AllStage", "KeyedStage"]
+__all__ = ["WindowStage", "check_process", "needs_process", "result_of"]
 
 T = TypeVar("T")
 K = TypeVar("K")
 R = TypeVar("R")
 W = TypeVar("W", bound=Window)
-F = TypeVar("F")
 
 
 class WindowStage(Stage, Generic[T, W]):
@@ -333,252 +328,12 @@ class WindowStage(Stage, Generic[T, W]):
         return AggregateSpec(aggregate=inner, process=process, shown=process.describe())
 
 
-class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
-    """The base of the keyed stages: their functions."""
-
-    __slots__ = ()
-
-    @overload
-    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
-    @overload
-    def reduce(
-        self, function: Callable[[T, T], T], window_function: WithPane, *, name: str | None = None
-    ) -> DataStream[WindowResult[K, W, T]]: ...
-    @overload
-    def reduce(
-        self,
-        function: Callable[[T, T], T],
-        window_function: ProcessWindowFunction[T, R, K, W],
-        *,
-        name: str | None = None,
-    ) -> DataStream[R]: ...
-    def reduce(
-        self,
-        function: Callable[[T, T], T],
-        window_function: ProcessWindowFunction[T, R, K, W] | WithPane | None = None,
-        *,
-        name: str | None = None,
-    ) -> DataStream[Any]:
-        """Combine the elements of a window two by two, as they arrive.
-
-        Args:
-            function: Combines what was combined so far with a new element: a function, or a
-                :class:`~windrow.functions.ReduceFunction`.
-            window_function: Gets the one element that is left, with the key and the window.
-            name: Names the step.
-
-        Raises:
-            InvalidArgumentError: If the function cannot be called or is a coroutine function, or the window function is
-                of another kind.
-
-        Example:
-            >>> from windrow import from_collection
-            >>> words = from_collection(["to", "be", "or", "not"])
-            >>> threes = words.key_by(lambda word: "all").count_window(3)
-            >>> threes.reduce(lambda left, right: f"{left} {right}").collect()
-            ['to be or']
-        """
-        following, kind = self._following(window_function, self._settings.input.element_type)
-        return self._reduce(function, following, kind, name)
-
-    # Any: the stages that have aggregate() have proved that the parts fit.
-    def _aggregate_keyed(
-        self,
-        function: AggregateFunction[Any, Any, Any, Any, Any],
-        window_function: ProcessWindowFunction[Any, Any, Any, Any] | WithPane | None,
-        name: str | None,
-    ) -> DataStream[Any]:
-        value = None if isinstance(window_function, ProcessWindowFunction) else self._aggregated(function)
-        following, kind = self._following(window_function, value)
-        return self._aggregate(function, following, kind, name)
-
-    def process(self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None) -> DataStream[R]:
-        """Compute from all elements of a window when it fires.
-
-        Args:
-            function: Gets key, window, time, state and side outputs.
-            name: Names the step.
-
-        Raises:
-            InvalidArgumentError: If it is no instance of :class:`~windrow.functions.ProcessWindowFunction`.
-
-        Example:
-            >>> from collections.abc import Sequence
-            >>> from windrow import from_collection
-            >>> from windrow.functions import ProcessWindowContext, ProcessWindowFunction
-            >>> from windrow.windows import GlobalWindow
-            >>> class Span(ProcessWindowFunction[int, tuple[str, int], str, GlobalWindow]):
-            ...     def process(
-            ...         self, key: str, context: ProcessWindowContext[GlobalWindow], elements: Sequence[int]
-            ...     ) -> list[tuple[str, int]]:
-            ...         return [(key, max(elements) - min(elements))]
-            >>> spans = from_collection([4, 1, 7]).key_by(lambda number: "all").count_window(3).process(Span())
-            >>> spans.collect()
-            [('all', 6)]
-        """
-        if function is None:
-            raise needs_process(function, ProcessWindowFunction)
-        check_process(function, ProcessWindowFunction)
-        return self._stream(ProcessSpec(process=function), result_of(function), name)
-
-    @overload
-    def apply(self, function: Callable[[K, W, Sequence[T]], list[R]], *, name: str | None = None) -> DataStream[R]: ...
-    @overload
-    @deprecated(WRAP_IT)
-    def apply(  # type: ignore[overload-overlap]
-        self, function: Callable[[K, W, Sequence[T]], OneValue], *, name: str | None = None
-    ) -> NotRecords: ...
-    @overload
-    def apply(  # pyright: ignore[reportOverlappingOverload]
-        self, function: Callable[[K, W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
-    ) -> DataStream[R]: ...
-    def apply(
-        self, function: Callable[[K, W, Sequence[T]], Iterable[Any] | None], *, name: str | None = None
-    ) -> DataStream[Any] | NotRecords:
-        """As :meth:`process`, with a plain function.
-
-        Args:
-            function: Takes key, window and elements in order of arrival; returns an iterable of the records to emit, or
-                None for none. A text, bytes or a dict is refused, as it is one value.
-            name: Names the step.
-
-        Raises:
-            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
-
-        Example:
-            >>> from windrow import from_collection
-            >>> pairs = from_collection([4, 1]).key_by(lambda number: "all").count_window(2)
-            >>> pairs.apply(lambda key, window, elements: [(key, max(elements) - min(elements))]).collect()
-            [('all', 3)]
-        """
-        kind = made_type(function, self._key_type(), *self._window_and_elements())
-        return self._stream(ProcessSpec(process=Applied(check_apply(function))), iterable_item(kind), name)
-
-
-class AllStage(WindowStage[T, W]):
-    """The base of the stages without keys: their functions."""
-
-    __slots__ = ()
-
-    @overload
-    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
-    @overload
-    def reduce(
-        self, function: Callable[[T, T], T], window_function: WithPane, *, name: str | None = None
-    ) -> DataStream[WindowResult[None, W, T]]: ...
-    @overload
-    def reduce(
-        self,
-        function: Callable[[T, T], T],
-        window_function: ProcessAllWindowFunction[T, R, W],
-        *,
-        name: str | None = None,
-    ) -> DataStream[R]: ...
-    def reduce(
-        self,
-        function: Callable[[T, T], T],
-        window_function: ProcessAllWindowFunction[T, R, W] | WithPane | None = None,
-        *,
-        name: str | None = None,
-    ) -> DataStream[Any]:
-        """Combine the elements of a window two by two; see :meth:`WindowedStream.reduce`.
-
-        Args:
-            function: Combines what was combined so far with a new element: a function, or a
-                :class:`~windrow.functions.ReduceFunction`.
-            window_function: Gets the one element that is left, with the window; None: it is the result.
-            name: Names the step.
-
-        Raises:
-            InvalidArgumentError: If the function cannot be called or is a coroutine function, or the window function is
-                of another kind.
-        """
-        following, kind = self._following_all(window_function, self._settings.input.element_type)
-        return self._reduce(function, following, kind, name)
-
-    # Any: as in KeyedStage.
-    def _aggregate_all(
-        self,
-        function: AggregateFunction[Any, Any, Any, Any, Any],
-        window_function: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None,
-        name: str | None,
-    ) -> DataStream[Any]:
-        value = None if isinstance(window_function, ProcessAllWindowFunction) else self._aggregated(function)
-        following, kind = self._following_all(window_function, value)
-        return self._aggregate(function, following, kind, name)
-
-    # Any: as in WindowStage._following.
-    def _following_all(
-        self, following: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None, value: object | None
-    ) -> tuple[ProcessWindowFunction[Any, Any, Any, Any] | None, object | None]:
-        """What follows a function whose results are of type ``value``, and the type of the elements downstream."""
-        if following is None or isinstance(following, WithPane):
-            return self._following(following, value)
-        check_process(following, ProcessAllWindowFunction)
-        return WithoutKey(following), result_of(following)
-
-    def process(self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None) -> DataStream[R]:
-        """Compute from all elements of a window when it fires.
-
-        Args:
-            function: Gets the elements, window, time, state and side outputs.
-            name: Names the step.
-
-        Raises:
-            InvalidArgumentError: If it is no instance of :class:`~windrow.functions.ProcessAllWindowFunction`.
-        """
-        if function is None:
-            raise needs_process(function, ProcessAllWindowFunction)
-        check_process(function, ProcessAllWindowFunction)
-        return self._stream(ProcessSpec(process=WithoutKey(function)), result_of(function), name)
-
-    @overload
-    def apply(self, function: Callable[[W, Sequence[T]], list[R]], *, name: str | None = None) -> DataStream[R]: ...
-    @overload
-    @deprecated(WRAP_IT)
-    def apply(  # type: ignore[overload-overlap]
-        self, function: Callable[[W, Sequence[T]], OneValue], *, name: str | None = None
-    ) -> NotRecords: ...
-    @overload
-    def apply(  # pyright: ignore[reportOverlappingOverload]
-        self, function: Callable[[W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
-    ) -> DataStream[R]: ...
-    def apply(
-        self, function: Callable[[W, Sequence[T]], Iterable[Any] | None], *, name: str | None = None
-    ) -> DataStream[Any] | NotRecords:
-        """As :meth:`process`, with a plain function of window and elements.
-
-        Args:
-            function: Takes window and elements in order of arrival; returns an iterable of the records to emit, or None
-                for none.
-            name: Names the step.
-
-        Raises:
-            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
-        """
-        kind = made_type(function, *self._window_and_elements())
-        process = AppliedAll(check_apply(function))
-        return self._stream(ProcessSpec(process=WithoutKey(process)), iterable_item(kind), name)
-
-
 def result_of(
     function: ProcessWindowFunction[Any, Any, Any, Any] | ProcessAllWindowFunction[Any, Any, Any],
 ) -> object | None:
+    """The type of the results of a window function; None where annotations do not say."""
     base = ProcessWindowFunction if isinstance(function, ProcessWindowFunction) else ProcessAllWindowFunction
     return base_argument(function, base, 1) or iterable_item(result_type(function.process))
-
-
-def check_apply(function: F) -> F:
-    if not callable(function):
-        raise InvalidArgumentError(
-            "apply needs a function",
-            given=function,
-            expected="a callable; process takes a ProcessWindowFunction",
-            where=caller_location(),
-            hint=function_hint(function),
-        )
-    check_result(function, "apply", may_yield=True)
-    return function
 
 
 _INTO_RECORD: Final = (
@@ -587,11 +342,13 @@ _INTO_RECORD: Final = (
 
 
 def check_process(function: object, kind: type) -> None:
+    """Refuse what is neither None nor a window function of a kind."""
     if function is not None and not isinstance(function, kind):
         raise needs_process(function, kind)
 
 
 def needs_process(function: object, kind: type) -> InvalidArgumentError:
+    """The error about what is no window function of a kind."""
     return InvalidArgumentError(
         "the window function has the wrong kind",
         given=function,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.builder.ready_made import ReadyMade, ReadyMadeOrNone
+from windrow.builder.window_functions import AllStage, KeyedStage
 from windrow.builder.window_settings import WindowSettings
-from windrow.builder.window_stage import AllStage, KeyedStage
 from windrow.evictors import Evictor
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.panes import AccumulationMode, WindowResult

@@ -12,15 +12,11 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.panes import AccumulationMode
 from windrow.plan.nodes import (
     AggregateSpec,
-    BroadcastProcessNode,
-    ChangelogNode,
     KeyedProcessNode,
     MapAsyncNode,
     Node,
     ProcessNode,
     SideOutputNode,
-    SourceNode,
-    TimedJoinNode,
     WindowNode,
 )
 from windrow.rolling import RollingReduce, RollingValue
@@ -41,10 +37,6 @@ from windrow.triggers.trigger import with_parts
 
 __all__ = ["carries_changes", "repeating_windows", "takes_changes"]
 
-_KEEPING_STATE: Final = (SourceNode, KeyedProcessNode, BroadcastProcessNode, TimedJoinNode)
-_MAKING_RECORDS: Final = (*_KEEPING_STATE, ChangelogNode)
-"""The steps whose output has no changes, whatever they take."""
-
 # Exact types: a class that is derived from one of these may do anything.
 _FIRING_OFTEN: Final = (
     *(CountTrigger, CountOrEndOfStreamTrigger, DeltaTrigger),
@@ -62,7 +54,7 @@ _NOT_ADDED_UP: Final = frozenset(
 
 def carries_changes(node: Node) -> bool:
     """Returns whether the output of a step holds withdrawals beside results."""
-    return any(window.panes.mode is AccumulationMode.RETRACTING for window in _windows_in(node, _MAKING_RECORDS))
+    return any(window.panes.mode is AccumulationMode.RETRACTING for window in _windows_in(node, through_changes=False))
 
 
 def takes_changes(node: Node) -> bool:
@@ -79,19 +71,22 @@ def repeating_windows(node: Node) -> list[WindowNode]:
     if not _adds_up(node):
         return []
     windows = [
-        window for each in node.inputs for window in _windows_in(each, _KEEPING_STATE) if _repeats_elements(window)
+        window
+        for each in node.inputs
+        for window in _windows_in(each, through_changes=True)
+        if _repeats_elements(window)
     ]
     return list(dict.fromkeys(windows))
 
 
-def _windows_in(node: Node, stops: tuple[type[Node], ...]) -> Iterator[WindowNode]:
-    """Yields the windows whose results a stream has, through all steps but some."""
+def _windows_in(node: Node, *, through_changes: bool) -> Iterator[WindowNode]:
+    """Yields the windows whose results a stream has, through steps without state, and those that end changes or not."""
     waiting, seen = [node], {id(node)}
     while waiting:
         upstream = waiting.pop()
         if isinstance(upstream, WindowNode):
             yield upstream
-        elif not isinstance(upstream, stops):
+        elif not (upstream.is_source or upstream.is_keyed or (upstream.ends_changes and not through_changes)):
             inputs = _inputs_of_side_output(upstream) if isinstance(upstream, SideOutputNode) else upstream.inputs
             further = [each for each in inputs if id(each) not in seen]
             seen.update(map(id, further))

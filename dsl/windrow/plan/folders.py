@@ -19,7 +19,7 @@ from windrow.addresses.paths import is_inside, reads_from, real_path
 from windrow.errors import Fault
 from windrow.plan.fitting import options_of
 from windrow.plan.hints import resolved_hints
-from windrow.plan.nodes import SinkNode, SourceNode, type_name
+from windrow.plan.nodes import type_name
 from windrow.plan.records import is_record_class
 from windrow.plan.steps import Step
 
@@ -47,7 +47,7 @@ def folder_faults(steps: Sequence[Step]) -> Iterator[Fault]:
             "give each sink a folder of its own, or unite the streams before one sink",
         )
     for source in steps:
-        paths = source.node.source.read_folders if isinstance(source.node, SourceNode) else ()
+        paths = () if source.node.reads is None else source.node.reads.read_folders
         for path, (step, folder) in product(paths, written):
             if reads_from(path, folder, _partition(step)):
                 yield Fault(
@@ -59,17 +59,17 @@ def folder_faults(steps: Sequence[Step]) -> Iterator[Fault]:
 
 
 def _written(step: Step) -> str | None:
-    return step.node.sink.written_folder if isinstance(step.node, SinkNode) else None
+    return None if step.node.writes is None else step.node.writes.written_folder
 
 
 def _partition(step: Step) -> str | None:
     """The field that names the outer folders of a file sink, if there is one."""
-    fields = step.node.sink.fields_of_folders if isinstance(step.node, SinkNode) else ()
+    fields = () if step.node.writes is None else step.node.writes.fields_of_folders
     return next(iter(fields), None)
 
 
 def _shares(step: Step) -> bool:
-    return isinstance(step.node, SinkNode) and step.node.sink.shares_folder
+    return step.node.writes is not None and step.node.writes.shares_folder
 
 
 def _same(folder: str, other: str) -> bool:

@@ -6,10 +6,10 @@ Nodes are frozen and compared by identity: two equal calls make two steps.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Final, NamedTuple, Union, get_args, get_origin
+from typing import Any, ClassVar, Final, NamedTuple, Self, Union, get_args, get_origin
 
 from windrow.errors import Location
 from windrow.evictors import Evictor
@@ -23,8 +23,9 @@ from windrow.functions import (
     ProcessJoinFunction,
     ProcessWindowFunction,
 )
-from windrow.functions.marked import LEFT, CoGroup, JoinPairs, Tagged
+from windrow.functions.marked import LEFT, CoGroup, JoinPairs, OneRecord, Tagged
 from windrow.functions.names import function_name
+from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.panes import ChangeKind
 from windrow.panes.settings import DEFAULT_PANES, PaneSettings
 from windrow.plan.location import Scope, current_scope
@@ -39,6 +40,7 @@ from windrow.windows import MergingWindowAssigner, WindowAssigner
 from windrow.windows.unfired import may_leave_unfired
 
 __all__ = [
+    "NAMES",
     "NO_LATE_TAGS",
     "AggregateSpec",
     "AsOfJoinNode",
@@ -67,10 +69,49 @@ __all__ = [
     "TimestampsNode",
     "UnionNode",
     "WindowNode",
+    "Words",
 ]
 
 # Any throughout this module: a plan holds functions and elements of every type side by side. The builder stages have
 # proved that they fit; the nodes only carry them.
+
+
+class Words(NamedTuple):
+    """What functions and types are called in the descriptions of steps.
+
+    Attributes:
+        function: A few words for a function of one element.
+        pair: A few words for a function of two elements.
+        joined: A few words for the function of windows of two streams.
+        type: A few words for a type.
+    """
+
+    function: Callable[[Callable[..., Any]], str]
+    pair: Callable[[Callable[..., Any]], str]
+    joined: Callable[[CoGroup[Any] | JoinPairs[Any]], str]
+    type: Callable[[object], str]
+
+
+class PlainFunction(NamedTuple):
+    """A function that makes the elements of a step, with the types of its arguments, as far as they are known."""
+
+    function: Callable[..., Any]
+    arguments: tuple[object | None, ...] | None = None
+
+
+def type_name(kind: object) -> str:
+    """How a type is called in a plan."""
+    if kind is None:
+        return "?"
+    if get_origin(kind) is Tagged:
+        return " or ".join(dict.fromkeys(map(type_name, get_args(kind))))
+    if get_origin(kind) in (Union, UnionType):
+        return " | ".join("None" if member is NoneType else type_name(member) for member in get_args(kind))
+    return kind.__name__ if isinstance(kind, type) and not hasattr(kind, "__args__") else str(kind)
+
+
+NAMES: Final = Words(function_name, function_name, lambda process: process.describe(), type_name)
+"""Functions are called by their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,6 +126,17 @@ class Node:
     """
 
     kind: ClassVar[str] = "node"
+    is_source: ClassVar[bool] = False
+    is_sink: ClassVar[bool] = False
+    is_keyed: ClassVar[bool] = False
+    """Whether it keeps state by key."""
+    is_window: ClassVar[bool] = False
+    keeps_elements: ClassVar[bool] = False
+    """Whether the elements of its output are elements of its input."""
+    passes_all: ClassVar[bool] = False
+    """Whether its output has all elements of its inputs, as they are."""
+    ends_changes: ClassVar[bool] = False
+    """Whether it makes records of results and withdrawals."""
 
     location: Location | None = None
     name: str | None = None
@@ -96,8 +148,36 @@ class Node:
         """The steps that it reads from."""
         return ()
 
-    def describe(self) -> str:
-        """What it does, in a few words for ``explain()``."""
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        """The same step, reading from others of the same classes."""
+        return self
+
+    @property
+    def reads(self) -> Source[Any] | None:
+        """The source that it reads; None: it is no source."""
+        return None
+
+    @property
+    def writes(self) -> Sink[Any] | None:
+        """The sink that it writes; None: it is no sink."""
+        return None
+
+    @property
+    def side_output(self) -> OutputTag[Any] | None:
+        """The tag of the side output that it takes; None: it is no such step."""
+        return None
+
+    @property
+    def plain_function(self) -> PlainFunction | None:
+        """The function whose result decides the type of the elements; None: there is none, or its class says it."""
+        return None
+
+    def describe(self, words: Words = NAMES) -> str:
+        """What it does, in a few words for ``explain()``.
+
+        Args:
+            words: What functions and types are called.
+        """
         return ""
 
 
@@ -110,10 +190,15 @@ class SourceNode(Node):
     """
 
     kind: ClassVar[str] = "source"
+    is_source: ClassVar[bool] = True
 
     source: Source[Any]
 
-    def describe(self) -> str:
+    @property
+    def reads(self) -> Source[Any]:
+        return self.source
+
+    def describe(self, words: Words = NAMES) -> str:
         return self.source.describe()
 
 
@@ -131,6 +216,11 @@ class OneInputNode(Node):
     def inputs(self) -> tuple[Node, ...]:
         return (self.input,)
 
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        # Any: replace() checks the fields of the one class alone.
+        changes: dict[str, Any] = {"input": inputs[0]}
+        return replace(self, **changes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapNode(OneInputNode):
@@ -144,8 +234,12 @@ class MapNode(OneInputNode):
 
     function: Callable[[Any], Any]
 
-    def describe(self) -> str:
-        return function_name(self.function)
+    @property
+    def plain_function(self) -> PlainFunction:
+        return PlainFunction(self.function, (self.input.element_type,))
+
+    def describe(self, words: Words = NAMES) -> str:
+        return words.function(self.function)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -160,8 +254,12 @@ class FlatMapNode(OneInputNode):
 
     function: Callable[[Any], Iterable[Any] | None]
 
-    def describe(self) -> str:
-        return function_name(self.function)
+    @property
+    def plain_function(self) -> PlainFunction:
+        return PlainFunction(self.function, (self.input.element_type,))
+
+    def describe(self, words: Words = NAMES) -> str:
+        return words.function(self.function)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -173,11 +271,12 @@ class FilterNode(OneInputNode):
     """
 
     kind: ClassVar[str] = "filter"
+    keeps_elements: ClassVar[bool] = True
 
     function: Callable[[Any], bool]
 
-    def describe(self) -> str:
-        return function_name(self.function)
+    def describe(self, words: Words = NAMES) -> str:
+        return words.function(self.function)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -192,7 +291,7 @@ class ProcessNode(OneInputNode):
 
     function: ProcessFunction[Any, Any]
 
-    def describe(self) -> str:
+    def describe(self, words: Words = NAMES) -> str:
         return self.function.describe()
 
 
@@ -210,8 +309,12 @@ class MapBatchesNode(OneInputNode):
     function: Callable[[Sequence[Any]], Iterable[Any]]
     size: int
 
-    def describe(self) -> str:
-        return f"{function_name(self.function)}, at most {self.size}"
+    @property
+    def plain_function(self) -> PlainFunction:
+        return PlainFunction(self.function)
+
+    def describe(self, words: Words = NAMES) -> str:
+        return f"{words.function(self.function)}, at most {self.size}"
 
 
 _NO_RETRIES: Final = FixedDelayRetryStrategy(1)
@@ -241,7 +344,7 @@ class MapAsyncNode(OneInputNode):
     timed_out: OutputTag[Any] | None = None
     failed: OutputTag[Any] | None = None
 
-    def describe(self) -> str:
+    def describe(self, words: Words = NAMES) -> str:
         parts = [function_name(self.function), f"capacity {self.capacity}"]
         if self.timeout is not None:
             parts.append(f"timeout {duration_text(self.timeout)}")
@@ -260,9 +363,10 @@ class ReturnsNode(OneInputNode):
     """Says the type of the elements, and leaves them as they are."""
 
     kind: ClassVar[str] = "returns"
+    passes_all: ClassVar[bool] = True
 
-    def describe(self) -> str:
-        return type_name(self.element_type)
+    def describe(self, words: Words = NAMES) -> str:
+        return words.type(self.element_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -274,11 +378,16 @@ class ChangelogNode(OneInputNode):
     """
 
     kind: ClassVar[str] = "changelog"
+    ends_changes: ClassVar[bool] = True
 
     function: Callable[[ChangeKind, Any], Any]
 
-    def describe(self) -> str:
-        return function_name(self.function)
+    @property
+    def plain_function(self) -> PlainFunction:
+        return PlainFunction(self.function)
+
+    def describe(self, words: Words = NAMES) -> str:
+        return words.function(self.function)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -292,6 +401,7 @@ class UnionNode(Node):
     """
 
     kind: ClassVar[str] = "union"
+    passes_all: ClassVar[bool] = True
 
     streams: tuple[Node, ...]
     counts_at_once: bool = False
@@ -299,6 +409,9 @@ class UnionNode(Node):
     @property
     def inputs(self) -> tuple[Node, ...]:
         return self.streams
+
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        return replace(self, streams=tuple(inputs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -311,12 +424,16 @@ class TimestampsNode(OneInputNode):
     """
 
     kind: ClassVar[str] = "timestamps"
+    keeps_elements: ClassVar[bool] = True
 
     strategy: WatermarkStrategy[Any]
     timestamp: Callable[[Any], int | datetime] | None = None
 
-    def describe(self) -> str:
-        return self.strategy.describe()
+    def describe(self, words: Words = NAMES) -> str:
+        shown = self.strategy.describe()
+        if self.timestamp is None or words is NAMES:
+            return shown
+        return f"{shown}, timestamp {words.function(self.timestamp)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -329,12 +446,14 @@ class KeyByNode(OneInputNode):
     """
 
     kind: ClassVar[str] = "key_by"
+    passes_all: ClassVar[bool] = True
+    keeps_elements: ClassVar[bool] = True
 
     selector: Callable[[Any], Any]
     key_type: object | None = None
 
-    def describe(self) -> str:
-        return function_name(self.selector)
+    def describe(self, words: Words = NAMES) -> str:
+        return words.function(self.selector)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -347,7 +466,7 @@ class FunctionSpec:
 
     process: ProcessWindowFunction[Any, Any, Any, Any] | None = None
 
-    def describe(self) -> str:
+    def describe(self, words: Words = NAMES) -> str:
         """A few words for ``explain()``."""
         return ""
 
@@ -366,8 +485,8 @@ class ReduceSpec(FunctionSpec):
 
     reduce: Callable[[Any, Any], Any]
 
-    def describe(self) -> str:
-        return f"reduce {function_name(self.reduce)}{self._behind}"
+    def describe(self, words: Words = NAMES) -> str:
+        return f"reduce {words.pair(self.reduce)}{self._behind}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -382,7 +501,7 @@ class AggregateSpec(FunctionSpec):
     aggregate: AggregateFunction[Any, Any, Any]
     shown: str | None = None
 
-    def describe(self) -> str:
+    def describe(self, words: Words = NAMES) -> str:
         if self.shown is not None:
             return f"aggregate {self.shown}"
         return f"aggregate {self.aggregate.describe()}{self._behind}"
@@ -399,9 +518,10 @@ class ProcessSpec(FunctionSpec):
     # It has no default here, where it cannot be missing.
     process: ProcessWindowFunction[Any, Any, Any, Any]  # pyright: ignore[reportGeneralTypeIssues]
 
-    def describe(self) -> str:
-        joins = isinstance(self.process, (CoGroup, JoinPairs))
-        return self.process.describe() if joins else f"process {self.process.describe()}"
+    def describe(self, words: Words = NAMES) -> str:
+        if isinstance(self.process, (CoGroup, JoinPairs)):
+            return words.joined(self.process)
+        return f"process {self.process.describe()}"
 
 
 class LateTags(NamedTuple):
@@ -452,6 +572,8 @@ class WindowNode(OneInputNode):
     """
 
     kind: ClassVar[str] = "window"
+    is_keyed: ClassVar[bool] = True
+    is_window: ClassVar[bool] = True
 
     assigner: WindowAssigner[Any, Any]
     trigger: Trigger[Any, Any] | None = None
@@ -504,8 +626,14 @@ class WindowNode(OneInputNode):
             parts.append(f"late to {self.late_tag.name!r}")
         return [*parts, *self.panes.describe()]
 
-    def describe(self) -> str:
-        return ", ".join([*self.describe_settings(), self.function.describe()])
+    @property
+    def plain_function(self) -> PlainFunction | None:
+        process = self.function.process if type(self.function) is ProcessSpec else None
+        inner = process.function if isinstance(process, WithoutKey) else process
+        return PlainFunction(inner.function) if isinstance(inner, (Applied, AppliedAll, CoGroup, JoinPairs)) else None
+
+    def describe(self, words: Words = NAMES) -> str:
+        return ", ".join([*self.describe_settings(), self.function.describe(words)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -517,10 +645,11 @@ class KeyedProcessNode(OneInputNode):
     """
 
     kind: ClassVar[str] = "process"
+    is_keyed: ClassVar[bool] = True
 
     function: KeyedProcessFunction[Any, Any, Any]
 
-    def describe(self) -> str:
+    def describe(self, words: Words = NAMES) -> str:
         return self.function.describe()
 
 
@@ -536,7 +665,7 @@ class BroadcastNode(OneInputNode):
 
     descriptors: tuple[MapStateDescriptor[Any, Any], ...]
 
-    def describe(self) -> str:
+    def describe(self, words: Words = NAMES) -> str:
         return ", ".join(repr(descriptor.name) for descriptor in self.descriptors)
 
 
@@ -551,6 +680,7 @@ class BroadcastProcessNode(Node):
     """
 
     kind: ClassVar[str] = "broadcast_process"
+    is_keyed: ClassVar[bool] = True
 
     input: KeyByNode
     rules: BroadcastNode
@@ -560,7 +690,12 @@ class BroadcastProcessNode(Node):
     def inputs(self) -> tuple[Node, ...]:
         return (self.input, self.rules)
 
-    def describe(self) -> str:
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        # Any: the nodes are of the same classes.
+        changes: dict[str, Any] = dict(zip(("input", "rules"), inputs, strict=True))
+        return replace(self, **changes)
+
+    def describe(self, words: Words = NAMES) -> str:
         return self.function.describe()
 
 
@@ -572,6 +707,8 @@ class TimedJoinNode(OneInputNode):
         allowed_lateness: In milliseconds: elements of both streams are taken and kept for so much longer.
         late_tags: Those of the side outputs for later elements of the left and of the right stream.
     """
+
+    is_keyed: ClassVar[bool] = True
 
     allowed_lateness: int = 0
     late_tags: LateTags = NO_LATE_TAGS
@@ -602,8 +739,14 @@ class IntervalJoinNode(TimedJoinNode):
         """A few words for each setting."""
         return [f"{duration_text(self.lower)} to {duration_text(self.upper)}", *self.describe_lateness()]
 
-    def describe(self) -> str:
-        return ", ".join([*self.describe_settings(), self.function.describe()])
+    @property
+    def plain_function(self) -> PlainFunction | None:
+        return PlainFunction(self.function.function) if isinstance(self.function, OneRecord) else None
+
+    def describe(self, words: Words = NAMES) -> str:
+        function = self.function
+        shown = words.pair(function.function) if isinstance(function, OneRecord) else function.describe()
+        return ", ".join([*self.describe_settings(), shown])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -624,8 +767,12 @@ class AsOfJoinNode(TimedJoinNode):
         """A few words for each setting."""
         return [*(["left outer"] if self.is_outer else []), *self.describe_lateness()]
 
-    def describe(self) -> str:
-        return ", ".join([*self.describe_settings(), function_name(self.function)])
+    @property
+    def plain_function(self) -> PlainFunction:
+        return PlainFunction(self.function)
+
+    def describe(self, words: Words = NAMES) -> str:
+        return ", ".join([*self.describe_settings(), words.pair(self.function)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -640,7 +787,11 @@ class SideOutputNode(OneInputNode):
 
     tag: OutputTag[Any]
 
-    def describe(self) -> str:
+    @property
+    def side_output(self) -> OutputTag[Any]:
+        return self.tag
+
+    def describe(self, words: Words = NAMES) -> str:
         return repr(self.tag.name)
 
 
@@ -653,19 +804,14 @@ class SinkNode(OneInputNode):
     """
 
     kind: ClassVar[str] = "sink"
+    is_sink: ClassVar[bool] = True
+    keeps_elements: ClassVar[bool] = True
 
     sink: Sink[Any]
 
-    def describe(self) -> str:
+    @property
+    def writes(self) -> Sink[Any]:
+        return self.sink
+
+    def describe(self, words: Words = NAMES) -> str:
         return self.sink.describe()
-
-
-def type_name(kind: object) -> str:
-    """How a type is called in a plan."""
-    if kind is None:
-        return "?"
-    if get_origin(kind) is Tagged:
-        return " or ".join(dict.fromkeys(map(type_name, get_args(kind))))
-    if get_origin(kind) in (Union, UnionType):
-        return " | ".join("None" if member is NoneType else type_name(member) for member in get_args(kind))
-    return kind.__name__ if isinstance(kind, type) and not hasattr(kind, "__args__") else str(kind)

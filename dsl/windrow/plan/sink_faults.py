@@ -7,27 +7,10 @@ from collections.abc import Iterator, Sequence
 from windrow.aggregates.facts import FilledWindow
 from windrow.errors import Fault
 from windrow.expressions.derived import unread_part
-from windrow.functions.marked import CoGroup, JoinPairs, OneRecord
-from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
 from windrow.plan.keys import key_type
-from windrow.plan.nodes import (
-    AsOfJoinNode,
-    ChangelogNode,
-    FlatMapNode,
-    FunctionSpec,
-    IntervalJoinNode,
-    KeyByNode,
-    MapBatchesNode,
-    MapNode,
-    Node,
-    SideOutputNode,
-    SinkNode,
-    SourceNode,
-    WindowNode,
-    type_name,
-)
+from windrow.plan.nodes import KeyByNode, Node, SinkNode, WindowNode, type_name
 from windrow.plan.steps import Step
 
 __all__ = ["sink_faults", "sink_set_faults"]
@@ -72,7 +55,7 @@ def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
 def _type_hint(node: Node) -> str:
     """How to say the type of the elements of a step: at the first step upstream of it that loses it."""
     # The type of a side output comes from its tag, and from no step.
-    while not isinstance(node, SideOutputNode):
+    while node.side_output is None:
         before = next((source for source in node.inputs if source.element_type is None), None)
         if before is None:
             break
@@ -83,9 +66,9 @@ def _type_hint(node: Node) -> str:
         + (f", {node.location}" if node.location else "")
         + (f", because {unread}" if unread else "")
     )
-    if isinstance(node, SideOutputNode):
+    if node.side_output is not None:
         return f"{lost}: OutputTag(name, Type) says it, or returns(Type) before sink_to"
-    if isinstance(node, SourceNode):
+    if node.is_source:
         return f"{lost}: give the source the type of its elements, or call returns(Type) before sink_to"
     if isinstance(node, WindowNode) and _lacks_key_type(node):
         return f"{lost}: key_by(..., key_type=...) says that of key(), or call returns(Type) before sink_to"
@@ -94,22 +77,8 @@ def _type_hint(node: Node) -> str:
 
 def _unread(node: Node) -> str | None:
     """What in the function of a step cannot be read, so that the type of its results is not known."""
-    match node:
-        case MapNode() | FlatMapNode():
-            return unread_part(node.function, (node.input.element_type,))
-        case AsOfJoinNode() | ChangelogNode() | MapBatchesNode():
-            return unread_part(node.function)
-        case IntervalJoinNode(function=OneRecord(function=function)):
-            return unread_part(function)
-        case WindowNode(function=FunctionSpec(process=process)):
-            inner = process.function if isinstance(process, WithoutKey) else process
-            return unread_part(inner.function) if isinstance(inner, _PLAIN) else None
-        case _:
-            return None
-
-
-_PLAIN = (Applied, AppliedAll, CoGroup, JoinPairs)
-"""The functions of windows that wrap a plain function."""
+    plain = node.plain_function
+    return None if plain is None else unread_part(plain.function, plain.arguments)
 
 
 def _lacks_key_type(node: WindowNode) -> bool:
@@ -121,7 +90,7 @@ def _lacks_key_type(node: WindowNode) -> bool:
 
 def sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:
     """The faults of all sinks of a plan beside each other."""
-    sinks = [(step, step.node.sink) for step in steps if isinstance(step.node, SinkNode)]
+    sinks = [(step, step.node.writes) for step in steps if step.node.writes is not None]
     for place, (step, sink) in enumerate(sinks):
         # Two custom sinks that are equal write to one place.
         first = next((other for other, earlier in sinks[:place] if sink.is_same_place(earlier)), None)

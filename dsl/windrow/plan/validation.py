@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
-from typing import Any, Final, TypeAlias, get_origin
+from typing import Any, TypeAlias, get_origin
 
 from windrow.errors import Fault, PlanError
 from windrow.facts.reached import tags_of
@@ -89,7 +89,7 @@ def validate(pipeline: str, steps: Sequence[Step]) -> None:
 
 
 def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
-    if not any(isinstance(step.node, SinkNode) for step in steps):
+    if not any(step.node.is_sink for step in steps):
         yield Fault("the pipeline has no sink", pipeline, "add stream.sink_to(...)")
     names = Counter(step.name for step in steps if step.name is not None)
     taken: TakenTags = {}
@@ -362,24 +362,20 @@ def _event_timeout_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
         )
 
 
-_TAKING_FOR_GOOD: Final = (KeyedProcessNode, BroadcastProcessNode, TimedJoinNode)
-
-
 def _change_faults(step: Step) -> Iterator[Fault]:
     """Steps that would take a withdrawal for a result."""
     node = step.node
-    if not isinstance(node, (SinkNode, WindowNode, *_TAKING_FOR_GOOD)) or not takes_changes(node):
+    if not (node.is_sink or node.is_keyed) or not takes_changes(node):
         return
     hint = "changelog(lambda kind, result: ...) makes records of changes, which everything takes"
-    if isinstance(node, SinkNode) and node.sink.deletes_withdrawn:
-        hint += f"; a {type(node.sink).__name__} with a key deletes what is withdrawn"
-    if isinstance(node, SinkNode) and not node.sink.takes_changes:
+    sink = node.writes
+    if sink is not None and sink.deletes_withdrawn:
+        hint += f"; a {type(sink).__name__} with a key deletes what is withdrawn"
+    if sink is not None and not sink.takes_changes:
         yield Fault(
-            f"{node.sink.describe()} would write withdrawals as results: windows that retract are upstream",
-            step.where,
-            hint,
+            f"{sink.describe()} would write withdrawals as results: windows that retract are upstream", step.where, hint
         )
-    elif isinstance(node, _TAKING_FOR_GOOD):
+    elif node.is_keyed and not node.is_window:
         yield Fault(
             f"{node.describe()} takes elements for good, and windows that retract upstream withdraw some",
             step.where,

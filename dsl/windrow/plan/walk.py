@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
-from windrow.plan.nodes import BroadcastProcessNode, Node, SinkNode, UnionNode
+from windrow.plan.nodes import Node, SinkNode
 from windrow.plan.steps import Step
 
 __all__ = ["map_steps", "walk"]
@@ -35,19 +34,6 @@ def map_steps(steps: Sequence[Step], change: Callable[[Node], Node]) -> list[Ste
     """
     changed: dict[int, Node] = {}
     for step in steps:
-        changed[id(step.node)] = change(_relinked(step.node, changed))
+        node = step.node
+        changed[id(node)] = change(node.with_inputs([changed[id(each)] for each in node.inputs]))
     return [replace(step, node=changed[id(step.node)]) for step in steps]
-
-
-def _relinked(node: Node, changed: dict[int, Node]) -> Node:
-    if isinstance(node, UnionNode):
-        return replace(node, streams=tuple(changed[id(stream)] for stream in node.streams))
-    if isinstance(node, BroadcastProcessNode):
-        # Any: a change gives a node of the same class.
-        relinked: dict[str, Any] = {"input": changed[id(node.input)], "rules": changed[id(node.rules)]}
-        return replace(node, **relinked)
-    if node.inputs:
-        # Every other node with inputs has the one field. Any: replace() checks fields of the one class alone.
-        changes: dict[str, Any] = {"input": changed[id(node.inputs[0])]}
-        return replace(node, **changes)
-    return node

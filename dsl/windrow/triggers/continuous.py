@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from windrow.state import ReducingStateDescriptor
 from windrow.time import MAX_TIMESTAMP, duration_text, positive_millis
-from windrow.triggers.code import call_text, millis_text
+from windrow.triggers.call_text import call_text, millis_text
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, TriggerContext, TriggerResult
 from windrow.triggers.words import wait_for_clock, wait_for_watermark
 

@@ -10,7 +10,7 @@ from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor, ValueStateDescriptor
 from windrow.time import MAX_TIMESTAMP, duration_text, positive_millis
-from windrow.triggers.code import call_text, millis_text
+from windrow.triggers.call_text import call_text, millis_text
 from windrow.triggers.trigger import PartContext, Trigger, TriggerContext, TriggerResult
 from windrow.triggers.words import wait_for_clock
 

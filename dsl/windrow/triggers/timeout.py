@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from windrow.state import ReducingStateDescriptor
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, duration_text, positive_millis
+from windrow.triggers.call_text import call_text, millis_text
 from windrow.triggers.checks import check_trigger
-from windrow.triggers.code import call_text, millis_text
 from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext, Trigger, TriggerContext, TriggerResult
 from windrow.triggers.words import indented, wait_for_clock, wait_for_watermark
 

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from windrow.state import KeyedStateStore, MergingStateDescriptor, ValueStateDescriptor
-from windrow.triggers.code import constructor_text
+from windrow.triggers.call_text import constructor_text
 
 if TYPE_CHECKING:
     # windrow.windows needs triggers for its defaults; at run time this module needs no window.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from windrow.triggers.code import constructor_text
+from windrow.triggers.call_text import constructor_text
 from windrow.triggers.trigger import Trigger
 from windrow.windows.window import Window
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from windrow.errors import require_callable
 from windrow.functions.names import function_name
 from windrow.time import duration_text, positive_millis
-from windrow.triggers.code import call_text, millis_text
+from windrow.triggers.call_text import call_text, millis_text
 from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
 from windrow.windows.assigner import AssignerContext, Merge, MergingWindowAssigner
 from windrow.windows.window import TimeWindow

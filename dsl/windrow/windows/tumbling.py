@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from windrow.errors import InvalidArgumentError
 from windrow.time import duration_millis, duration_text, positive_millis
-from windrow.triggers.code import call_text, millis_text
+from windrow.triggers.call_text import call_text, millis_text
 from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
 from windrow.windows.assigner import AssignerContext, WindowAssigner
 from windrow.windows.stagger import WindowStagger

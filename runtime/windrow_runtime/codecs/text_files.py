@@ -12,23 +12,20 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Any, BinaryIO, ClassVar, Final, TypeAlias, cast
+from typing import BinaryIO, ClassVar, Final, TypeAlias, cast
 
-from windrow.distribution import install_hint
-from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError
-from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, TextFileSink
-from windrow.sources import CsvFileSource, FileSource, JsonFileSource, TextFileSource
-from windrow_runtime.codecs.csv import CsvDecoder, CsvEncoder, CsvRow, csv_rows
+from windrow.errors import SourceError, UnsupportedOperationError
+from windrow_runtime.codecs.csv import CsvDecoder, CsvRow, csv_rows
 from windrow_runtime.codecs.csv_forms import STRICT, CsvForms
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.documents import LongValueError, split_values
-from windrow_runtime.codecs.json.encoder import JsonEncoder, JsonLines
-from windrow_runtime.codecs.malformed import MalformedRecord, raw_text, short_repr
-from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.malformed import MalformedRecord, raw_text
+from windrow_runtime.codecs.pyarrow_check import check_pyarrow
+from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_sizes import MEASURED_SIZES, TextSizes
 
 UTF_8: Final = "utf-8"
@@ -72,19 +69,6 @@ def wrong_bytes(text: str, encoding: str) -> MalformedRecord | None:
         shown = _MARKED.sub(lambda mark: f"\\x{ord(mark.group()) - 0xDC00:02x}", raw_text(text)).rstrip("\r\n")
         return MalformedRecord(shown, f"not {'UTF-8' if encoding == UTF_8 else encoding}: {listed}", None)
     return None
-
-
-def check_pyarrow(use: str) -> None:
-    """Raises an ``UnsupportedOperationError`` that names the use of pyarrow, where pyarrow is not installed."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise UnsupportedOperationError(f"{use} by pyarrow", expected="pyarrow", hint=install_hint("spark")) from error
-
-
-def check_parquet() -> None:
-    """Raises an ``UnsupportedOperationError`` where Parquet can be neither read nor written: without pyarrow."""
-    check_pyarrow("Parquet files are read and written")
 
 
 def _zstd(file: BinaryIO) -> BinaryIO:
@@ -404,74 +388,3 @@ class CsvRecords:
 
 
 TextRecords: TypeAlias = LineRecords | DocumentRecords | CsvRecords
-
-
-def text_records(source: FileSource[Any]) -> TextRecords | None:
-    """Makes the reader of a source whose files are text; ``None`` for other sources."""
-    if isinstance(source, TextFileSource):
-        return LineRecords(record_type(str), source.encoding, json=False)
-    if isinstance(source, (JsonFileSource, CsvFileSource)):
-        kind = record_type(source.record_type).in_timezone(source.timezone)
-        if isinstance(source, JsonFileSource):
-            if not source.lines:
-                return DocumentRecords(kind, source.encoding)
-            return LineRecords(kind, source.encoding, json=True)
-        forms = CsvForms(
-            frozenset(source.nulls),
-            frozenset(text.lower() for text in source.true_values),
-            frozenset(text.lower() for text in source.false_values),
-            source.float_names,
-            source.integral_floats,
-            source.decimal,
-            source.thousands,
-        )
-        return CsvRecords(kind, source.encoding, source.delimiter, source.header, forms)
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class LineEncoder:
-    """Makes lines of the elements of a sink, and says with what its files begin and how their names end."""
-
-    encode: Callable[[object], str]  # a line without its end; InvalidArgumentError for an element that has none
-    ending: str
-    header: str | None = None
-    json: JsonLines | None = None  # encodes many elements at once, where lines are JSON
-
-    def encode_all(self, values: Sequence[object]) -> str:
-        """The lines of elements, each with its end; an ``InvalidArgumentError`` for an element that has none."""
-        if self.json is not None:
-            return self.json.encode(values)
-        return "".join([f"{self.encode(value)}\n" for value in values])
-
-
-def line_encoder(sink: FileSink[Any], kind: RecordType) -> LineEncoder | None:
-    """Makes the encoder of a sink whose files have lines; ``None`` for other sinks."""
-    if isinstance(sink, JsonFileSink):
-        return LineEncoder(JsonEncoder(kind).encode, ".json", json=JsonLines(kind))
-    if isinstance(sink, CsvFileSink):
-        encoder = CsvEncoder(kind, sink.delimiter)
-        return LineEncoder(encoder.encode, ".csv", encoder.header if sink.header else None)
-    return LineEncoder(_line, ".txt") if isinstance(sink, TextFileSink) else None
-
-
-def _line(value: object) -> str:
-    if not isinstance(value, str):
-        reason = "it is no str"
-    elif "\n" in value or "\r" in value:
-        reason = "it has a line end within"
-    elif value.startswith("\ufeff"):
-        reason = "it begins with a byte order mark, which is no part of a file's first line"
-    else:
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            reason = "it has half a surrogate pair"
-        else:
-            return value
-    raise InvalidArgumentError(
-        f"an element is no line of text: {reason}",
-        given=short_repr(value),
-        expected="a str without line ends",
-        hint="split it with flat_map, or write it with JsonFileSink",
-    )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from windrow import Pipeline
 from windrow.addresses.paths import checked_path
 from windrow.errors import InvalidArgumentError
-from windrow.plan import SinkNode, Step
+from windrow.plan import Step
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import record_type
@@ -226,7 +226,7 @@ def _ended(history: RunHistory) -> Iterator[None]:
 
 
 def _collecting(pipeline: Pipeline) -> list[tuple[Step, CollectSink[object]]]:
-    steps = [step for step in pipeline.steps if isinstance(step.node, SinkNode)]
+    steps = [step for step in pipeline.steps if step.node.is_sink]
     return [(step, sink) for step in steps if isinstance(sink := sink_of(step), CollectSink)]
 
 

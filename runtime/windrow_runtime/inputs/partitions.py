@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from windrow.errors import UnsupportedOperationError
-from windrow.plan import ReturnsNode, SideOutputNode, SourceNode, Step, TimestampsNode
+from windrow.plan import ReturnsNode, SourceNode, Step, TimestampsNode
 from windrow.time import MIN_TIMESTAMP
 from windrow.watermarks import WatermarkAlignment
 from windrow_runtime.inputs.batches import Told
@@ -120,9 +120,9 @@ def held_partitions(
 def _takes_malformed(topology: Topology, step: Step) -> bool:
     """Returns whether a step reads the malformed records of a source, of which no partition is told."""
     inputs = [topology.step(each) for each in step.inputs]
-    if isinstance(step.node, SideOutputNode):
+    if step.node.side_output is not None:
         while isinstance(inputs[0].node, ReturnsNode):
             inputs = [topology.step(each) for each in inputs[0].inputs]
-        if isinstance(inputs[0].node, SourceNode):
+        if inputs[0].node.is_source:
             return True
     return any(_takes_malformed(topology, each) for each in inputs)

@@ -19,6 +19,7 @@ from windrow_runtime.local.function_rules import OpenedFunctions, Renewal, renew
 from windrow_runtime.local.journal import Recorders
 from windrow_runtime.local.key_order import KeyOrder, by_key, due_keys, one_by_one
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
+from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import check_hashable
@@ -28,7 +29,6 @@ from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology, sink_of, source_of
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
 from windrow_runtime.outputs.output import Output
-from windrow_runtime.physical.plan import PhysicalPlan
 
 # Any in this module: elements of every type.
 
@@ -146,9 +146,8 @@ class Execution:
         }
         self._buffers = {step.id: self._buffer_of(step) for step in topology.keyed}
         self.operators: dict[str, KeyedOperator] = {}
-        plan = PhysicalPlan(topology, fast=fast and not recorders and order is None)
         for step in topology.keyed:
-            operator = plan.keyed[step.id].operator()
+            operator = operator_for(step, fast=fast and not recorders and order is None)
             if recorders:
                 recorders[step.id].watch(operator)
             operator.metrics = self.metrics[step.id]

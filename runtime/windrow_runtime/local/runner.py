@@ -13,13 +13,14 @@ from windrow.errors import warn
 from windrow.functions.names import function_name
 from windrow.plan import Form, Pipeline, Step, WindowNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
-from windrow.triggers.code import call_text
+from windrow.triggers.call_text import call_text
 from windrow_runtime.bar import Measure, progress_shown
 from windrow_runtime.inputs.checks import check_bounded, check_sources, ends_when_silent, rows_there
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.local.journal import recorders_of, recording_of
 from windrow_runtime.local.key_order import KeyOrder
+from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.outcome import short_tracebacks
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, topology_of
@@ -35,7 +36,6 @@ from windrow_runtime.outputs.registry import (
 )
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.outputs.writer import writer_of
-from windrow_runtime.physical.plan import PhysicalPlan
 
 
 class LocalRunner:
@@ -99,7 +99,7 @@ class LocalRunner:
         Args:
             pipeline: The pipeline.
         """
-        return PhysicalPlan(topology_of(pipeline), fast=self._fast).forms()
+        return {step.id: Form(form_text(step, fast=self._fast)) for step in topology_of(pipeline).keyed}
 
     @short_tracebacks
     def run(self, pipeline: Pipeline, *, drain: bool = True) -> PipelineResult:

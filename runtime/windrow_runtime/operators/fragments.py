@@ -10,10 +10,10 @@ elements themselves are passed on. Constants are never copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import compress
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from windrow.calls.results import LAZY_TYPES, truth
 from windrow.errors import InvalidArgumentError, MissingTimestampError, WindrowError
@@ -28,6 +28,7 @@ from windrow.plan import (
     MapAsyncNode,
     MapBatchesNode,
     MapNode,
+    Node,
     ProcessNode,
     ReturnsNode,
     SinkNode,
@@ -45,7 +46,7 @@ from windrow_runtime.operators.errors import lifecycle_errors, shortened
 from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
 from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, Observe, ProcessStep, StepTimes, Taps
 from windrow_runtime.operators.state.model import with_one_nan
-from windrow_runtime.operators.topology import Port, Topology, is_keyed
+from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TimestampObserver
 
 # Any in this module: elements of every type.
@@ -145,43 +146,57 @@ class Fragment:
         return fused
 
     def _new_step(self, step: Step) -> FusedStep:
-        node, output, readers = step.node, self._output, self._topology.readers(step)
-        if is_keyed(node):
+        if step.node.is_keyed:
+            output = self._output
             return _Boundary(step, lambda values, stamps: output.to_step(step.id, [None] * len(values), values, stamps))
-        match node:
-            case SinkNode():
-                return _Boundary(step, partial(output.to_sink, step.id))
-            case KeyByNode():
-                return _Keyed(step, node, [reader.id for reader in filter(self._is_wanted, readers)], output)
-            case BroadcastNode():
-                ends = [_Boundary(reader, partial(output.to_all_keys, reader.id)) for reader in readers]
-                return FusedStep(step, ends)
-        return self._stateless(step, self._fused(readers))
+        return _STEPS[type(step.node)](self, step, step.node)
 
-    def _stateless(self, step: Step, then: Sequence[FusedStep]) -> FusedStep:
-        match node := step.node:
-            case TimestampsNode():
-                return _Timestamps(step, then, node, self._observer_of(step, node))
-            case ChangelogNode():
-                return _Changelog(step, then, node.function, self._changes)
-            case ProcessNode():
-                return ProcessStep(step, then, self._taps(step), node, self._times)
-            case MapAsyncNode():
-                return AsyncStep(step, then, self._taps(step), node)
-            case MapBatchesNode():
-                return BatchStep(step, then, node)
-            case MapNode():
-                return _Map(step, then, node.function, emits=True)
-            case FilterNode():
-                return _Filter(step, then, node.function)
-            case FlatMapNode():
-                readers = (reader.node for reader in self._topology.readers(step))
-                stated = (reader.element_type for reader in readers if isinstance(reader, ReturnsNode))
-                return _FlatMap(step, then, node.function, node.element_type or next(stated, None))
-            case ReturnsNode() if is_fixed_tuple(node.element_type):
-                return _Tuples(step, then)
-        assert isinstance(node, (UnionNode, ReturnsNode)), f"{node.kind} is not part of a fragment"
-        return FusedStep(step, then)
+    def _sink(self, step: Step, node: SinkNode) -> FusedStep:
+        return _Boundary(step, partial(self._output.to_sink, step.id))
+
+    def _key_by(self, step: Step, node: KeyByNode) -> FusedStep:
+        readers = filter(self._is_wanted, self._topology.readers(step))
+        return _Keyed(step, node, [reader.id for reader in readers], self._output)
+
+    def _broadcast(self, step: Step, node: BroadcastNode) -> FusedStep:
+        readers, to_all_keys = self._topology.readers(step), self._output.to_all_keys
+        return FusedStep(step, [_Boundary(reader, partial(to_all_keys, reader.id)) for reader in readers])
+
+    def _timestamps(self, step: Step, node: TimestampsNode) -> FusedStep:
+        return _Timestamps(step, self._then(step), node, self._observer_of(step, node))
+
+    def _changelog(self, step: Step, node: ChangelogNode) -> FusedStep:
+        return _Changelog(step, self._then(step), node.function, self._changes)
+
+    def _process(self, step: Step, node: ProcessNode) -> FusedStep:
+        return ProcessStep(step, self._then(step), self._taps(step), node, self._times)
+
+    def _map_async(self, step: Step, node: MapAsyncNode) -> FusedStep:
+        return AsyncStep(step, self._then(step), self._taps(step), node)
+
+    def _map_batches(self, step: Step, node: MapBatchesNode) -> FusedStep:
+        return BatchStep(step, self._then(step), node)
+
+    def _map(self, step: Step, node: MapNode) -> FusedStep:
+        return _Map(step, self._then(step), node.function, emits=True)
+
+    def _filter(self, step: Step, node: FilterNode) -> FusedStep:
+        return _Filter(step, self._then(step), node.function)
+
+    def _flat_map(self, step: Step, node: FlatMapNode) -> FusedStep:
+        readers = (reader.node for reader in self._topology.readers(step))
+        stated = (reader.element_type for reader in readers if isinstance(reader, ReturnsNode))
+        return _FlatMap(step, self._then(step), node.function, node.element_type or next(stated, None))
+
+    def _returns(self, step: Step, node: ReturnsNode) -> FusedStep:
+        kind = _Tuples if is_fixed_tuple(node.element_type) else FusedStep
+        return kind(step, self._then(step))
+
+    def _union(self, step: Step, node: UnionNode) -> FusedStep:
+        return FusedStep(step, self._then(step))
+
+    def _then(self, step: Step) -> list[FusedStep]:
+        return self._fused(self._topology.readers(step))
 
     def _taps(self, step: Step) -> Taps:
         """Returns the readers of the side outputs of a step without state."""
@@ -193,6 +208,25 @@ class Fragment:
         if observe is None:
             return None
         return lambda tag, values, timestamps: observe(Port(step.id, tag), values, timestamps)
+
+
+# Any: each method takes nodes of its class.
+_STEPS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any], FusedStep]]] = {
+    BroadcastNode: Fragment._broadcast,
+    ChangelogNode: Fragment._changelog,
+    FilterNode: Fragment._filter,
+    FlatMapNode: Fragment._flat_map,
+    KeyByNode: Fragment._key_by,
+    MapAsyncNode: Fragment._map_async,
+    MapBatchesNode: Fragment._map_batches,
+    MapNode: Fragment._map,
+    ProcessNode: Fragment._process,
+    ReturnsNode: Fragment._returns,
+    SinkNode: Fragment._sink,
+    TimestampsNode: Fragment._timestamps,
+    UnionNode: Fragment._union,
+}
+"""What makes the step of a fragment, by the class of its node."""
 
 
 class _Map(FusedStep):

@@ -14,7 +14,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 import windrow
 from windrow.addresses.redaction import hide, longest_first
 from windrow.errors import InvalidArgumentError, WindrowError, similar_name
-from windrow.plan import SinkNode, SourceNode, Step
+from windrow.plan import Step
 from windrow.plan.own_parts import counter_names
 
 P = ParamSpec("P")
@@ -112,8 +112,8 @@ class RedactedError(Exception):
 
 def secrets_of(steps: Iterable[Step]) -> tuple[str, ...]:
     """Returns the secrets of sources and sinks; the longest first, since one may contain another."""
-    ends = [step.node for step in steps if isinstance(step.node, (SourceNode, SinkNode))]
-    secrets = [end.source.secrets if isinstance(end, SourceNode) else end.sink.secrets for end in ends]
+    ends = [end for step in steps for end in (step.node.reads, step.node.writes)]
+    secrets = [end.secrets for end in ends if end is not None]
     return longest_first(set(chain.from_iterable(secrets)))
 
 

@@ -18,11 +18,7 @@ from windrow.plan import (
     Node,
     Pipeline,
     ReturnsNode,
-    SideOutputNode,
-    SinkNode,
-    SourceNode,
     Step,
-    TimedJoinNode,
     TimestampsNode,
     WindowNode,
 )
@@ -36,14 +32,14 @@ from windrow.windows import GlobalWindows
 
 def source_of(step: Step) -> Source[Any]:
     """Returns the source that a step reads."""
-    assert isinstance(step.node, SourceNode)
-    return step.node.source
+    assert step.node.reads is not None, "it is the step of a source"
+    return step.node.reads
 
 
 def sink_of(step: Step) -> Sink[Any]:
     """Returns the sink that a step writes."""
-    assert isinstance(step.node, SinkNode)
-    return step.node.sink
+    assert step.node.writes is not None, "it is the step of a sink"
+    return step.node.writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +56,9 @@ class Topology:
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = tuple(steps)
         self._by_id = {step.id: step for step in steps}
-        self.sources = tuple(step for step in steps if isinstance(step.node, SourceNode))
-        self.keyed = tuple(step for step in steps if is_keyed(step.node))
-        self.sinks = tuple(step for step in steps if isinstance(step.node, SinkNode))
+        self.sources = tuple(step for step in steps if step.node.is_source)
+        self.keyed = tuple(step for step in steps if step.node.is_keyed)
+        self.sinks = tuple(step for step in steps if step.node.is_sink)
         self.timestamps = tuple(step for step in steps if isinstance(step.node, TimestampsNode))
         # The place of each keyed step among these, and of each sink among those: rows of the exchange name it.
         self.numbers = {step.id: number for steps in (self.keyed, self.sinks) for number, step in enumerate(steps)}
@@ -74,14 +70,14 @@ class Topology:
         self._depths: dict[str, int] = {}  # the highest number of keyed steps on a way to a step, itself included
         for step in steps:
             before = max((self._depths[source] for source in step.inputs), default=0)
-            self._depths[step.id] = before + is_keyed(step.node)
+            self._depths[step.id] = before + step.node.is_keyed
         # The level of a keyed step is 1 if it reads from no other keyed step, else one more than the highest of those.
         self.levels = {step.id: self._depths[step.id] for step in self.keyed}
         # The ids of the timestamp-assigning steps whose watermarks reach a step; keyed steps hand watermarks on, and a
         # source without timestamps has none.
         self.timestamp_steps = self._nearest(lambda node: isinstance(node, TimestampsNode))
         # The ids of the sources and the keyed steps whose elements reach a step through stateless steps alone.
-        self.boundaries_before = self._nearest(lambda node: isinstance(node, SourceNode) or is_keyed(node))
+        self.boundaries_before = self._nearest(lambda node: node.is_source or node.is_keyed)
 
     @property
     def depth(self) -> int:
@@ -99,14 +95,15 @@ class Topology:
 
     def readers(self, step: Step) -> list[Step]:
         """The steps that read the main output of ``step``; side outputs are read through their port."""
-        return [reader for reader in self._readers[step.id] if not isinstance(reader.node, SideOutputNode)]
+        return [reader for reader in self._readers[step.id] if reader.node.side_output is None]
 
     def _side_outputs(self, step: Step) -> Iterator[tuple[Step, str]]:
         """The steps that take a side output of ``step``, also through a ``returns``, with the name of that output."""
         for reader in self._readers[step.id]:
-            if isinstance(reader.node, SideOutputNode):
-                yield reader, reader.node.tag.name
-            if isinstance(reader.node, (SideOutputNode, ReturnsNode)):
+            tag = reader.node.side_output
+            if tag is not None:
+                yield reader, tag.name
+            if tag is not None or isinstance(reader.node, ReturnsNode):
                 yield from self._side_outputs(reader)
 
     def taps(self, step: Step) -> dict[str, list[Step]]:
@@ -141,7 +138,7 @@ class Topology:
             takers: set[str] = set()
             for each in reversed(self.steps):
                 readers = [*self.readers(each), *chain.from_iterable(self.taps(each).values())]
-                is_end = is_keyed(each.node) or isinstance(each.node, SinkNode)
+                is_end = each.node.is_keyed or each.node.is_sink
                 if each.id not in fed_by_columns if is_end else any(reader.id in takers for reader in readers):
                     takers.add(each.id)
             self._takers[fed_by_columns] = takers
@@ -160,7 +157,7 @@ class Topology:
         """The ids of sources and of the steps that read from them alone; up to keyed steps if not ``through_keyed``."""
         fed = {step.id for step in self.sources if step.id in sources}
         for step in self.steps:
-            if step.inputs and fed.issuperset(step.inputs) and (through_keyed or not is_keyed(step.node)):
+            if step.inputs and fed.issuperset(step.inputs) and (through_keyed or not step.node.is_keyed):
                 fed.add(step.id)
         return fed
 
@@ -171,11 +168,6 @@ class Topology:
             ways = [(each,) if is_wanted(self.step(each).node) else nearest[each] for each in step.inputs]
             nearest[step.id] = ways[0] if len(ways) == 1 else tuple(dict.fromkeys(chain.from_iterable(ways)))
         return nearest
-
-
-def is_keyed(node: Node) -> bool:
-    """Returns whether a step keeps state by key, and so is a boundary."""
-    return isinstance(node, (WindowNode, KeyedProcessNode, BroadcastProcessNode, TimedJoinNode))
 
 
 def in_processing_time(node: WindowNode) -> bool:

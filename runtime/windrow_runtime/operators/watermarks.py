@@ -17,7 +17,7 @@ from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow_runtime.operators.class_facts import set_attributes
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, errors_at, lifecycle_errors, raise_call_error, shortened
-from windrow_runtime.operators.topology import Topology, is_keyed
+from windrow_runtime.operators.topology import Topology
 
 _FIRST_SECOND: Final = 631_152_000
 _LAST_SECOND: Final = 4_102_444_800
@@ -249,7 +249,7 @@ def watermarks_of(
                 watermarks[step.id] = _derived(step, upstream, before.get(step.id, MIN_TIMESTAMP)) if upstream else None
         return watermarks[step.id]
 
-    steps = [step for step in topology.steps if is_keyed(step.node) or isinstance(step.node, _KNOWING)]
+    steps = [step for step in topology.steps if step.node.is_keyed or isinstance(step.node, _KNOWING)]
     return {step.id: MIN_TIMESTAMP if (watermark := reaching(step)) is None else watermark.current for step in steps}
 
 

@@ -11,10 +11,10 @@ from windrow.distribution import install_hint
 from windrow.drawing.html import table
 from windrow.drawing.svg import text
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
-from windrow.plan import Pipeline, SinkNode
+from windrow.plan import Pipeline
 from windrow.sinks import Collects, CollectSink
+from windrow_runtime.codecs.pyarrow_check import check_pyarrow
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.operators.errors import field_errors, shortened
 from windrow_runtime.operators.outcome import check_counter
 from windrow_runtime.operators.recording import Recording, recorded
@@ -67,7 +67,7 @@ class PipelineResult:
         if counts:
             parts.append(table(["step", "counter", "total"], counts))
         for step in self.pipeline.steps:
-            elements = self._collected.get(id(step.node.sink)) if isinstance(step.node, SinkNode) else None
+            elements = None if step.node.writes is None else self._collected.get(id(step.node.writes))
             if elements is not None:
                 words = f"{step.id}: {len(elements):,} collected"
                 words += f", the first {_SHOWN} of which are" if len(elements) > _SHOWN else ""
@@ -113,7 +113,7 @@ class PipelineResult:
             UnsupportedOperationError: If pyarrow is not installed, or columns cannot hold elements of that type.
         """
         elements = self.collected(sink)
-        (step,) = (step for step in self.pipeline.steps if isinstance(step.node, SinkNode) and step.node.sink is sink)
+        (step,) = (step for step in self.pipeline.steps if step.node.writes is sink)
         with field_errors(step.where):
             check_pyarrow("Arrow tables are made")
             if step.node.element_type is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from windrow.entry_points import load
@@ -85,6 +87,14 @@ class SinkWriter(Generic[S_co]):
     def definition(self) -> object | None:
         """An object whose code and values tell the sink from others of its target; None: ``describe()`` does."""
         return None
+
+    def moved_to(self, folder: Path) -> SinkWriter[Any] | None:
+        """Returns a writer that writes the same into a folder that does not exist; None: rows are not read back."""
+        return None
+
+    def rows_written(self, batches: Collection[int]) -> dict[tuple[int, str], Counter[str]]:
+        """Reads back the rows that the sink has written in some batches, by the batch and the part of the target."""
+        raise NotImplementedError(f"the rows of {self.sink.describe()} are not read back")
 
     def check_free(self, run: str, *, begins: bool) -> None:
         """Refuse a target that another run has written or that cannot be written; changes nothing.

@@ -13,11 +13,10 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from windrow.panes import Change
-from windrow.plan import ChangelogNode, Form, ReturnsNode, SinkNode, Step
+from windrow.plan import ChangelogNode, Form, ReturnsNode, Step
+from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.topology import Port, Topology, is_keyed
-from windrow_runtime.physical.choose import form_text, operator_for
+from windrow_runtime.operators.topology import Port, Topology
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.value_type import RecordType
@@ -57,11 +56,8 @@ class Edge(Generic[F_co]):
     route: Route | None = None  # the steps in between; None: there are none
 
 
-NO_COLUMNS = Objects("")
-"""Says that the engine has no columns."""
-
 TURNED_OFF = Objects("they are turned off")
-"""Says that it has some, and the user does without."""
+"""Says that the user does without columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,6 @@ class PhysicalStep:
     arrival: RowForm | Objects  # how elements in columns get to it where it runs on objects
     aggregation: TaskAggregation | Objects  # how tasks aggregate these before the exchange
     results: RecordType | Objects  # the type of its results as columns
-    fast: bool = True  # whether a loop for its windows runs it on objects where there is one
 
     @property
     def on_columns(self) -> OnColumns | None:
@@ -108,17 +103,11 @@ class PhysicalStep:
         """Whether it joins elements on columns, so that its results come in the order of the elements."""
         return self.on_columns is not None and self.on_columns.makes_pairs
 
-    def operator(self) -> KeyedOperator:
-        """Makes a new operator, which runs the step on objects."""
-        return operator_for(self.step, fast=self.fast)
-
     def describe(self) -> Form:
         """Describes for ``explain()`` how the step runs and, if not on columns, why, and how elements get there."""
         if not isinstance(self.form, Objects):
             return self.form.describe()
-        on_objects = form_text(self.step, fast=self.fast)
-        if self.form is NO_COLUMNS:
-            return Form(on_objects)
+        on_objects = form_text(self.step)
         why: object = self.arrival
         if isinstance(self.arrival, Objects):
             lacking = "elements cross the exchange one by one"
@@ -173,17 +162,17 @@ class Planner(Protocol):
 class PhysicalPlan:
     """A pipeline as an engine runs it, on columns where the planner finds forms for them."""
 
-    def __init__(self, topology: Topology, planner: Planner | Objects = NO_COLUMNS, *, fast: bool = True) -> None:
+    def __init__(self, topology: Topology, planner: Planner | Objects = TURNED_OFF) -> None:
         self.topology = topology
         self.keyed: dict[str, PhysicalStep] = {}  # by id, as the sinks
         self.sinks: dict[str, PhysicalSink] = {}
         for step in topology.steps:
             if isinstance(planner, Objects):
-                if is_keyed(step.node):
-                    self.keyed[step.id] = PhysicalStep(step, planner, planner, planner, planner, fast)
-            elif is_keyed(step.node):
+                if step.node.is_keyed:
+                    self.keyed[step.id] = PhysicalStep(step, planner, planner, planner, planner)
+            elif step.node.is_keyed:
                 self.keyed[step.id] = planner.keyed(step)
-            elif not isinstance(step.node, SinkNode):
+            elif not step.node.is_sink:
                 planner.stateless(step)
             elif (sink := planner.sink(step)) is not None:
                 self.sinks[step.id] = sink

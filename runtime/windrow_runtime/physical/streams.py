@@ -34,7 +34,6 @@ from windrow_runtime.columnar.forms.route_step import (
     route_step,
 )
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.topology import is_keyed
 from windrow_runtime.physical.plan import Objects, decided
 
 # Any in this module: sources and selectors of elements of every type.
@@ -117,7 +116,7 @@ class Streams:
             except InvalidArgumentError as error:
                 raise DeclinedError(error.message) from error  # a type that no format reads, which a run refuses
             return (Route(step.id, _element_of(node)),)
-        if is_keyed(node):
+        if node.is_keyed:
             if carries_changes(node):
                 # Their kinds have no column in the exchange.
                 raise DeclinedError(f"{step.id} withdraws results")

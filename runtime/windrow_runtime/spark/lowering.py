@@ -20,11 +20,11 @@ from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkAlignment
 from windrow_runtime.inputs.partitions import PartitionedSource, alignments, partitioned_sources
 from windrow_runtime.inputs.reader import reader_of
+from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.sending.culprits import called_parts
 from windrow_runtime.operators.topology import Port, Topology, source_of
 from windrow_runtime.outputs.output import Identity
 from windrow_runtime.outputs.registry import identities
-from windrow_runtime.physical.choose import operator_for
 from windrow_runtime.physical.columns import ColumnPlanner
 from windrow_runtime.physical.plan import TURNED_OFF, Objects, PhysicalPlan, PhysicalStep
 from windrow_runtime.spark.checkpoint.folder import END_LINE, Checkpoint

@@ -21,7 +21,7 @@ from windrow.drawing.html import table
 from windrow.drawing.svg import text
 from windrow.errors import CheckpointError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, lag_text, now_millis
-from windrow.triggers.code import call_text
+from windrow.triggers.call_text import call_text
 from windrow_runtime.operators.outcome import losses_in
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TimestampScale

@@ -22,7 +22,7 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.names import function_name
 from windrow.plan import Form, Pipeline, Step
 from windrow.time import now_millis
-from windrow.triggers.code import call_text
+from windrow.triggers.call_text import call_text
 from windrow_runtime.bar import progress_shown
 from windrow_runtime.inputs.checks import check_bounded, check_sources, ends_when_silent
 from windrow_runtime.inputs.reader import reader_of

@@ -73,9 +73,9 @@ def without_sources_and_sinks(steps: Sequence[Step]) -> list[Step]:
     """
 
     def without(node: Node) -> Node:
-        if isinstance(node, SourceNode):
-            return replace(node, source=_NoSource())
-        return replace(node, sink=_NoSink()) if isinstance(node, SinkNode) else node
+        # Any: replace() checks the fields of the one class alone.
+        end: dict[str, Any] = {"source": _NoSource()} if node.is_source else {"sink": _NoSink()} if node.is_sink else {}
+        return replace(node, **end)
 
     return map_steps(steps, without)
 

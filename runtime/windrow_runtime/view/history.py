@@ -7,7 +7,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from windrow.plan import Form, Pipeline, SourceNode
+from windrow.plan import Form, Pipeline
 from windrow_runtime.operators.outcome import losses_in
 from windrow_runtime.view.open_windows import open_windows
 from windrow_runtime.view.snapshot import RunState, Sample, Snapshot, StepSnapshot
@@ -36,7 +36,7 @@ class RunHistory:
         self.pipeline = pipeline
         self._forms = dict(forms or {})
         self._steps = {step.id: step for step in pipeline.steps}
-        self._sources = [step.id for step in pipeline.steps if isinstance(step.node, SourceNode)]
+        self._sources = [step.id for step in pipeline.steps if step.node.is_source]
         self._changed = threading.Condition(threading.RLock())
         self._version = 0
         self._state: RunState = "waiting"

@@ -33,7 +33,7 @@ def render_mermaid(name: str, views: Sequence[StepView]) -> str:
         left, right = _SHAPES.get(type(view.step.node), ("[", "]"))
         lines.append(f'    s{view.number}{left}"{"<br/>".join(_label(view))}"{right}')
     for view in views:
-        arrow = "-.->" if isinstance(view.step.node, SideOutputNode) else "-->"
+        arrow = "-.->" if view.step.node.side_output is not None else "-->"
         for side, number in zip(sides_of(view), view.inputs, strict=True):
             lines.append(f"    s{number} {arrow}{f'|{side}|' if side else ''} s{view.number}")
     return "\n".join(lines)

@@ -12,15 +12,6 @@ from typing import Final
 
 from windrow.drawing.svg import element, number, picture, text, width_of, wrapped
 from windrow.plan.explained.step_view import StepView, sides_of
-from windrow.plan.nodes import (
-    BroadcastProcessNode,
-    KeyedProcessNode,
-    SideOutputNode,
-    SinkNode,
-    SourceNode,
-    TimedJoinNode,
-    WindowNode,
-)
 
 __all__ = ["render_svg"]
 
@@ -137,7 +128,7 @@ def _lines_between(rows: Mapping[int, _Row], places: Sequence[float]) -> Iterato
     """The lines from steps to those that read them: down the lane, and into the other one right above the dot."""
     drawn: dict[tuple[int, str], float] = {}  # how far down the lane of a step has its line
     for lower in rows.values():
-        kind = "line side" if isinstance(lower.view.step.node, SideOutputNode) else "line"
+        kind = "line side" if lower.view.step.node.side_output is not None else "line"
         for each in lower.view.inputs:
             upper = rows[each]
             begin, end = places[upper.lane], places[lower.lane]
@@ -171,14 +162,7 @@ def _step(row: _Row, x: float, left: float) -> str:
 
 
 def _dot(view: StepView) -> str:
-    match view.step.node:
-        case SourceNode():
-            return "source"
-        case SinkNode():
-            return "sink"
-        case SideOutputNode():
-            return "side"
-        case WindowNode() | KeyedProcessNode() | BroadcastProcessNode() | TimedJoinNode():
-            return "keyed"
-        case _:
-            return ""
+    node = view.step.node
+    if node.is_source or node.is_sink:
+        return node.kind
+    return "side" if node.side_output is not None else "keyed" if node.is_keyed else ""

@@ -6,34 +6,27 @@ them: a join is one step of a view.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, OneRecord, SideKey
-from windrow.functions.two_inputs import ProcessJoinFunction
+from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, SideKey
 from windrow.panes import TimestampCombiner
 from windrow.plan.changing import repeating_windows
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.labels import function_text, pair_text, short_type
 from windrow.plan.nodes import (
     AsOfJoinNode,
-    ChangelogNode,
-    FilterNode,
-    FlatMapNode,
-    IntervalJoinNode,
     KeyByNode,
-    MapBatchesNode,
     MapNode,
     Node,
-    ProcessSpec,
-    ReduceSpec,
     ReturnsNode,
     SinkNode,
     TimedJoinNode,
     TimestampsNode,
     UnionNode,
     WindowNode,
+    Words,
 )
 from windrow.plan.steps import Step
 from windrow.windows import GlobalWindows
@@ -146,30 +139,13 @@ def _kind(node: Node) -> str:
     return "co_group" if isinstance(process, CoGroup) else node.kind
 
 
+_WORDS: Final = Words(function_text, pair_text, lambda process: pair_text(process.function), short_type)
+"""Lambdas are called by what they compute."""
+
+
 def _text(node: Node) -> str:
     """What a node does: as it describes itself, with what lambdas compute in place of the word."""
-    match node:
-        case MapNode() | FlatMapNode() | FilterNode() | ChangelogNode():
-            text = function_text(node.function)
-        case KeyByNode():
-            text = function_text(node.selector)
-        case MapBatchesNode():
-            text = f"{function_text(node.function)}, at most {node.size}"
-        case ReturnsNode():
-            text = short_type(node.element_type)
-        case TimestampsNode():
-            text = node.strategy.describe()
-            if node.timestamp is not None:
-                text += f", timestamp {function_text(node.timestamp)}"
-        case WindowNode():
-            text = ", ".join([*node.describe_settings(), _window_function(node)])
-        case IntervalJoinNode() | AsOfJoinNode():
-            function = _function_of_pairs(node)
-            text = node.describe()
-            if function is not None:
-                text = ", ".join([*node.describe_settings(), pair_text(function)])
-        case _:
-            text = node.describe()
+    text = node.describe(_WORDS)
     keys = node.inputs[0] if node.inputs else None
     if isinstance(keys, KeyByNode) and isinstance(keys.selector, SideKey):
         sides = dict.fromkeys(map(function_text, keys.selector.selectors))
@@ -177,29 +153,9 @@ def _text(node: Node) -> str:
     return text if _kind(node) == node.kind else f"{_kind(node)} {text}"
 
 
-def _window_function(node: WindowNode) -> str:
-    match node.function:
-        case ReduceSpec(reduce=function, process=process):
-            after = "" if process is None else f", {process.describe()}"
-            return f"reduce {pair_text(function)}{after}"
-        case ProcessSpec(process=JoinPairs() | CoGroup() as process):
-            return pair_text(process.function)
-        case function:
-            return function.describe()
-
-
-# Any: functions of elements of every type.
-def _function_of_pairs(node: IntervalJoinNode | AsOfJoinNode) -> Callable[[Any, Any], Any] | None:
-    """The function that makes a record of each pair; None for one that makes several, or puts others out."""
-    function = node.function
-    if isinstance(function, OneRecord):
-        return function.function
-    return None if isinstance(function, ProcessJoinFunction) else function
-
-
 def _element_type(node: Node, types: Mapping[int, object | None]) -> object | None:
     """The type of the elements of a node: what the plan says, or for a node that passes elements on, of its input."""
-    if node.element_type is None and isinstance(node, (FilterNode, TimestampsNode, KeyByNode, SinkNode)):
+    if node.element_type is None and node.keeps_elements:
         return types[id(node.inputs[0])]
     return node.element_type
 

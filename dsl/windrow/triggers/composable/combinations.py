@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from windrow.errors import InvalidArgumentError
+from windrow.triggers.call_text import call_text
 from windrow.triggers.checks import check_trigger
-from windrow.triggers.code import call_text
 from windrow.triggers.composable.contract import ComposableTrigger, Finish, MergingComposableTrigger, Part
 from windrow.triggers.composable.foreign import composable
 from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartContext, Trigger, TriggerContext

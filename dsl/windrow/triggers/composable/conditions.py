@@ -11,7 +11,7 @@ from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.state import ReducingStateDescriptor
 from windrow.time import MAX_TIMESTAMP, duration_millis, duration_text, positive_millis
-from windrow.triggers.code import call_text, millis_text
+from windrow.triggers.call_text import call_text, millis_text
 from windrow.triggers.composable.contract import Finish, MergingComposableTrigger
 from windrow.triggers.trigger import MergePartContext, PartContext, TriggerContext
 from windrow.triggers.words import wait_for_clock, wait_for_watermark

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from windrow.state import ValueStateDescriptor
+from windrow.triggers.call_text import call_text
 from windrow.triggers.checks import check_trigger
-from windrow.triggers.code import call_text
 from windrow.triggers.composable.combinations import PartsTrigger
 from windrow.triggers.composable.conditions import AfterEndOfWindow, end_is_reached, never, wait_for_end
 from windrow.triggers.composable.contract import Finish, MergingComposableTrigger

@@ -1,8 +1,7 @@
-"""Reads CSV files as columns, block by block: rows above a broken quote, and row by row those below it in its block."""
+"""Reads CSV files as columns, block by block, and some rows below a broken quote row by row."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,7 +34,8 @@ from windrow_runtime.codecs.value_type import Field, Kind, RecordType
 _LINE_FEED, _RETURN, _QUOTE = b'\n\r"'
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
-_ALL: Final = sys.maxsize
+_PLAIN_ROWS: Final = 1000
+"""How many rows from a broken quote on are read one by one, before columns are tried again."""
 
 
 def row_by_row(records: CsvRecords) -> str | None:
@@ -184,7 +184,7 @@ class CsvBlocks:
             return end
         # Each byte becomes a character; delimiters, quotes and line ends are the same in UTF-8.
         text = (data if whole else data[: data.rfind(b"\n") + 1]).decode("latin-1")
-        return end_of_rows(text, self.records.delimiter, _ALL if self._has_begun else 1, whole=whole)
+        return end_of_rows(text, self.records.delimiter, _PLAIN_ROWS if self._has_begun else 1, whole=whole)
 
     def read(self, block: bytes) -> Iterator[BlockRead]:
         if self._has_begun and self._decoder is None:

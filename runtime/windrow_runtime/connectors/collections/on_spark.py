@@ -63,8 +63,7 @@ class CollectionScanner(_StoredScanner[CollectionReader]):
     def as_part(self, context: ScanContext, place: int) -> RowReads:
         with errors_at(self.step.where):
             stored = context.codec.dumps(list(self.reader.source.elements))
-        # A collection may have one object twice, which is decoded as one.
-        return self.reader.rows(lambda: own_all(context.codec.loads(stored)))
+        return self.reader.rows(partial(_decoded, context.codec, stored))
 
     @property
     def known_batches(self) -> float:
@@ -130,6 +129,11 @@ def _parquet(payloads: list[bytes]) -> bytes:
     # More than 2 GiB of bytes do not fit the usual type.
     pq.write_table(pa.table({"payload": pa.array(payloads, pa.large_binary())}), table)
     return table.getvalue()
+
+
+def _decoded(codec: StateCodec, stored: bytes) -> list[Any]:
+    # A collection may have one object twice, which is decoded as one.
+    return own_all(codec.loads(stored))
 
 
 def _decode_stored(codec: StateCodec, batch: Any) -> SourceBatch:

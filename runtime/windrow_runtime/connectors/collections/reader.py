@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from windrow.sources import ArrowSource, CollectionSource
-from windrow_runtime.codecs.text_files import check_pyarrow
+from windrow_runtime.codecs.pyarrow_check import check_pyarrow
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.offsets import RowReads

@@ -12,12 +12,13 @@ from windrow.connectors import CustomSource
 from windrow.connectors.custom_source import reads_arrow
 from windrow.errors import InvalidArgumentError
 from windrow.sources import MalformedRecord
+from windrow_runtime.codecs.pyarrow_check import check_pyarrow
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.inputs.batches import SourceBatch, TextRows, in_batches
+from windrow_runtime.inputs.batches import SourceBatch, in_batches
 from windrow_runtime.inputs.offsets import Offsets, Range, Reads
 from windrow_runtime.inputs.reader import SourceReader
+from windrow_runtime.inputs.text_rows import TextRows
 from windrow_runtime.operators.errors import connector_errors, errors_at, shortened
 
 # Any in this module: elements and offsets are of the user's types.

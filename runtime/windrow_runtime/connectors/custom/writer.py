@@ -11,8 +11,8 @@ from windrow.connectors.custom_sink import takes_arrow
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import FunctionSink
+from windrow_runtime.codecs.pyarrow_check import check_pyarrow
 from windrow_runtime.codecs.record_type import RecordType, record_type
-from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.operators.errors import connector_errors, errors_at, field_errors, lifecycle_errors, shortened
 from windrow_runtime.outputs.output import Identity, Output, check_newest
 from windrow_runtime.outputs.writer import SinkWriter, Target

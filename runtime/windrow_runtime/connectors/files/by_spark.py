@@ -16,7 +16,7 @@ from windrow.sinks import FileSink, ParquetFileSink
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.codecs.spark_schema import quoted
-from windrow_runtime.codecs.text_files import line_encoder
+from windrow_runtime.connectors.files.lines import line_encoder
 from windrow_runtime.connectors.files.owner import file_sink_of, other_run
 from windrow_runtime.connectors.files.partition_columns import Partitions, partitions_of, text_of
 from windrow_runtime.connectors.files.staged import StagedBatch, begun_batches, clear_staging

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource, ParquetFileSource
 from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
+from windrow_runtime.codecs.pyarrow_check import check_parquet
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import TextRecords, check_parquet, is_compressed, text_records, unreadable
+from windrow_runtime.codecs.text_files import TextRecords, is_compressed, unreadable
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.connectors.files.folders import FolderFields, folder_fields
-from windrow_runtime.inputs.batches import SourceBatch, TextRows, in_batches
+from windrow_runtime.connectors.files.lines import text_records
+from windrow_runtime.inputs.batches import SourceBatch, in_batches
+from windrow_runtime.inputs.text_rows import TextRows
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.parquet import ParquetRows

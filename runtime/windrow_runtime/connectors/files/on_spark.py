@@ -35,8 +35,9 @@ from windrow_runtime.connectors.files.plans import MOST_PARTS, FilePlans, TaskSh
 from windrow_runtime.connectors.files.reader import FileSourceReader
 from windrow_runtime.connectors.files.reads import FileReads, list_files
 from windrow_runtime.connectors.files.text_blocks import TextBlockReader, text_block_reader
-from windrow_runtime.inputs.batches import PartitionMark, SourceBatch, TextRows, Told, elements_of, source_batch
+from windrow_runtime.inputs.batches import PartitionMark, SourceBatch, Told, elements_of, source_batch
 from windrow_runtime.inputs.reader import warn_of_header
+from windrow_runtime.inputs.text_rows import TextRows
 from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.spark.checkpoint.file_log import FileLog
 from windrow_runtime.spark.checkpoint.folder import Checkpoint

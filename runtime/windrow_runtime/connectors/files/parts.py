@@ -12,8 +12,8 @@ from windrow.addresses.paths import local_path
 from windrow.plan import Step
 from windrow.sinks import FileSink, ParquetFileSink
 from windrow_runtime.codecs.record_type import RecordType, record_type
-from windrow_runtime.codecs.text_files import LineEncoder, line_encoder
 from windrow_runtime.connectors.files.batch_files import BatchFiles
+from windrow_runtime.connectors.files.lines import LineEncoder, line_encoder
 from windrow_runtime.connectors.files.owner import file_sink_of
 from windrow_runtime.connectors.files.partition_columns import Partitions, folder_columns, partitions_of
 from windrow_runtime.operators.errors import field_errors, sink_errors

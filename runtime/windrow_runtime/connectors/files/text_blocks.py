@@ -15,12 +15,13 @@ from windrow_runtime.codecs.text_files import (
     LineRecords,
     TextRecords,
     open_bytes,
-    text_records,
     unreadable,
 )
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.connectors.files.formats import lines_before, range_of
-from windrow_runtime.inputs.batches import SourceBatch, TextRows, in_batches, source_batch
+from windrow_runtime.connectors.files.lines import text_records
+from windrow_runtime.inputs.batches import SourceBatch, in_batches, source_batch
+from windrow_runtime.inputs.text_rows import TextRows
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.text_blocks import BlockFormat, PlainRows

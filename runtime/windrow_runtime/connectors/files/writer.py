@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from windrow.addresses.paths import local_path
+from windrow.addresses.paths import BATCH_PREFIX, local_path
 from windrow.errors import UnsupportedOperationError
-from windrow.sinks import FileSink, ParquetFileSink
+from windrow.plan import SinkNode
+from windrow.sinks import CsvFileSink, FileSink, ParquetFileSink
+from windrow_runtime.codecs.pyarrow_check import check_parquet
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.text_files import check_parquet
 from windrow_runtime.connectors.files.owner import check_folder, check_owner, lock_folder, own_folder
 from windrow_runtime.connectors.files.parts import FileOutput
 from windrow_runtime.operators.errors import errors_at
@@ -19,6 +24,8 @@ from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.writer import SinkWriter, Target
 
 # Any in this module: elements of every type.
+
+_FILE: Final = re.compile(rf"{BATCH_PREFIX}(\d+)-part-[^/]*")
 
 
 class FileWriter(SinkWriter[FileSink[Any]]):
@@ -51,6 +58,34 @@ class FileWriter(SinkWriter[FileSink[Any]]):
     def target(self) -> Target:
         text = self.sink.shown_path if self.folder is None else os.path.realpath(self.folder)
         return Target(FileSink.__name__, text, is_exact=True)
+
+    def moved_to(self, folder: Path) -> FileWriter | None:
+        if self.folder is None:
+            return None
+        sink, node = copy.copy(self.sink), self.step.node
+        assert isinstance(node, SinkNode), "it is the step of a sink"
+        folder.mkdir(parents=True)
+        sink.path = str(folder)
+        return FileWriter(sink, replace(self.step, node=replace(node, sink=sink)))
+
+    def rows_written(self, batches: Collection[int]) -> dict[tuple[int, str], Counter[str]]:
+        folder = Path(local_path(self.sink.path) or self.sink.path)
+        rows: dict[tuple[int, str], Counter[str]] = {}
+        for file in sorted(folder.rglob(f"{BATCH_PREFIX}*")):
+            match = _FILE.fullmatch(file.name)
+            if match is not None and int(match[1]) in batches and file.is_file():
+                key = int(match[1]), file.parent.relative_to(folder).as_posix().removeprefix(".")
+                rows.setdefault(key, Counter()).update(self._rows_in(file))
+        return rows
+
+    def _rows_in(self, file: Path) -> Iterable[str]:
+        if file.suffix == ".parquet":
+            # Arrow only where Parquet is read: the interpreter runs without it.
+            import pyarrow.parquet
+
+            return map(repr, pyarrow.parquet.ParquetFile(file).read().to_pylist())
+        lines = file.read_text(encoding="utf-8").split("\n")[:-1]
+        return lines[1:] if isinstance(self.sink, CsvFileSink) and self.sink.header else lines
 
     def check_free(self, run: str, *, begins: bool) -> None:
         if self.folder is not None:

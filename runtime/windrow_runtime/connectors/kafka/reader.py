@@ -8,8 +8,8 @@ from typing import Any
 from windrow.connectors.registry_formats import RegistryFormat
 from windrow.errors import UnsupportedOperationError
 from windrow.kafka import TopicSource
+from windrow_runtime.codecs.pyarrow_check import check_pyarrow
 from windrow_runtime.codecs.registry.client import check_libraries
-from windrow_runtime.codecs.text_files import check_pyarrow
 from windrow_runtime.connectors.kafka.client import check_client_library
 from windrow_runtime.connectors.kafka.topics import TopicReads
 from windrow_runtime.connectors.kafka.values import topic_values

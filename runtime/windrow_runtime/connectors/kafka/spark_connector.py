@@ -17,7 +17,7 @@ from windrow.addresses.redaction import redact
 from windrow.connectors.registry_formats import RegistryFormat
 from windrow.errors import EngineError, SourceError, UnsupportedOperationError, WindrowError
 from windrow.kafka import KafkaSink, TopicSource
-from windrow.plan import SourceNode, Step
+from windrow.plan import Step
 from windrow_runtime.spark.session import lacks_jar
 
 # Any in this module: elements of every type, and pyarrow has no types.
@@ -110,7 +110,7 @@ def check_brokers(source: TopicSource[Any], where: str) -> None:
 def _topics_of(sources: Iterable[Step]) -> Iterator[tuple[Step, TopicSource[Any]]]:
     """Returns the sources that Spark's connector reads."""
     for step in sources:
-        source = step.node.source if isinstance(step.node, SourceNode) else None
+        source = step.node.reads
         if isinstance(source, TopicSource) and source.engine_connector:
             yield step, source
 

@@ -18,7 +18,8 @@ from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.registry.values import RegisteredReader, registered_type
 from windrow_runtime.codecs.text_files import UTF_8, LineRecords
 from windrow_runtime.codecs.value_type import ANY_JSON, Kind, RecordShape, ValueType
-from windrow_runtime.inputs.batches import SourceBatch, TextRows, source_batch
+from windrow_runtime.inputs.batches import SourceBatch, source_batch
+from windrow_runtime.inputs.text_rows import TextRows
 
 # Any in this module: elements of every type, and pyarrow has no types.
 

@@ -13,7 +13,7 @@ from windrow.calls.attributes import attributes_of
 from windrow.errors import UnsupportedOperationError
 from windrow.facts.code import closure_of, globals_of
 from windrow.facts.packages import is_foreign, is_of_windrow, top_package
-from windrow.plan import Node, SinkNode, SourceNode, Step
+from windrow.plan import Node, Step
 from windrow_runtime.operators.errors import first_line
 
 # Any in this module: functions of the user's may hold objects of any type.
@@ -29,7 +29,7 @@ IN_OPEN: Final = (
 
 def called_parts(node: Node) -> dict[str, object]:
     """Returns the functions that a step calls on workers, and the objects that have some, by the names of its parts."""
-    if isinstance(node, (SourceNode, SinkNode)):
+    if node.is_source or node.is_sink:
         return {}
     return {each.name: getattr(node, each.name) for each in fields(node) if each.name not in _NOT_CALLED}
 

@@ -9,18 +9,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from windrow.functions.marked import FromLeft, FromRight
-from windrow.plan import (
-    BroadcastNode,
-    KeyByNode,
-    MapNode,
-    Node,
-    ReturnsNode,
-    SideOutputNode,
-    SourceNode,
-    Step,
-    UnionNode,
-)
-from windrow_runtime.operators.topology import is_keyed
+from windrow.plan import BroadcastNode, MapNode, Node, Step
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, outline_of
 
@@ -117,8 +106,8 @@ class Feeds:
             inputs = {port: Input.joined(streams) for port, streams in by_port.items()}
             self._inputs[step.id] = inputs
             self._routes[step.id] = before = Route.joined(routes[source] for source in step.inputs)
-            if isinstance(node, SourceNode) or is_keyed(node):
-                label = f"source {numbers[step.id]}" if isinstance(node, SourceNode) else names[step.id].lstrip("#")
+            if node.is_source or node.is_keyed:
+                label = f"source {numbers[step.id]}" if node.is_source else names[step.id].lstrip("#")
                 routes[step.id] = Route()
                 outputs[step.id] = {"input": Input(frozenset([label]), Route(), node.element_type)}
                 continue
@@ -159,10 +148,10 @@ def _led_on(node: Node, inputs: Mapping[str, Input], after: Route) -> dict[str, 
             return {"left": whole}
         case MapNode(function=FromRight()):
             return {"right": whole}
-        case SideOutputNode():
-            labels = frozenset(f"{label} side output {node.tag.name!r}" for label in labels)
-        case KeyByNode() | UnionNode() | ReturnsNode():
-            return dict(inputs)
+    if node.side_output is not None:
+        labels = frozenset(f"{label} side output {node.side_output.name!r}" for label in labels)
+    elif node.passes_all:
+        return dict(inputs)
     # A function turns elements of two streams into those of one.
     return {"input": Input(labels, after, node.element_type)}
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.inputs.batches import PartitionMark, SourceBatch, TextRows, Told, without_elements
+from windrow_runtime.inputs.batches import PartitionMark, SourceBatch, Told
+from windrow_runtime.inputs.text_rows import TextRows, without_elements
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.spark.checkpoint.newest_batch import BatchNote, ClosedSources, DriverNote
 from windrow_runtime.spark.clock import NO_TIME, encode_watermark

@@ -1,0 +1,270 @@
+"""The functions of windows that do not depend on an evictor, with keys and without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from typing_extensions import deprecated
+
+from windrow.builder.arguments import check_result
+from windrow.builder.window_stage import WindowStage, check_process, needs_process, result_of
+from windrow.errors import InvalidArgumentError, function_hint
+from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
+from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.panes import WindowResult
+from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import ProcessSpec
+from windrow.plan.types import iterable_item, made_type
+from windrow.windows import Window
+
+if TYPE_CHECKING:
+    from windrow.builder.stream import DataStream
+
+__all__ = ["AllStage", "KeyedStage"]
+
+T = TypeVar("T")
+K = TypeVar("K")
+R = TypeVar("R")
+W = TypeVar("W", bound=Window)
+F = TypeVar("F")
+
+
+class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
+    """The base of the keyed stages: their functions."""
+
+    __slots__ = ()
+
+    @overload
+    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
+    @overload
+    def reduce(
+        self, function: Callable[[T, T], T], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[K, W, T]]: ...
+    @overload
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessWindowFunction[T, R, K, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessWindowFunction[T, R, K, W] | WithPane | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[Any]:
+        """Combine the elements of a window two by two, as they arrive.
+
+        Args:
+            function: Combines what was combined so far with a new element: a function, or a
+                :class:`~windrow.functions.ReduceFunction`.
+            window_function: Gets the one element that is left, with the key and the window.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called or is a coroutine function, or the window function is
+                of another kind.
+
+        Example:
+            >>> from windrow import from_collection
+            >>> words = from_collection(["to", "be", "or", "not"])
+            >>> threes = words.key_by(lambda word: "all").count_window(3)
+            >>> threes.reduce(lambda left, right: f"{left} {right}").collect()
+            ['to be or']
+        """
+        following, kind = self._following(window_function, self._settings.input.element_type)
+        return self._reduce(function, following, kind, name)
+
+    # Any: the stages that have aggregate() have proved that the parts fit.
+    def _aggregate_keyed(
+        self,
+        function: AggregateFunction[Any, Any, Any, Any, Any],
+        window_function: ProcessWindowFunction[Any, Any, Any, Any] | WithPane | None,
+        name: str | None,
+    ) -> DataStream[Any]:
+        value = None if isinstance(window_function, ProcessWindowFunction) else self._aggregated(function)
+        following, kind = self._following(window_function, value)
+        return self._aggregate(function, following, kind, name)
+
+    def process(self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None) -> DataStream[R]:
+        """Compute from all elements of a window when it fires.
+
+        Args:
+            function: Gets key, window, time, state and side outputs.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no instance of :class:`~windrow.functions.ProcessWindowFunction`.
+
+        Example:
+            >>> from collections.abc import Sequence
+            >>> from windrow import from_collection
+            >>> from windrow.functions import ProcessWindowContext, ProcessWindowFunction
+            >>> from windrow.windows import GlobalWindow
+            >>> class Span(ProcessWindowFunction[int, tuple[str, int], str, GlobalWindow]):
+            ...     def process(
+            ...         self, key: str, context: ProcessWindowContext[GlobalWindow], elements: Sequence[int]
+            ...     ) -> list[tuple[str, int]]:
+            ...         return [(key, max(elements) - min(elements))]
+            >>> spans = from_collection([4, 1, 7]).key_by(lambda number: "all").count_window(3).process(Span())
+            >>> spans.collect()
+            [('all', 6)]
+        """
+        if not isinstance(function, ProcessWindowFunction):
+            raise needs_process(function, ProcessWindowFunction)
+        return self._stream(ProcessSpec(process=function), result_of(function), name)
+
+    @overload
+    def apply(self, function: Callable[[K, W, Sequence[T]], list[R]], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def apply(  # type: ignore[overload-overlap]
+        self, function: Callable[[K, W, Sequence[T]], OneValue], *, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def apply(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[[K, W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    def apply(
+        self, function: Callable[[K, W, Sequence[T]], Iterable[Any] | None], *, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
+        """As :meth:`process`, with a plain function.
+
+        Args:
+            function: Takes key, window and elements in order of arrival; returns an iterable of the records to emit, or
+                None for none. A text, bytes or a dict is refused, as it is one value.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+
+        Example:
+            >>> from windrow import from_collection
+            >>> pairs = from_collection([4, 1]).key_by(lambda number: "all").count_window(2)
+            >>> pairs.apply(lambda key, window, elements: [(key, max(elements) - min(elements))]).collect()
+            [('all', 3)]
+        """
+        kind = made_type(function, self._key_type(), *self._window_and_elements())
+        return self._stream(ProcessSpec(process=Applied(check_apply(function))), iterable_item(kind), name)
+
+
+class AllStage(WindowStage[T, W]):
+    """The base of the stages without keys: their functions."""
+
+    __slots__ = ()
+
+    @overload
+    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
+    @overload
+    def reduce(
+        self, function: Callable[[T, T], T], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[None, W, T]]: ...
+    @overload
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessAllWindowFunction[T, R, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        window_function: ProcessAllWindowFunction[T, R, W] | WithPane | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[Any]:
+        """Combine the elements of a window two by two; see :meth:`WindowedStream.reduce`.
+
+        Args:
+            function: Combines what was combined so far with a new element: a function, or a
+                :class:`~windrow.functions.ReduceFunction`.
+            window_function: Gets the one element that is left, with the window; None: it is the result.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called or is a coroutine function, or the window function is
+                of another kind.
+        """
+        following, kind = self._following_all(window_function, self._settings.input.element_type)
+        return self._reduce(function, following, kind, name)
+
+    # Any: as in KeyedStage.
+    def _aggregate_all(
+        self,
+        function: AggregateFunction[Any, Any, Any, Any, Any],
+        window_function: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None,
+        name: str | None,
+    ) -> DataStream[Any]:
+        value = None if isinstance(window_function, ProcessAllWindowFunction) else self._aggregated(function)
+        following, kind = self._following_all(window_function, value)
+        return self._aggregate(function, following, kind, name)
+
+    # Any: as in WindowStage._following.
+    def _following_all(
+        self, following: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None, value: object | None
+    ) -> tuple[ProcessWindowFunction[Any, Any, Any, Any] | None, object | None]:
+        """What follows a function whose results are of type ``value``, and the type of the elements downstream."""
+        if following is None or isinstance(following, WithPane):
+            return self._following(following, value)
+        check_process(following, ProcessAllWindowFunction)
+        return WithoutKey(following), result_of(following)
+
+    def process(self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None) -> DataStream[R]:
+        """Compute from all elements of a window when it fires.
+
+        Args:
+            function: Gets the elements, window, time, state and side outputs.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no instance of :class:`~windrow.functions.ProcessAllWindowFunction`.
+        """
+        if not isinstance(function, ProcessAllWindowFunction):
+            raise needs_process(function, ProcessAllWindowFunction)
+        return self._stream(ProcessSpec(process=WithoutKey(function)), result_of(function), name)
+
+    @overload
+    def apply(self, function: Callable[[W, Sequence[T]], list[R]], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def apply(  # type: ignore[overload-overlap]
+        self, function: Callable[[W, Sequence[T]], OneValue], *, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def apply(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[[W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    def apply(
+        self, function: Callable[[W, Sequence[T]], Iterable[Any] | None], *, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
+        """As :meth:`process`, with a plain function of window and elements.
+
+        Args:
+            function: Takes window and elements in order of arrival; returns an iterable of the records to emit, or None
+                for none.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the function cannot be called, or is a coroutine function.
+        """
+        kind = made_type(function, *self._window_and_elements())
+        process = AppliedAll(check_apply(function))
+        return self._stream(ProcessSpec(process=WithoutKey(process)), iterable_item(kind), name)
+
+
+def check_apply(function: F) -> F:
+    if not callable(function):
+        raise InvalidArgumentError(
+            "apply needs a function",
+            given=function,
+            expected="a callable; process takes a ProcessWindowFunction",
+            where=caller_location(),
+            hint=function_hint(function),
+        )
+    check_result(function, "apply", may_yield=True)
+    return function
