@@ -56,22 +56,15 @@ def _tuned(job: Job) -> None:
         _native(job)
 
 
-def _windrow(build: Build, *, source_by_spark: bool = False, sink_by_spark: bool = False) -> Callable[[Job], None]:
+def _windrow(build: Build) -> Callable[[Job], None]:
     def run(job: Job) -> None:
         from windrow_runtime.spark import SparkRunner
 
-        source = KafkaSource(
-            job.servers,
-            job.source,
-            Reading,
-            starting_offsets="earliest",
-            max_offsets_per_batch=BATCH,
-            engine_connector=source_by_spark,
-        )
+        source = KafkaSource(job.servers, job.source, Reading, starting_offsets="earliest", max_offsets_per_batch=BATCH)
         readings = from_source(source).assign_timestamps_and_watermarks(
             WatermarkStrategy.for_bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)), timestamp=lambda r: r.at
         )
-        sink = KafkaSink[WindowMean](job.servers, job.target, engine_connector=sink_by_spark)
+        sink = KafkaSink[WindowMean](job.servers, job.target)
         sinks = Sinks(sink, CollectSink[Reading]())
         SparkRunner(job.spark, checkpoint=job.folder / "checkpoint").run(
             Pipeline("topics", *build(readings, sinks)), drain=False
@@ -86,7 +79,5 @@ CONTENDERS: Final[Mapping[str, Callable[[Job], None]]] = {
     TUNED: _tuned,
     "windrow, declared": _windrow(declared_tumbling),
     "windrow, Python functions": _windrow(python_tumbling),
-    "windrow, declared, Spark's sink": _windrow(declared_tumbling, sink_by_spark=True),
-    "windrow, declared, Spark's connector": _windrow(declared_tumbling, source_by_spark=True, sink_by_spark=True),
 }
 """Each runs a job to the end of its topic."""

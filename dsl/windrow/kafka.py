@@ -1,12 +1,8 @@
 """Kafka topics as sources and sinks.
 
 confluent-kafka reads and writes them, on Spark and in the interpreter, without a jar, with
-the extra ``kafka``.
-
-With ``engine_connector=True`` Spark's connector does instead, which does not come with PySpark. Name it when the
-session starts, in Spark's own version::
-
-    SparkSession.builder.config("spark.jars.packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0")
+the extra ``kafka``. A DataFrame of Spark's own connector is a source for
+:func:`~windrow.from_dataframe`.
 """
 
 from __future__ import annotations
@@ -27,11 +23,10 @@ from windrow.connectors.avro_types import avro_misfit
 from windrow.connectors.producer_record import ProducerRecord, WrittenType, without_none, written_type
 from windrow.connectors.registry_formats import AvroFormat, ProtobufFormat, RegistryFormat
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError, require_callable
+from windrow.errors import InvalidArgumentError, require_callable
 from windrow.sinks import Sink
 from windrow.sources import OnMalformed, Source, check_on_malformed
 from windrow.text_options import checked_timezone, has_half_surrogate
-from windrow.time import timestamp_millis
 
 __all__ = [
     "AvroFormat",
@@ -117,8 +112,7 @@ class TopicSource(Source[T_co]):
         timezone: Where the clock of dates and times without an offset is; None: such values are malformed.
         starting_offsets: Where a new checkpoint begins.
         max_offsets_per_batch: How many records make a batch at most; None: all that are there.
-        options: Further options of librdkafka, or of Spark's source; None: no others.
-        engine_connector: Whether Spark's connector reads the topics, and not confluent-kafka.
+        options: Further options of librdkafka; None: no others.
         on_lost_offsets: What is done where records that were to be read are gone.
 
     Attributes:
@@ -128,7 +122,6 @@ class TopicSource(Source[T_co]):
         starting_offsets: Where a new checkpoint begins.
         ending_offsets: Where a run ends; None: nowhere.
         max_offsets_per_batch: How many records make a batch at most; None: all that are there.
-        engine_connector: Whether Spark's connector reads the topics, and not confluent-kafka.
         on_lost_offsets: What is done where records that were to be read are gone.
 
     Raises:
@@ -153,7 +146,6 @@ class TopicSource(Source[T_co]):
         ending_offsets: EndingOffsets | None,
         max_offsets_per_batch: int | None,
         options: Mapping[str, str] | None,
-        engine_connector: bool,
         on_lost_offsets: LostOffsets,
     ) -> None:
         _check_format(value_format)
@@ -190,7 +182,7 @@ class TopicSource(Source[T_co]):
                     expected="such as datetime(2026, 1, 31, tzinfo=UTC)",
                 )
         if ending_offsets is not None:
-            _check_end(starting_offsets, ending_offsets, engine_connector=engine_connector)
+            _check_end(starting_offsets, ending_offsets)
         if on_lost_offsets not in ("fail", "earliest", "latest"):
             raise InvalidArgumentError(
                 "on_lost_offsets is unknown", given=on_lost_offsets, expected='"fail", "earliest" or "latest"'
@@ -198,50 +190,18 @@ class TopicSource(Source[T_co]):
         self.starting_offsets = starting_offsets
         self.ending_offsets = ending_offsets
         self.max_offsets_per_batch = max_offsets_per_batch
-        self.engine_connector = engine_connector
         self.on_lost_offsets: LostOffsets = on_lost_offsets
         self._servers = _servers(servers)
-        own_options = self._options_of_spark() if engine_connector else self._options_of_client(options)
-        reserved = {*own_options, *(_RESERVED_BY_SPARK if engine_connector else _RESERVED_BY_CLIENT)}
-        self._options = {**own_options, **_checked(options, reserved)}
+        if starting_offsets not in ("earliest", "latest") and not isinstance(starting_offsets, datetime):
+            raise InvalidArgumentError(
+                "starting_offsets is unknown", given=starting_offsets, expected='"earliest", "latest" or a datetime'
+            )
+        _refuse_options_of_spark(options, "reads")
+        servers = "bootstrap.servers"
+        self._options = {servers: self._servers, **_checked(options, {servers, *_RESERVED})}
         self.value_type = value_type
         self.value_format = value_format
         self._on_malformed: OnMalformed = on_malformed
-
-    def _options_of_spark(self) -> dict[str, str]:
-        if self.on_lost_offsets != "fail":
-            raise InvalidArgumentError(
-                "Spark's connector takes on_lost_offsets as an option of its own",
-                given=f"on_lost_offsets={self.on_lost_offsets!r}",
-                expected='options={"failOnDataLoss": "false"}, or confluent-kafka, which reads topics by default',
-            )
-        options = {"kafka.bootstrap.servers": self._servers}
-        if isinstance(self.topics, Pattern):
-            options["subscribePattern"] = self.topics.pattern
-        else:
-            options["subscribe"] = ",".join(self.topics)
-        if isinstance(self.starting_offsets, datetime):
-            millis = timestamp_millis(self.starting_offsets)
-            # Kafka takes no time before 1970, where no record is.
-            options.update({"startingTimestamp": str(millis)} if millis >= 0 else {"startingOffsets": "earliest"})
-        else:
-            options["startingOffsets"] = self.starting_offsets
-        if self.max_offsets_per_batch is not None:
-            options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_batch)
-        if self.whole_records:
-            options["includeHeaders"] = "true"
-        return options
-
-    def _options_of_client(self, options: Mapping[str, str] | None) -> dict[str, str]:
-        if self.starting_offsets not in ("earliest", "latest") and not isinstance(self.starting_offsets, datetime):
-            raise InvalidArgumentError(
-                "starting_offsets is unknown",
-                given=self.starting_offsets,
-                expected='"earliest", "latest" or a datetime',
-                hint="Spark's JSON of offsets is for engine_connector=True",
-            )
-        _refuse_options_of_spark(options, "reads")
-        return {"bootstrap.servers": self._servers}
 
     @property
     @abstractmethod
@@ -259,16 +219,6 @@ class TopicSource(Source[T_co]):
         return True
 
     def check_part(self, *, follows: bool) -> None:
-        """Refuse to be a part of a :class:`~windrow.connectors.HybridSource` that Spark's connector reads.
-
-        Behind another part topics may not begin at their latest records, which would leave a gap.
-        """
-        if self.engine_connector:
-            raise UnsupportedOperationError(
-                "Spark's connector keeps the offsets of topics by itself, so they cannot be a part of a hybrid source",
-                given=self.describe(),
-                expected="topics that confluent-kafka reads, without engine_connector=True",
-            )
         if follows and self.starting_offsets == "latest":
             raise InvalidArgumentError(
                 "topics behind another source begin where that ends, and their latest records leave a gap",
@@ -284,7 +234,7 @@ class TopicSource(Source[T_co]):
 
     @property
     def options(self) -> Mapping[str, str]:
-        """All options for Spark's reader or for confluent-kafka. They have the secrets in them, so do not show them."""
+        """All options for confluent-kafka. They have the secrets in them, so do not show them."""
         return MappingProxyType(self._options)
 
     @property
@@ -311,8 +261,7 @@ class KafkaSource(TopicSource[T_co]):
 
     Args:
         servers: The brokers to begin with: ``"host:9092"``, or several.
-        topics: A topic, several, or a compiled pattern that whole names of topics match. Spark's connector takes the
-            pattern as a regular expression of Java.
+        topics: A topic, several, or a compiled pattern that whole names of topics match.
         value_type: The type of the values.
         value_format: ``"json"`` decodes a JSON text into the type; ``"text"`` gives ``str``, ``"bytes"`` ``bytes``;
             :class:`AvroFormat` and :class:`ProtobufFormat` decode by the schema that a value names.
@@ -321,32 +270,23 @@ class KafkaSource(TopicSource[T_co]):
         timezone: Where the clock of dates and times without an offset is, as for
             :class:`~windrow.sources.JsonFileSource`. Without it such values are malformed.
         starting_offsets: Where a new checkpoint begins: ``"latest"``, ``"earliest"``, a datetime (the first records
-            that are not older by their own timestamps in Kafka; before 1970: ``"earliest"``), or with
-            ``engine_connector=True`` Spark's JSON of offsets. Partitions that are added later begin at their first
-            record.
+            that are not older by their own timestamps in Kafka; before 1970: ``"earliest"``). Partitions that are added
+            later begin at their first record.
         ending_offsets: Where a run ends, which makes the source a bounded one, as ``setBounded`` of Flink's does:
             ``"latest"`` reads the records that there are when the run begins, a datetime those in front of the first
             one that is not older by its own timestamp in Kafka, if it is there then. Partitions that are added later
             are left to a later run, which goes on behind the offsets of the checkpoint. It needs ``starting_offsets``
-            that lie before it, and is not for ``engine_connector=True``.
+            that lie before it.
         max_offsets_per_batch: How many records make a batch at most; by default all that are there.
-        options: Further options of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``, or with
-            ``engine_connector=True`` of Spark's source, such as ``{"kafka.security.protocol": "SASL_SSL"}``. Spark's
-            source reads the records of aborted transactions, too, unless
-            ``{"kafka.isolation.level": "read_committed"}`` is among them. Secrets among them are not shown by
-            ``explain()`` and errors.
-        engine_connector: Whether Spark's connector reads the topics. By default confluent-kafka does, in Spark's
-            workers and in the interpreter. Offsets are kept in the checkpoint, in which the two cannot follow each
-            other.
+        options: Further options of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``. Secrets among them are
+            not shown by ``explain()`` and errors.
         on_lost_offsets: What is done where records that were to be read are gone, since the topic kept them for a
             shorter time, was made anew, or is a deleted one of a pattern: ``"fail"`` fails the run, ``"earliest"`` goes
-            on with the first records that are there, ``"latest"`` leaves out all that the batch would have read. Not
-            with ``engine_connector=True``.
+            on with the first records that are there, ``"latest"`` leaves out all that the batch would have read.
 
     Raises:
         InvalidArgumentError: For an option that an argument sets, for a format that does not go with the type, and for
             ``ending_offsets`` that do not lie behind ``starting_offsets``.
-        UnsupportedOperationError: For ``ending_offsets`` with ``engine_connector=True``.
     """
 
     def __init__(
@@ -362,7 +302,6 @@ class KafkaSource(TopicSource[T_co]):
         ending_offsets: EndingOffsets | None = None,
         max_offsets_per_batch: int | None = None,
         options: Mapping[str, str] | None = None,
-        engine_connector: bool = False,
         on_lost_offsets: LostOffsets = "fail",
     ) -> None:
         super().__init__(
@@ -376,7 +315,6 @@ class KafkaSource(TopicSource[T_co]):
             ending_offsets=ending_offsets,
             max_offsets_per_batch=max_offsets_per_batch,
             options=options,
-            engine_connector=engine_connector,
             on_lost_offsets=on_lost_offsets,
         )
 
@@ -406,8 +344,7 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
         timezone: Where the clock of dates and times without an offset is; None: such values are malformed.
         starting_offsets: Where a new checkpoint begins.
         max_offsets_per_batch: How many records make a batch at most; None: all that are there.
-        options: Further options of librdkafka, or of Spark's source; None: no others.
-        engine_connector: Whether Spark's connector reads the topics, and not confluent-kafka.
+        options: Further options of librdkafka; None: no others.
         on_lost_offsets: What is done where records that were to be read are gone.
 
     Raises:
@@ -427,7 +364,6 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
         ending_offsets: EndingOffsets | None = None,
         max_offsets_per_batch: int | None = None,
         options: Mapping[str, str] | None = None,
-        engine_connector: bool = False,
         on_lost_offsets: LostOffsets = "fail",
     ) -> None:
         super().__init__(
@@ -441,7 +377,6 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
             ending_offsets=ending_offsets,
             max_offsets_per_batch=max_offsets_per_batch,
             options=options,
-            engine_connector=engine_connector,
             on_lost_offsets=on_lost_offsets,
         )
 
@@ -484,12 +419,8 @@ class KafkaSink(Sink[T_contra]):
             a key but those of elements that are records. Functions are called on the workers, once for each element.
         value_format: ``"json"`` writes JSON of the element's type; ``"text"`` takes ``str``, ``"bytes"`` ``bytes``;
             :class:`AvroFormat` and :class:`ProtobufFormat` write by a schema, whose id is in front of each value.
-        options: Further options of librdkafka, such as ``{"compression.type": "zstd"}``, or with
-            ``engine_connector=True`` of Spark's sink, such as ``{"kafka.compression.type": "zstd"}``. Secrets among
-            them are not shown by ``explain()`` and errors.
-        engine_connector: Whether Spark's connector writes the topics, on Spark alone. It writes at least once: a batch
-            that is run again after a failure is written again. By default confluent-kafka does, in Spark's workers and
-            in the interpreter.
+        options: Further options of librdkafka, such as ``{"compression.type": "zstd"}``. Secrets among them are not
+            shown by ``explain()`` and errors.
 
     Raises:
         InvalidArgumentError: For an option that an argument sets, or with which records would be lost or doubled.
@@ -505,7 +436,6 @@ class KafkaSink(Sink[T_contra]):
         key: Callable[[T_contra], str | bytes | None] | None = None,
         value_format: ValueFormat = "json",
         options: Mapping[str, str] | None = None,
-        engine_connector: bool = False,
     ) -> None:
         _check_format(value_format)
         if isinstance(topic, str) and not is_topic_name(topic):
@@ -515,22 +445,18 @@ class KafkaSink(Sink[T_contra]):
         if key is not None:
             require_callable(key, "the key of a Kafka sink", "a function of the element")
         self._servers = _servers(servers)
-        servers = "kafka.bootstrap.servers" if engine_connector else "bootstrap.servers"
-        if not engine_connector:
-            _refuse_options_of_spark(options, "writes")
-            _check_exact(options)
+        _refuse_options_of_spark(options, "writes")
+        _check_exact(options)
+        servers = "bootstrap.servers"
         self._options = {servers: self._servers, **_checked(options, {servers, "topic", "metadata.broker.list"})}
-        self.engine_connector = engine_connector
         self.topic = topic
         self.key = key
         self.value_format: ValueFormat = value_format
 
     def encoded_type(self, element_type: object | None) -> object | None:
-        """The type of the values: that of the elements, or of their values if they are records of a topic."""
         return values_of_sink(element_type).value
 
     def misfits_of(self, element_type: object | None) -> Iterator[tuple[str, str]]:
-        """A key function beside records with keys, values of an unknown type, and what Avro has no form for."""
         values = values_of_sink(element_type)
         if values.of_records and self.key is not None:
             yield (
@@ -551,7 +477,7 @@ class KafkaSink(Sink[T_contra]):
 
     @property
     def options(self) -> Mapping[str, str]:
-        """All options for confluent-kafka or for Spark's writer. They have the secrets in them, so do not show them."""
+        """All options for confluent-kafka. They have the secrets in them, so do not show them."""
         return MappingProxyType(self._options)
 
     @property
@@ -574,15 +500,11 @@ class KafkaSink(Sink[T_contra]):
 
 def _others(options: Mapping[str, str]) -> str:
     """Options beside the brokers, without secrets, as they follow a description."""
-    others = {name: value for name, value in options.items() if not name.endswith("bootstrap.servers")}
+    others = {name: value for name, value in options.items() if name != "bootstrap.servers"}
     return f", {redact_options(others)}" if others else ""
 
 
-_RESERVED_BY_SPARK: Final = (
-    "subscribe", "subscribePattern", "assign", "maxOffsetsPerTrigger", "includeHeaders", "startingOffsets",
-    "startingTimestamp",
-)  # fmt: skip
-_RESERVED_BY_CLIENT: Final = (
+_RESERVED: Final = (
     "metadata.broker.list", "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset",
     "enable.partition.eof",
 )  # fmt: skip
@@ -602,14 +524,7 @@ _EXACT: Final[Mapping[str, tuple[str, ...]]] = {
 """The values that options may have, if a sink writes by transactions."""
 
 
-def _check_end(starting: str | datetime, ending: object, *, engine_connector: bool) -> None:
-    if engine_connector:
-        raise UnsupportedOperationError(
-            "Spark's connector reads streams of topics without an end",
-            given=f"ending_offsets={ending!r}, engine_connector=True",
-            expected="confluent-kafka, which reads topics by default",
-            hint="run(pipeline, drain=False) reads what there is when it begins",
-        )
+def _check_end(starting: str | datetime, ending: object) -> None:
     if ending != "latest" and not isinstance(ending, datetime):
         raise InvalidArgumentError("ending_offsets is unknown", given=ending, expected='"latest" or a datetime')
     if starting == "latest" or (isinstance(starting, datetime) and isinstance(ending, datetime) and starting >= ending):
@@ -682,7 +597,7 @@ def _check_text(value: object, what: str) -> None:
 
 
 def _checked(options: Mapping[str, str] | None, reserved: set[str]) -> dict[str, str]:
-    """The further options. Spark does not tell capitals from small letters in their names."""
+    """The further options, none of which an argument sets."""
     lowered = {name.lower() for name in reserved}
     for name in options or {}:
         if name.lower() in lowered:

@@ -91,15 +91,27 @@ class Sink(ABC, Generic[T_contra]):
         return False
 
     def is_same_place(self, other: Sink[Any]) -> bool:
-        """Whether another sink of the plan writes to the same place, so that the batches of one replace the other's."""
+        """Whether another sink of the plan writes to the same place, so that the batches of one replace the other's.
+
+        Args:
+            other: The other sink.
+        """
         return False
 
     def encoded_type(self, element_type: object | None) -> object | None:
-        """The type that the sink encodes, of elements of a type; None: it is not known."""
+        """The type that the sink encodes; None: it is not known.
+
+        Args:
+            element_type: The type of the elements; None: it is not known.
+        """
         return element_type
 
     def misfits_of(self, element_type: object | None) -> Iterator[tuple[str, str]]:
-        """What keeps the sink from writing elements of a type, as far as that is known: messages, each with a hint."""
+        """What keeps the sink from writing elements of a type, as far as that is known: messages, each with a hint.
+
+        Args:
+            element_type: The type of the elements; None: it is not known.
+        """
         yield from ()
 
     @abstractmethod
@@ -140,7 +152,6 @@ class CollectSink(Sink[T], Collects[T]):
         self.name = name
 
     def is_same_place(self, other: Sink[Any]) -> bool:
-        """Whether it is the other one."""
         return self is other
 
     def describe(self) -> str:

@@ -223,7 +223,7 @@ class CollectionSource(Source[T]):
         return False
 
     def check_part(self, *, follows: bool) -> None:
-        """Accepts any place: see :class:`~windrow.connectors.HybridSource`."""
+        pass  # any place is accepted
 
     def describe(self) -> str:
         return f"collection of {len(self.elements)}"
@@ -308,7 +308,7 @@ class ArrowSource(Source[T]):
         return self._on_malformed
 
     def check_part(self, *, follows: bool) -> None:
-        """Accepts any place: see :class:`~windrow.connectors.HybridSource`."""
+        pass  # any place is accepted
 
     def describe(self) -> str:
         return f"Arrow data of a {type(self.data).__name__}"
@@ -409,7 +409,6 @@ class FileSource(Source[T]):
         return (self.path,)
 
     def check_part(self, *, follows: bool) -> None:
-        """Refuse to be a part of a :class:`~windrow.connectors.HybridSource` in another file system."""
         if local_path(self.path) is None:
             raise UnsupportedOperationError(
                 "files are a part of a hybrid source in mounted file systems only",

@@ -77,7 +77,7 @@ def test_rows_a_second_grow_with_the_batch_as_measured() -> None:
 def test_topics_are_as_measured() -> None:
     measured = {name: cells for name, *cells in rows_of(MEASURED, "contender", "1 M, s")}
     topics = rows_of(PAGE, "Contender", "records/s")
-    assert len(topics) == 4
+    assert len(topics) == 3
     for name, *cells in topics:
         of_this = measured[name.removesuffix(", by its connector")]
         assert cells == [of_this[2], of_this[4]]

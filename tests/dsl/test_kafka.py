@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -10,8 +9,8 @@ import pytest
 
 from windrow import Pipeline, from_source
 from windrow.addresses.redaction import redact, redact_options, secrets_in
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError
-from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource
+from windrow.errors import InvalidArgumentError
+from windrow.kafka import KafkaRecordSource, KafkaSink, KafkaSource
 from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 
@@ -30,55 +29,16 @@ class Reading(NamedTuple):
     celsius: float
 
 
-def test_the_options_for_spark() -> None:
-    source = KafkaSource(
-        ["a:9092", "b:9092"],
-        ["one", "two"],
-        Reading,
-        max_offsets_per_batch=5,
-        options={"minPartitions": "4"},
-        engine_connector=True,
-    )
-    assert dict(source.options) == {
-        "kafka.bootstrap.servers": "a:9092,b:9092",
-        "subscribe": "one,two",
-        "startingOffsets": "latest",
-        "maxOffsetsPerTrigger": "5",
-        "minPartitions": "4",
-    }
-    assert source.element_type is Reading
-    records = KafkaRecordSource(
-        "a:9092", re.compile("in-.*"), Reading, starting_offsets="earliest", engine_connector=True
-    )
-    assert dict(records.options) == {
-        "kafka.bootstrap.servers": "a:9092",
-        "subscribePattern": "in-.*",
-        "startingOffsets": "earliest",
-        "includeHeaders": "true",
-    }
-    assert records.element_type == KafkaRecord[Reading]
-    for year, expected in ((1969, {"startingOffsets": "earliest"}), (1970, {"startingTimestamp": "0"})):
-        begin = datetime(year, 1, 1, tzinfo=UTC)
-        old = KafkaSource("a:9092", "in", Reading, starting_offsets=begin, engine_connector=True)
-        assert dict(old.options) == {"kafka.bootstrap.servers": "a:9092", "subscribe": "in", **expected}
-    sink = KafkaSink[Reading]("a:9092", "out", options={"kafka.acks": "1"}, engine_connector=True)
-    assert dict(sink.options) == {"kafka.bootstrap.servers": "a:9092", "kafka.acks": "1"}
-
-
 def test_the_options_for_the_client() -> None:
     sink = KafkaSink[Reading](["a:9092", "b:9092"], "out", options={"acks": "ALL", "compression.type": "zstd"})
     assert dict(sink.options) == {"bootstrap.servers": "a:9092,b:9092", "acks": "ALL", "compression.type": "zstd"}
-    assert not sink.engine_connector
     assert dict(KafkaSource("a:9092", "in", Reading).options) == {"bootstrap.servers": "a:9092"}
 
 
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (
-            lambda: KafkaSource("a:1", "t", Reading, options={"SUBSCRIBE": "u"}, engine_connector=True),
-            "argument sets this option",
-        ),
+        (lambda: KafkaSource("a:1", "t", Reading, options={"Auto.Offset.Reset": "u"}), "argument sets this option"),
         (lambda: KafkaSink("a:1", "t", options={"topic": "u"}), "an argument sets this option"),
         (lambda: KafkaSink("a:1", "t", options={"bootstrap.servers": "u"}), "sets this option\n +given: +boot"),
         (lambda: KafkaSink("a:1", "t", options={"kafka.acks": "all"}), r"Spark's(.|\n)*expected: +acks\n"),
@@ -131,20 +91,18 @@ def test_topics_with_an_end() -> None:
         assert not source("a:1", "t", Reading).is_bounded
         assert source("a:1", "t", Reading, starting_offsets="earliest", ending_offsets="latest").is_bounded
         assert source("a:1", "t", Reading, starting_offsets="earliest", ending_offsets=NOON).is_bounded
-    with pytest.raises(UnsupportedOperationError, match=r"without an end(.|\n)*confluent-kafka(.|\n)*drain=False"):
-        KafkaSource("a:1", "t", Reading, starting_offsets="earliest", ending_offsets="latest", engine_connector=True)
     unknown: Any = "earliest"  # a type checker would refuse it
     with pytest.raises(InvalidArgumentError, match="ending_offsets is unknown"):
         KafkaSource("a:1", "t", Reading, starting_offsets="earliest", ending_offsets=unknown)
 
 
 def test_no_secret_is_shown() -> None:
-    source = KafkaSource("a:9092", "readings", Reading, options=SECRETS, engine_connector=True)
-    sink = KafkaSink[Reading]("a:9092", "out", options=SECRETS, engine_connector=True)
+    source = KafkaSource("a:9092", "readings", Reading, options=SECRETS)
+    sink = KafkaSink[Reading]("a:9092", "out", options=SECRETS)
     stream = from_source(source)
     plan = Pipeline("secret", stream.sink_to(sink), stream.sink_to(CollectSink[Reading]()))
     with pytest.raises(InvalidArgumentError) as caught:
-        KafkaSource("a:9092", "t", Reading, options={**SECRETS, "subscribe": "u"}, engine_connector=True)
+        KafkaSource("a:9092", "t", Reading, options={**SECRETS, "auto.offset.reset": "u"})
     shown = [plan.explain(), repr(plan), repr(source), repr(sink), source.describe(), sink.describe(), repr(stream)]
     for text in [*shown, str(caught.value)]:
         assert "hunter22" not in text

@@ -43,7 +43,7 @@ def collected(source: Any) -> list[Any]:
 
 def planned(source: KafkaSource[int]) -> TopicReads:
     step = Pipeline("p", from_source(source, name="in").sink_to(CollectSink[int]())).steps[0]
-    return TopicReader(source, step).topic_reads()
+    return TopicReader(source, step).reads()
 
 
 def test_all_partitions_are_read_as_far_as_they_reach(topics: Topics) -> None:
@@ -418,7 +418,7 @@ def test_a_topic_that_is_deleted_while_a_batch_reads_it(
     topics.send(topic, [Record(b'"%d"' % number + b" " * 1_000) for number in range(count)])
     source = KafkaSource(topics.servers, topic, str, starting_offsets="earliest", on_lost_offsets=on_lost)  # type: ignore[arg-type]  # parametrised
     (step, _) = Pipeline("p", from_source(source, name="in").sink_to(CollectSink[str]())).steps
-    read = TopicReader(source, step).topic_reads()
+    read = TopicReader(source, step).reads()
     (range_,) = read.ranges({}, read.advance({}, read.latest()))
     batches = read.read(range_)
     found = len(next(batches).values)
@@ -440,11 +440,6 @@ def test_a_topic_that_is_deleted_while_a_batch_reads_it(
             list(read.read(range_))
     else:
         assert list(read.read(range_)) == []
-
-
-def test_the_interpreter_says_how_it_reads_a_topic() -> None:
-    with pytest.raises(UnsupportedOperationError, match=r"no connector of Spark's(.|\n)*engine_connector=False"):
-        collected(KafkaSource("a:1", "in", int, engine_connector=True))
 
 
 @pytest.mark.parametrize("on_lost", ["fail", "earliest", "latest"])

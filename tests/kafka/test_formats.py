@@ -64,9 +64,7 @@ def written(topics: Topics, topic: str, values: list[Any], form: Any) -> None:
 
 
 def read(topics: Topics, topic: str, kind: Any, form: Any, **options: Any) -> KafkaSource[Any]:
-    return KafkaSource(
-        topics.servers, topic, kind, value_format=form, starting_offsets="earliest", engine_connector=False, **options
-    )
+    return KafkaSource(topics.servers, topic, kind, value_format=form, starting_offsets="earliest", **options)
 
 
 def collected(source: Any) -> list[Any]:
@@ -80,8 +78,7 @@ def test_avro_from_topic_to_topic_with_a_later_type(client: None, topics: Topics
     assert collected(read(topics, topic, Reading, form)) == READINGS
     assert collected(read(topics, topic, Renamed, form)) == [Renamed(21.5, "roof"), Renamed(12.0, "cellar")]
     (first, _) = collected(
-        KafkaRecordSource(topics.servers, topic, Reading, value_format=form, starting_offsets="earliest",
-                          engine_connector=False)
+        KafkaRecordSource(topics.servers, topic, Reading, value_format=form, starting_offsets="earliest")
     )  # fmt: skip
     assert (first.value, first.offset) == (READINGS[0], 0)
 

@@ -151,7 +151,7 @@ def test_what_is_told_of_errors(name: str, of_source: str, of_sink: str) -> None
 def planned(**options: Any) -> TopicReads:
     source = KafkaSource("a:1", "in", str, value_format="text", starting_offsets="earliest", **options)
     step = Pipeline("p", from_source(source, name="in").sink_to(CollectSink[str]())).steps[0]
-    return TopicReader(source, step).topic_reads()
+    return TopicReader(source, step).reads()
 
 
 class Future:

@@ -13,7 +13,7 @@ import pytest
 from tests.kafka.topics import Record, Topics
 from tests.services.registry import running_registry
 from windrow import DataStream, Pipeline, from_collection, from_source
-from windrow.errors import InvalidArgumentError, MalformedRecordError, PlanError, SinkError, UnsupportedOperationError
+from windrow.errors import InvalidArgumentError, MalformedRecordError, PlanError, SinkError
 from windrow.kafka import (
     AvroFormat,
     KafkaRecord,
@@ -185,10 +185,7 @@ def test_records_and_tombstones_on_spark(spark: SparkSession, topics: Topics, tm
     def record(choice: Choice | None) -> ProducerRecord[Choice | None]:
         return ProducerRecord(choice, key="k", headers=headers, timestamp=AT, partition=1)
 
-    def timeless(choice: Choice | None) -> ProducerRecord[Choice | None]:
-        return replace(record(choice), timestamp=None)
-
-    json, avro, records, connector = (topics.make(name, 2) for name in ("json", "avro", "records", "connector"))
+    json, avro, records = (topics.make(name, 2) for name in ("json", "avro", "records"))
     with running_registry() as registry:
         form = AvroFormat(registry.address)
         pipeline = Pipeline(
@@ -196,7 +193,6 @@ def test_records_and_tombstones_on_spark(spark: SparkSession, topics: Topics, tm
             stream.sink_to(KafkaSink(topics.servers, json)),
             stream.sink_to(KafkaSink(topics.servers, avro, value_format=form)),
             stream.map(record).sink_to(KafkaSink(topics.servers, records, value_format=form)),
-            stream.map(timeless).sink_to(KafkaSink(topics.servers, connector, engine_connector=True)),
         )
         SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline, drain=False)
         sinks = [CollectSink[Any]() for _ in range(3)]
@@ -216,9 +212,3 @@ def test_records_and_tombstones_on_spark(spark: SparkSession, topics: Topics, tm
         (each.value, each.key, each.headers, each.timestamp, each.partition) for each in result.collected(sinks[2])
     ]
     assert sorted(whole, key=str) == sorted(expected, key=str)
-    assert {(each.key, each.value, tuple(each.headers)) for each in topics.read(connector, 2, partition=1)} == {
-        (b"k", b'{"name":"a","number":1}', headers), (b"k", None, headers),
-    }  # fmt: skip
-    late = stream.map(record).sink_to(KafkaSink(topics.servers, connector, engine_connector=True))
-    with pytest.raises(UnsupportedOperationError, match="writes no timestamps of records"):
-        SparkRunner(spark).run(Pipeline("late", late), drain=False)

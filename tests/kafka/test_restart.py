@@ -32,7 +32,7 @@ def server(client: None, kafka: str) -> Iterator[Server]:
 def planned(topics: Topics, topic: str) -> TopicReads:
     source = KafkaSource(topics.servers, topic, str, value_format="text", starting_offsets="earliest")
     step = Pipeline("p", from_source(source, name="in").sink_to(CollectSink[str]())).steps[0]
-    return TopicReader(source, step).topic_reads()
+    return TopicReader(source, step).reads()
 
 
 def test_all_that_a_source_asks_outlasts_a_restart(server: Server) -> None:

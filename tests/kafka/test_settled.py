@@ -42,7 +42,7 @@ def test_each_read_behind_a_commit_has_its_record(topics: Topics) -> None:
     producer = begun(topics, topic, 0)
     for count in range(1, 101):
         producer.commit_transaction(30)
-        reads = TopicReader(*source_of(topics, topic)).topic_reads()  # as the interpreter and Spark's planner begin
+        reads = TopicReader(*source_of(topics, topic)).reads()  # as the interpreter and Spark's planner begin
         # A record and the end of its transaction have an offset each.
         assert reads.latest() == {f"{topic}/0": 2 * count}
         producer.begin_transaction()

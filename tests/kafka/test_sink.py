@@ -10,7 +10,7 @@ import pytest
 
 from tests.kafka.topics import Record, Topics
 from windrow import Pipeline, from_collection
-from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperationError, UserFunctionError
+from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
 from windrow_runtime.connectors.kafka import faults as kafka_errors
@@ -334,11 +334,6 @@ def test_a_transaction_that_lasts_too_long_is_told(topics: Topics) -> None:
     with pytest.raises(SinkError, match=r"lasted longer than it may\n +given: .* s\n +expected: +at most 1 s"):
         late.finish()
     late.close()
-
-
-def test_the_interpreter_has_no_connector_of_sparks(topics: Topics) -> None:
-    with pytest.raises(UnsupportedOperationError, match="topics by confluent-kafka"):
-        run(KafkaSink[int](topics.servers, "out", engine_connector=True), [1])
 
 
 def test_a_reader_of_all_sees_what_was_taken_back(topics: Topics) -> None:

@@ -269,9 +269,6 @@ TOPIC = KafkaSource("a:1", "t", Reading, starting_offsets="earliest")
         (lambda: HybridSource(Numbered(0, 1)).then(TOPIC), InvalidArgumentError, r"end\n(.|\n)*is_bounded is True"),
         (lambda: HybridSource(CollectionSource([1])).then(TOPIC), InvalidArgumentError,  # type: ignore[arg-type]  # wrong
          r"different types\n +given: +Reading, from kafka t at a:1\n +expected: int\n"),
-        (lambda: parts(KafkaSource("a:1", "t", Reading, starting_offsets="earliest", engine_connector=True)),
-         UnsupportedOperationError,
-         r"keeps the offsets(.|\n)*without engine_connector=True"),
         (lambda: parts(KafkaSource("a:1", "t", Reading)), InvalidArgumentError,
          r"leave a gap\n +given: +starting_offsets=\"latest\", which is the default\n"),
         (lambda: parts(RateSource()), UnsupportedOperationError, r"given: +rate 1/s\n(.|\n)*ParquetFileSource"),

@@ -24,8 +24,7 @@ def test_the_secrets_of_all_ends_of_a_plan_are_known() -> None:
             "a:9092",
             "in",
             str,
-            options={"kafka.sasl.jaas.config": 'PlainLoginModule required username="me" password="jaas-in";'},
-            engine_connector=True,
+            options={"sasl.jaas.config": 'PlainLoginModule required username="me" password="jaas-in";'},
         )
     )
     rate = from_source(RateSource(options={"token": "of the rate"})).map(str)

@@ -429,7 +429,7 @@ def test_a_source_without_columns_is_the_first_reason() -> None:
 
 
 def test_whole_records_of_a_topic_are_columns() -> None:
-    source = KafkaRecordSource("a:1", "in", Reading, engine_connector=False)
+    source = KafkaRecordSource("a:1", "in", Reading)
     stamped = from_source(source).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda record: record.timestamp
     )

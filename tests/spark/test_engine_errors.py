@@ -12,8 +12,6 @@ import pytest
 from windrow import Pipeline, from_source
 from windrow.errors import CheckpointError, EngineError, SourceError, UserFunctionError, WindrowError
 from windrow.kafka import KafkaSink, KafkaSource
-from windrow.plan import Step
-from windrow_runtime.connectors.kafka.rows_on_spark import write_kafka
 from windrow_runtime.operators.outcome import secrets_of
 from windrow_runtime.spark.faults import MarkedError, engine_failure, find_failure, secrets_hidden, unwritable
 from windrow_runtime.spark.run.query import Query
@@ -147,20 +145,16 @@ def test_what_keeps_files_from_being_written() -> None:
 
 
 SOURCE = KafkaSource(
-    "a:9092",
-    "in",
-    str,
-    options={"kafka.sasl.jaas.config": 'PlainLoginModule required username="me" password="hunter22";'},
-    engine_connector=True,
+    "a:9092", "in", str, options={"sasl.jaas.config": 'PlainLoginModule required username="me" password="hunter22";'}
 )
-SINK = KafkaSink[str]("a:9092", "out", options={"kafka.ssl.keystore.password": "swordfish"}, engine_connector=True)
+SINK = KafkaSink[str]("a:9092", "out", options={"ssl.keystore.password": "swordfish"})
 PLAN = Pipeline("secret", from_source(SOURCE).sink_to(SINK))
 SECRETS = secrets_of(PLAN.steps)
 CONSUMER = JavaError(
     "org.apache.spark.SparkException: Job aborted due to stage failure",
     "org.apache.kafka.common.KafkaException: Failed to construct kafka consumer",
     "org.apache.kafka.common.KafkaException: javax.security.auth.login.LoginException: "
-    f"no login for hunter22 with {SOURCE.options['kafka.sasl.jaas.config']}",
+    f"no login for hunter22 with {SOURCE.options['sasl.jaas.config']}",
 )
 PRODUCER = JavaError("org.apache.kafka.common.KafkaException: Failed to load SSL keystore with swordfish")
 
@@ -228,35 +222,20 @@ def test_why_files_cannot_be_written_is_told_without_secrets() -> None:
     assert unwritable(refused, SECRETS) == "AccessControlException: Permission denied: me, *****"
 
 
-class Writer:
-    """Stands for a DataFrame and its writer, whose action fails."""
+class Batch:
+    """Stands for the DataFrame of a batch, and writes it, which fails."""
 
     sparkSession: Any = SimpleNamespace(addTag=str, removeTag=str)  # noqa: N815  Spark's name
-    version = "4.2.0"
-
-    def format(self, name: str) -> Writer:
-        return self
-
-    def options(self, **options: str) -> Writer:
-        return self
-
-    @property
-    def write(self) -> Writer:
-        return self
 
     def save(self) -> None:
         raise PRODUCER
-
-
-def sink_step() -> Step:
-    return PLAN.steps[-1]
 
 
 def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     gate = SimpleNamespace(enter=lambda batch, session: None, leave=lambda: None, is_stopping=False)
 
     def batches(frame: Any, batch: int) -> None:
-        write_kafka(frame, sink_step())
+        frame.save()
 
     lock, checkpoint = SimpleNamespace(check=lambda: None), SimpleNamespace(hand_on=lambda *_: None)
     query: Any = SimpleNamespace(
@@ -270,7 +249,7 @@ def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(caplog: p
         lowered=SimpleNamespace(clock=None),
         _checkpoint=checkpoint,
     )
-    frame: Any = Writer()
+    frame: Any = Batch()
     with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:
         Query._write_here(query, frame, 0)
     assert_hidden(caught.value)
@@ -281,11 +260,11 @@ def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(caplog: p
 def test_what_a_batch_raises_gets_to_the_log_of_a_connect_server_without_secrets() -> None:
     class Failing(BatchWriter):
         def __call__(self, frame: Any, batch: int) -> None:
-            write_kafka(frame, sink_step())
+            frame.save()
 
-    frame: Any = Writer()
+    frame: Any = Batch()
     unused: Any = None
-    writer = ConnectWriter(Failing({3: sink_step()}, (), unused, "query", {}, unused), SECRETS)
+    writer = ConnectWriter(Failing({3: PLAN.steps[-1]}, (), unused, "query", {}, unused), SECRETS)
     with pytest.raises(MarkedError) as caught:
         writer(frame, 0)
     assert_hidden(caught.value)

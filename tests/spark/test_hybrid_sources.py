@@ -157,9 +157,7 @@ class Live(Numbered):
 
 
 def live(topics: Topics, topic: str, **options: Any) -> KafkaSource[Reading]:
-    return KafkaSource(
-        topics.servers, topic, Reading, **{"starting_offsets": "earliest", "engine_connector": False, **options}
-    )
+    return KafkaSource(topics.servers, topic, Reading, **{"starting_offsets": "earliest", **options})
 
 
 def test_records_of_a_topic_that_come_while_history_and_topic_are_read(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.test_lifecycle import wait_for
-from windrow_runtime.spark.session import lacks_jar, local_session
+from windrow_runtime.spark.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,68 +116,3 @@ def command_of(process: int) -> bytes:
         return Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:
         return b""  # it has ended
-
-
-KAFKA = """
-import sys
-from windrow import Pipeline, from_collection, from_source
-from windrow.kafka import KafkaSink, KafkaSource
-from windrow.sinks import CollectSink
-from windrow_runtime.spark import SparkRunner
-
-source = KafkaSource("a:1", "t", str, value_format="text", engine_connector=True)
-reading = Pipeline("in", from_source(source).sink_to(CollectSink()))
-sink = KafkaSink("a:1", "t", value_format="text", engine_connector=True)
-writing = Pipeline("out", from_collection(["a"]).sink_to(sink))
-runner = SparkRunner(checkpoint="unused")
-calls = [
-    lambda: runner.run(reading, drain=False),
-    lambda: runner.start(reading),
-    lambda: runner.run(writing),
-    lambda: SparkRunner().run_batch(writing),
-]
-for call in calls:
-    try:
-        call()
-    except Exception as error:
-        print(type(error).__name__, error.message, "--packages" in error.hint)
-from pyspark import SparkContext
-print(SparkContext._gateway)
-"""
-MISSING = "UnsupportedOperationError Spark's connector for Kafka is not there True\n"
-
-
-def test_a_missing_connector_is_told_before_java_starts(tmp_path: Path) -> None:
-    names = ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "CLASSPATH")
-    environment = {name: value for name, value in os.environ.items() if name not in names}
-    run = subprocess.run(
-        [sys.executable, "-c", KAFKA], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert run.stdout == 4 * MISSING + "None\n", run.stderr
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "lacks"),
-    [
-        ("spark-defaults.conf", "spark.jars.packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0\n", False),
-        ("spark-defaults.conf", "spark.driver.extraClassPath /opt/kafka/*\n", False),
-        ("spark-env.sh", "export SPARK_DIST_CLASSPATH=/opt/kafka\n", False),
-        ("spark-defaults.conf", "spark.driver.memory 2g\n", True),
-    ],
-)
-def test_whether_a_jar_is_missing_is_known(
-    file: str, text: str, lacks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    (tmp_path / file).write_text(text)
-    assert lacks_jar("spark-sql-kafka-0-10") is lacks
-    monkeypatch.setenv(
-        "PYSPARK_SUBMIT_ARGS", "--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0 pyspark-shell"
-    )
-    assert not lacks_jar("spark-sql-kafka-0-10")
-
-
-@pytest.mark.parametrize("variable", ["SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "CLASSPATH"])
-def test_a_class_path_may_have_any_jar(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(variable, "/opt/kafka/*")
-    assert not lacks_jar("spark-sql-kafka-0-10")

@@ -86,7 +86,7 @@ def client_rows(values: list[bytes | None]) -> TopicRows:
 
 
 def spark_rows(values: list[bytes | None]) -> Any:
-    """The same as Spark's connector gives it: no list where there are no headers."""
+    """No list where there are no headers."""
     rows = client_rows(values)
     columns = {name: rows.column(name) for name in ("value", "topic", "partition", "offset", "key")}
     columns["timestamp"] = rows.column("timestamp").cast(pa.timestamp("us", "Europe/Paris"))

@@ -18,7 +18,7 @@ from tests.services.server import stop_server
 from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.connectors import HybridSource
-from windrow.errors import IncompatibleStateError, SourceError, UserFunctionError
+from windrow.errors import SourceError, UserFunctionError
 from windrow.kafka import AvroFormat, KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink
 from windrow.sources import MalformedRecord, ParquetFileSource
@@ -124,9 +124,7 @@ def test_whole_records_cross_to_windows_functions_and_files_as_columns(
         for number, record in enumerate(readings(0, 60))
     ]
     topics.send(topic, [*records, Record(b"x", timestamp=START), Record(None, timestamp=START)])
-    read = KafkaRecordSource(
-        topics.servers, topic, Reading, starting_offsets="earliest", engine_connector=False, on_malformed="drop"
-    )
+    read = KafkaRecordSource(topics.servers, topic, Reading, starting_offsets="earliest", on_malformed="drop")
     stream = from_source(read, name="in").assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda record: record.timestamp
     )
@@ -186,8 +184,9 @@ def test_avro_and_protobuf_by_a_registry_from_topic_to_topic(
         assert set(registry.subjects) == {f"{topic}-value" for topic in (first, second, third)}
         written, choices = CollectSink[Any](), CollectSink[Any]()
         back: list[DataStreamSink] = [
-            from_source(KafkaSource(topics.servers, topic, kind, value_format=form, starting_offsets="earliest",
-                                    engine_connector=False)).sink_to(end)
+            from_source(
+                KafkaSource(topics.servers, topic, kind, value_format=form, starting_offsets="earliest")
+            ).sink_to(end)
             for topic, kind, form, end in ((second, Mean, avro, written), (third, Choice, protobuf, choices))
         ]  # fmt: skip
         result = LocalRunner().run(Pipeline("r", *back), drain=False)
@@ -212,10 +211,6 @@ def test_records_that_expired_between_runs_are_told(spark: SparkSession, topics:
     with pytest.raises(SourceError, match=rf"{topic}, partition 0, offsets 10 to 14\n(.|\n)*where: +p\.1\.in, "):
         run("fail")
     assert [each.celsius for each in run("earliest")] == [7.5, 8.0, 8.5, 9.0, 9.5]
-    by_spark = KafkaSource(topics.servers, topic, Reading, engine_connector=True)
-    message = "the sources were KafkaSource by confluent-kafka and are KafkaSource"
-    with pytest.raises(IncompatibleStateError, match=message):
-        runner.run(Pipeline("p", from_source(by_spark, name="in").sink_to(CollectSink[Reading]())), drain=False)
 
 
 def test_a_topic_with_an_end(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:

@@ -117,11 +117,9 @@ class CustomSink(Sink[T_contra]):
         """Called after the last ``write``, also where one failed; not where ``open`` failed."""
 
     def is_same_place(self, other: Sink[Any]) -> bool:
-        """Whether the two are equal."""
         return self == other
 
     def misfits_of(self, element_type: object | None) -> Iterator[tuple[str, str]]:
-        """A class that has no method that writes."""
         if not takes_arrow(self) and type(self).write is CustomSink.write:
             yield (
                 f"the sink {type(self).__name__} has neither write nor write_arrow",

@@ -56,7 +56,6 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
         return True
 
     def check_part(self, *, follows: bool) -> None:
-        """Refuse to be a part of a :class:`~windrow.connectors.HybridSource` without a method that reads."""
         reads_arrow(self)
 
     def partitions(self) -> Sequence[str]:

@@ -49,8 +49,7 @@ class HybridSource(Source[T], Generic[T]):
 
     ``HybridSource(files).then(topic)`` is a backfill that goes on live. The sources, its parts, have elements of one
     type. All but the last come to an end: files, collections, Arrow data, topics with ``ending_offsets``, and a
-    ``CustomSource`` that is bounded. The last may go on, as topics do, unless Spark's connector reads them
-    (``engine_connector=True``).
+    ``CustomSource`` that is bounded. The last may go on, as topics do.
 
     The first run lists the files of all parts, and reads these and no others; a ``CustomSource`` or topics in front of
     others end where they have reached their latest offset. A batch reads one part, in portions as ``files_per_batch``,
@@ -157,7 +156,6 @@ class HybridSource(Source[T], Generic[T]):
         return [folder for source in self.sources for folder in source.read_folders]
 
     def check_part(self, *, follows: bool) -> None:
-        """Refuse to be a part of another one."""
         try:
             super().check_part(follows=follows)
         except UnsupportedOperationError as error:
@@ -182,7 +180,6 @@ def check_made(source: object, element_type: object | None, on_malformed: OnMalf
 
     Raises:
         InvalidArgumentError: If it is no such source, or does not go with the other parts.
-        UnsupportedOperationError: If Spark's connector reads it.
     """
     if not isinstance(source, Source) or not source.has_offsets:
         raise InvalidArgumentError(

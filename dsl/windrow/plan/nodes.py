@@ -110,7 +110,11 @@ def type_name(kind: object) -> str:
     return kind.__name__ if isinstance(kind, type) and not hasattr(kind, "__args__") else str(kind)
 
 
-NAMES: Final = Words(function_name, function_name, lambda process: process.describe(), type_name)
+def _joined(process: CoGroup[Any] | JoinPairs[Any]) -> str:
+    return process.describe()
+
+
+NAMES: Final = Words(function_name, function_name, _joined, type_name)
 """Functions are called by their names."""
 
 
@@ -135,6 +139,8 @@ class Node:
     """Whether the elements of its output are elements of its input."""
     passes_all: ClassVar[bool] = False
     """Whether its output has all elements of its inputs, as they are."""
+    sees_time: ClassVar[bool] = False
+    """Whether its function may ask for the watermark and the clock, though it keeps no state by key."""
     ends_changes: ClassVar[bool] = False
     """Whether it makes records of results and withdrawals."""
 
@@ -149,7 +155,11 @@ class Node:
         return ()
 
     def with_inputs(self, inputs: Sequence[Node]) -> Self:
-        """The same step, reading from others of the same classes."""
+        """The same step, reading from other steps.
+
+        Args:
+            inputs: The steps, of the same classes and in the order of :attr:`inputs`.
+        """
         return self
 
     @property
@@ -288,6 +298,7 @@ class ProcessNode(OneInputNode):
     """
 
     kind: ClassVar[str] = "process"
+    sees_time: ClassVar[bool] = True
 
     function: ProcessFunction[Any, Any]
 
@@ -467,7 +478,11 @@ class FunctionSpec:
     process: ProcessWindowFunction[Any, Any, Any, Any] | None = None
 
     def describe(self, words: Words = NAMES) -> str:
-        """A few words for ``explain()``."""
+        """A few words for ``explain()``.
+
+        Args:
+            words: What functions and types are called.
+        """
         return ""
 
     @property

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from windrow.errors import UnsupportedOperationError
-from windrow.plan import ReturnsNode, SourceNode, Step, TimestampsNode
+from windrow.plan import ReturnsNode, SourceNode, Step
 from windrow.time import MIN_TIMESTAMP
 from windrow.watermarks import WatermarkAlignment
 from windrow_runtime.inputs.batches import Told
 from windrow_runtime.inputs.reader import reader_of
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.topology import Topology, timestamps_of
 from windrow_runtime.operators.watermarks import PartitionsRead
 
 
@@ -45,8 +45,7 @@ def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
     partitioned = partitioned_sources(topology)
     aligned: dict[str, WatermarkAlignment] = {}
     for step in topology.timestamps:
-        assert isinstance(step.node, TimestampsNode)
-        alignment: WatermarkAlignment | None = step.node.strategy.alignment
+        alignment: WatermarkAlignment | None = timestamps_of(step).strategy.alignment
         if alignment is None:
             continue
         source = partitioned.get(step.id)
@@ -62,7 +61,7 @@ def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
             raise UnsupportedOperationError(
                 "watermarks are aligned where the partitions of a source can wait for others",
                 given=f"with_watermark_alignment({alignment.group!r}, ...)",
-                expected="one such step for each source, a topic without engine_connector or a CustomSource, and no "
+                expected="one such step for each source, a topic or a CustomSource, and no "
                 "keyed step and no union between",
                 where=step.where,
             )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from windrow.calls.results import LAZY_TYPES, not_computed
 from windrow.errors import WindrowError
-from windrow.plan import ProcessNode, Step, TimestampsNode
+from windrow.plan import Step, TimestampsNode
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.inputs.batches import SourceBatch, Told
@@ -336,7 +336,7 @@ class Execution:
         self._seen_before = self._seen
         if watermark is None:
             return
-        steps = [step.id for step in self.topology.steps if isinstance(step.node, ProcessNode)]
+        steps = [step.id for step in self.topology.steps if step.node.sees_time]
         watermarks = dict.fromkeys(steps, watermark) if isinstance(watermark, int) else watermark
         before = self._seen
         self._seen = {step: max(before.get(step, MIN_TIMESTAMP), watermarks.get(step, MIN_TIMESTAMP)) for step in steps}

@@ -55,6 +55,10 @@ ObserverOf = Callable[[Step, TimestampsNode], TimestampObserver]
 """Returns the observer of a timestamp-assigning step: the same one for a step that several fragments contain."""
 
 
+Then = Sequence[FusedStep]
+"""The steps downstream of a step."""
+
+
 class FragmentOutput(Protocol):
     """The engine's side of a fragment, to which it emits elements."""
 
@@ -146,57 +150,51 @@ class Fragment:
         return fused
 
     def _new_step(self, step: Step) -> FusedStep:
-        if step.node.is_keyed:
-            output = self._output
+        node, output, readers = step.node, self._output, self._topology.readers(step)
+        if node.is_keyed:
             return _Boundary(step, lambda values, stamps: output.to_step(step.id, [None] * len(values), values, stamps))
-        return _STEPS[type(step.node)](self, step, step.node)
+        if isinstance(node, KeyByNode):
+            return _Keyed(step, node, [reader.id for reader in filter(self._is_wanted, readers)], output)
+        if isinstance(node, BroadcastNode):
+            ends = [_Boundary(reader, partial(output.to_all_keys, reader.id)) for reader in readers]
+            return FusedStep(step, ends)
+        # Plans may have hundreds of steps in a row: the steps downstream are made here, in few frames.
+        return _STATELESS[type(node)](self, step, node, self._fused(readers))
 
-    def _sink(self, step: Step, node: SinkNode) -> FusedStep:
+    def _sink(self, step: Step, node: SinkNode, then: Then) -> FusedStep:
         return _Boundary(step, partial(self._output.to_sink, step.id))
 
-    def _key_by(self, step: Step, node: KeyByNode) -> FusedStep:
-        readers = filter(self._is_wanted, self._topology.readers(step))
-        return _Keyed(step, node, [reader.id for reader in readers], self._output)
+    def _timestamps(self, step: Step, node: TimestampsNode, then: Then) -> FusedStep:
+        return _Timestamps(step, then, node, self._observer_of(step, node))
 
-    def _broadcast(self, step: Step, node: BroadcastNode) -> FusedStep:
-        readers, to_all_keys = self._topology.readers(step), self._output.to_all_keys
-        return FusedStep(step, [_Boundary(reader, partial(to_all_keys, reader.id)) for reader in readers])
+    def _changelog(self, step: Step, node: ChangelogNode, then: Then) -> FusedStep:
+        return _Changelog(step, then, node.function, self._changes)
 
-    def _timestamps(self, step: Step, node: TimestampsNode) -> FusedStep:
-        return _Timestamps(step, self._then(step), node, self._observer_of(step, node))
+    def _process(self, step: Step, node: ProcessNode, then: Then) -> FusedStep:
+        return ProcessStep(step, then, self._taps(step), node, self._times)
 
-    def _changelog(self, step: Step, node: ChangelogNode) -> FusedStep:
-        return _Changelog(step, self._then(step), node.function, self._changes)
+    def _map_async(self, step: Step, node: MapAsyncNode, then: Then) -> FusedStep:
+        return AsyncStep(step, then, self._taps(step), node)
 
-    def _process(self, step: Step, node: ProcessNode) -> FusedStep:
-        return ProcessStep(step, self._then(step), self._taps(step), node, self._times)
+    def _map_batches(self, step: Step, node: MapBatchesNode, then: Then) -> FusedStep:
+        return BatchStep(step, then, node)
 
-    def _map_async(self, step: Step, node: MapAsyncNode) -> FusedStep:
-        return AsyncStep(step, self._then(step), self._taps(step), node)
+    def _map(self, step: Step, node: MapNode, then: Then) -> FusedStep:
+        return _Map(step, then, node.function, emits=True)
 
-    def _map_batches(self, step: Step, node: MapBatchesNode) -> FusedStep:
-        return BatchStep(step, self._then(step), node)
+    def _filter(self, step: Step, node: FilterNode, then: Then) -> FusedStep:
+        return _Filter(step, then, node.function)
 
-    def _map(self, step: Step, node: MapNode) -> FusedStep:
-        return _Map(step, self._then(step), node.function, emits=True)
-
-    def _filter(self, step: Step, node: FilterNode) -> FusedStep:
-        return _Filter(step, self._then(step), node.function)
-
-    def _flat_map(self, step: Step, node: FlatMapNode) -> FusedStep:
+    def _flat_map(self, step: Step, node: FlatMapNode, then: Then) -> FusedStep:
         readers = (reader.node for reader in self._topology.readers(step))
         stated = (reader.element_type for reader in readers if isinstance(reader, ReturnsNode))
-        return _FlatMap(step, self._then(step), node.function, node.element_type or next(stated, None))
+        return _FlatMap(step, then, node.function, node.element_type or next(stated, None))
 
-    def _returns(self, step: Step, node: ReturnsNode) -> FusedStep:
-        kind = _Tuples if is_fixed_tuple(node.element_type) else FusedStep
-        return kind(step, self._then(step))
+    def _returns(self, step: Step, node: ReturnsNode, then: Then) -> FusedStep:
+        return (_Tuples if is_fixed_tuple(node.element_type) else FusedStep)(step, then)
 
-    def _union(self, step: Step, node: UnionNode) -> FusedStep:
-        return FusedStep(step, self._then(step))
-
-    def _then(self, step: Step) -> list[FusedStep]:
-        return self._fused(self._topology.readers(step))
+    def _union(self, step: Step, node: UnionNode, then: Then) -> FusedStep:
+        return FusedStep(step, then)
 
     def _taps(self, step: Step) -> Taps:
         """Returns the readers of the side outputs of a step without state."""
@@ -211,12 +209,10 @@ class Fragment:
 
 
 # Any: each method takes nodes of its class.
-_STEPS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any], FusedStep]]] = {
-    BroadcastNode: Fragment._broadcast,
+_STATELESS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Then], FusedStep]]] = {
     ChangelogNode: Fragment._changelog,
     FilterNode: Fragment._filter,
     FlatMapNode: Fragment._flat_map,
-    KeyByNode: Fragment._key_by,
     MapAsyncNode: Fragment._map_async,
     MapBatchesNode: Fragment._map_batches,
     MapNode: Fragment._map,
@@ -226,7 +222,7 @@ _STEPS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any], FusedStep]]] =
     TimestampsNode: Fragment._timestamps,
     UnionNode: Fragment._union,
 }
-"""What makes the step of a fragment, by the class of its node."""
+"""What makes the step of a fragment, by the class of its node, with the steps downstream."""
 
 
 class _Map(FusedStep):

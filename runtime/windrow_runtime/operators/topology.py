@@ -36,6 +36,12 @@ def source_of(step: Step) -> Source[Any]:
     return step.node.reads
 
 
+def timestamps_of(step: Step) -> TimestampsNode:
+    """Returns the node of a timestamp-assigning step."""
+    assert isinstance(step.node, TimestampsNode), "it assigns timestamps"
+    return step.node
+
+
 def sink_of(step: Step) -> Sink[Any]:
     """Returns the sink that a step writes."""
     assert step.node.writes is not None, "it is the step of a sink"

@@ -31,7 +31,7 @@ from windrow_runtime.inputs.batches import Told
 from windrow_runtime.inputs.partitions import PartitionedSource, held_partitions
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.topology import Topology, timestamps_of
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.lock import checkpoint_in_use
@@ -300,8 +300,7 @@ def sees_highest_only(timestamps: Sequence[Step]) -> bool:
     if len(timestamps) != 1:
         return False
     (step,) = timestamps
-    assert isinstance(step.node, TimestampsNode)
-    return type(step.node.strategy.create_generator()) in _HIGHEST_ONLY
+    return type(timestamps_of(step).strategy.create_generator()) in _HIGHEST_ONLY
 
 
 class ClockKeeper:
@@ -423,9 +422,8 @@ class ClockKeeper:
             return trackers
         trackers = {}
         for step in self._topology.timestamps:
-            assert isinstance(step.node, TimestampsNode)
             partitioned = step.id in self._partitioned
-            tracker = trackers[step.id] = WatermarkTracker(step, step.node, partitioned=partitioned)
+            tracker = trackers[step.id] = WatermarkTracker(step, timestamps_of(step), partitioned=partitioned)
             if step.id in stored.trackers:
                 partitions = stored.partitions.get(step.id, {})
                 with errors_at(str(self._files.file(batch))):

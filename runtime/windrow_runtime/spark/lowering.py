@@ -15,7 +15,7 @@ from itertools import count
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from windrow.plan import Pipeline, Step, WindowNode
+from windrow.plan import Pipeline, Step
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkAlignment
 from windrow_runtime.inputs.partitions import PartitionedSource, alignments, partitioned_sources
@@ -242,7 +242,7 @@ class Lowered:
         for step_id, planned in self.steps.plan.keyed.items():
             step, form = planned.step, planned.on_columns
             # Where windows share slices or runs of elements, nobody can count them.
-            has_windows = isinstance(step.node, WindowNode) and (form is None or form.counts_windows)
+            has_windows = step.node.is_window and (form is None or form.counts_windows)
             has_watermark = bool(self.topology.timestamp_steps[step.id])
             names = step_id, self.steps.plan.state_ids[step_id]
             watched_steps.append(WatchedStep(*names, has_watermark, has_windows, has_timers=form is None))

@@ -175,11 +175,10 @@ class SparkRunner:
         return self._session
 
     def _check_before_start(self, sources: Iterable[Step], sinks: Iterable[Step]) -> None:
-        starts = self._session is None
         for step in sources:
-            scanner_of(step).check_session(starts=starts)
+            scanner_of(step).check_plan()
         for step in sinks:
-            spark_writer_of(step).check_session(starts=starts)
+            spark_writer_of(step).check_plan()
 
     def forms(self, pipeline: Pipeline) -> dict[str, Form]:
         """Describes the form in which each keyed step runs, by its id, for ``pipeline.explain(runner)``.
@@ -400,9 +399,6 @@ class SparkRunner:
             for step in topology.sources:
                 scanner_of(step).check_resumable(checkpoint)
             lowered = self._lowered(pipeline, topology, checkpoint)
-            if not is_connect(self.spark):  # else the server reads
-                for step in topology.sources:
-                    scanner_of(step).check_service()
             begins = checkpoint.last_planned() < 0
             check_free(topology.sinks, lowered.query_id, begins=begins)
             if begins:

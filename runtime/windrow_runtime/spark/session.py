@@ -6,7 +6,6 @@ A user's session keeps its settings: a query copies those that the session has w
 from __future__ import annotations
 
 import os
-import re
 import sys
 import sysconfig
 import tempfile
@@ -103,9 +102,7 @@ _LAUNCHED: Final = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_
 _ARCHIVES: Final = frozenset({".zip", ".egg", ".jar"})
 _LOCAL_IP: Final = "SPARK_LOCAL_IP"
 # Variables that may bring packages into a session that is started here.
-_CLASS_PATHS: Final = ("SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "CLASSPATH")
 _OPTIONS: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS")
-_BRINGS_JARS: Final = re.compile(r"jar|package|class-?path|properties-file", re.IGNORECASE)
 _begun: Final[set[str]] = set()
 _lock: Final = threading.RLock()
 
@@ -124,17 +121,6 @@ def session_there() -> SparkSession | None:
         return SparkSession.builder.getOrCreate()
     check_java()
     return None
-
-
-def lacks_jar(name: str) -> bool:
-    """Returns whether a session that a runner starts will certainly lack a jar whose name begins so.
-
-    That is uncertain, and False, if Spark's configuration names packages or a class path.
-    """
-    home = Path(_find_spark_home())
-    if any((home / "jars").glob(f"{name}*")) or any(os.environ.get(path) for path in _CLASS_PATHS):
-        return False
-    return not any(map(_BRINGS_JARS.search, configuration()))
 
 
 def configuration() -> list[str]:

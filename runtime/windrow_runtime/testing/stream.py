@@ -14,7 +14,7 @@ from typing_extensions import TypeForm, TypeVar
 from windrow.builder.stream import DataStream
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
-from windrow.plan import Pipeline, ProcessNode, WindowNode
+from windrow.plan import Pipeline, ProcessNode
 from windrow.sinks import CollectSink
 from windrow.sources import Source
 from windrow.tags import OutputTag
@@ -490,7 +490,7 @@ class StreamHarness(Generic[In, Out]):
         )
 
     def _explainer(self, name: str | None) -> Explainer:
-        steps = [step for step in self._topology.keyed if isinstance(step.node, WindowNode)]
+        steps = [step for step in self._topology.keyed if step.node.is_window]
         fitting = [step for step in steps if name is None or name in {step.id, step.name}]
         if len(fitting) != 1:
             raise InvalidArgumentError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, SideKey
 from windrow.panes import TimestampCombiner
@@ -139,7 +139,12 @@ def _kind(node: Node) -> str:
     return "co_group" if isinstance(process, CoGroup) else node.kind
 
 
-_WORDS: Final = Words(function_text, pair_text, lambda process: pair_text(process.function), short_type)
+# Any: functions of windows of every type.
+def _joined(process: CoGroup[Any] | JoinPairs[Any]) -> str:
+    return pair_text(process.function)
+
+
+_WORDS: Final = Words(function_text, pair_text, _joined, short_type)
 """Lambdas are called by what they compute."""
 
 

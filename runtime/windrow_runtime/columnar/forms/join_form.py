@@ -100,7 +100,7 @@ class JoinForm(ScanTarget):
 
     @property
     def timed_part(self) -> str:
-        return "an event-time window" if isinstance(self.step.node, WindowNode) else "a join by time"
+        return "an event-time window" if self.step.node.is_window else "a join by time"
 
     def check(self, stamps: Ints) -> None:
         check_near(stamps)

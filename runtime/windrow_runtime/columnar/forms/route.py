@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
-from windrow.plan import FilterNode, MapNode, Step, TimestampsNode
+from windrow.plan import Step
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.value_type import RecordType
@@ -42,7 +42,7 @@ class Route:
     @property
     def assigns_stamps(self) -> bool:
         """Returns whether elements get timestamps on the way."""
-        return any(isinstance(each.step.node, TimestampsNode) and each.expression is not None for each in self.steps)
+        return any(not (each.makes or each.filters) and each.expression is not None for each in self.steps)
 
     @property
     def is_stamped(self) -> bool:
@@ -73,7 +73,7 @@ class Route:
         for step in self.steps:
             if step.expression is not None:
                 needed |= step.expression.columns
-            if isinstance(step.step.node, MapNode):
+            if step.makes:
                 return needed
         return None if at_end is None else needed | at_end
 
@@ -85,12 +85,11 @@ class Route:
         stamps: pa.Array = None if timestamps is None else pa.array(timestamps)
         highest: dict[str, int] = {}
         for step in self.steps:
-            node = step.step.node
             result = stamps if step.expression is None else step.evaluate(batch)
-            if isinstance(node, FilterNode):
+            if step.filters:
                 batch = batch.filter(result)
                 stamps = stamps if stamps is None else stamps.filter(result)
-            elif isinstance(node, MapNode):
+            elif step.makes:
                 is_record = isinstance(step.expression, ColumnRecord)
                 batch = result if is_record else pa.RecordBatch.from_arrays([result], ["value"])
             else:

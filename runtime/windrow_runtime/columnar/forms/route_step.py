@@ -43,11 +43,20 @@ class RouteStep:
     recognised: Expression | None = None  # what the function computes of an element, as the expression has it
 
     @property
+    def makes(self) -> bool:
+        """Returns whether it makes an element of each."""
+        return isinstance(self.step.node, MapNode)
+
+    @property
+    def filters(self) -> bool:
+        """Returns whether it keeps some elements."""
+        return isinstance(self.step.node, FilterNode)
+
+    @property
     def may_outgrow(self) -> bool:
         """Returns whether Python may make an int of more than 64 bits, which sinks refuse and keyed steps take."""
         parts = self.expression.fields if isinstance(self.expression, ColumnRecord) else (self.expression,)
-        makes = isinstance(self.step.node, MapNode)
-        return makes and any(part is not None and part.may_outgrow for part in parts)
+        return self.makes and any(part is not None and part.may_outgrow for part in parts)
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.RecordBatch:
         """Computes what the function gives for the elements of a batch."""
@@ -73,7 +82,7 @@ class RouteStep:
                 raise
         except USER_ERRORS as error:
             raise_call_error(self.step, error, self._element_text(batch, values, len(results)))
-        if isinstance(self.step.node, FilterNode):
+        if self.filters:
             return pa.array(list(map(bool, results)), pa.bool_())
         with field_errors(self.step.where):
             columns = encode_batch(results, self.result)

@@ -30,6 +30,6 @@ class HybridScanner(SparkScanner[HybridReader]):
         if len(self.reader.timezones) > 1:
             raise DeclinedError(f"{self.source.describe()}: its parts have different timezone=")
 
-    def check_session(self, *, starts: bool) -> None:
+    def check_plan(self) -> None:
         for part in self.reader.parts:
-            scanner_for(part.source, self.step).check_session(starts=starts)
+            scanner_for(part.source, self.step).check_plan()

@@ -44,7 +44,7 @@ class TopicRows:
         return list(map(methodcaller("value"), self.messages))
 
     def column(self, name: str) -> pa.Array:
-        """Returns the column of this name that Spark's connector would give."""
+        """Returns the column of this name."""
         return _COLUMNS[name](self)
 
     def to_pylist(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Writes Kafka topics on Spark, by workers with confluent-kafka or by Spark's connector."""
+"""Writes Kafka topics on Spark, by confluent-kafka in workers."""
 
 from __future__ import annotations
 
@@ -9,24 +9,20 @@ from typing import TYPE_CHECKING, Any
 from windrow.connectors.registry_formats import AvroFormat
 from windrow.kafka import KafkaSink, values_of_sink
 from windrow.plan import Step
-from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.connectors.kafka.rows_on_spark import check_connector, kafka_rows, write_kafka
-from windrow_runtime.connectors.kafka.spark_connector import check_session
+from windrow_runtime.connectors.kafka.on_spark import check_registry
 from windrow_runtime.connectors.kafka.writer import TopicWriter
 from windrow_runtime.connectors.kafka.writes import TopicTask, check_marks, check_topic
 from windrow_runtime.outputs.output import Identity
 from windrow_runtime.spark.exchange.picklable import check_picklable
-from windrow_runtime.spark.faults import secrets_hidden
 from windrow_runtime.spark.session import is_connect
 from windrow_runtime.spark.shipping import sink_alone
 from windrow_runtime.spark.sinks.json_columns import are_json_columns
 from windrow_runtime.spark.sinks.spark_writer import SparkWriter, WrittenBy
-from windrow_runtime.spark.sinks.unpacking import rows_of
 from windrow_runtime.spark.sinks.worker_sink import WorkerSink, WorkerTask
 from windrow_runtime.spark.worker import current_partition, division_told
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -36,27 +32,24 @@ class TopicSparkWriter(SparkWriter[TopicWriter]):
 
     @property
     def written_by(self) -> WrittenBy:
-        return WrittenBy.SPARK if self.writer.sink.engine_connector else WrittenBy.WORKERS
+        return WrittenBy.WORKERS
 
     @property
     def takes_columns(self) -> bool:
         """Whether columns are written: not where functions give topics and keys, or where values may be None."""
         sink, values = self.writer.sink, values_of_sink(self.step.node.element_type)
         has_more = callable(sink.topic) or sink.key is not None or values.of_records or values.takes_none
-        if sink.engine_connector or has_more:
+        if has_more:
             return False
         if sink.value_format != "json":
             return isinstance(sink.value_format, AvroFormat)
         return are_json_columns(self.step)
 
-    def check_session(self, *, starts: bool) -> None:
-        check_session(self.writer.sink, self.step.where, starts=starts)
+    def check_plan(self) -> None:
+        check_registry(self.writer.sink.value_format, self.step.where)
 
     def check_target(self, spark: SparkSession) -> None:
-        if self.writer.sink.engine_connector:
-            with secrets_hidden(self.sink.secrets, self.step.where):
-                check_connector(spark, self.step)
-        elif not is_connect(spark):
+        if not is_connect(spark):
             check_topic(self.step, self.writer.sink)
 
     def worker_sink(self, identity: Identity | None) -> WorkerSink:
@@ -64,20 +57,6 @@ class TopicSparkWriter(SparkWriter[TopicWriter]):
         sink = self.writer.sink
         check_picklable(self.step, [sink.topic, sink.key], "a function of the sink")
         return TopicWorkerSink(sink_alone(self.step), sink, identity)
-
-    def write_batch(
-        self,
-        frame: DataFrame,
-        batch: int,
-        number: int,
-        classes: tuple[UserClass, ...],
-        *,
-        query: str,
-        has_rows: bool,
-        again: bool,
-    ) -> None:
-        if has_rows:
-            write_kafka(kafka_rows(rows_of(frame, number), self.step, classes), self.step)
 
 
 @dataclass(frozen=True, slots=True)

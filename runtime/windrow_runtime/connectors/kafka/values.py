@@ -24,12 +24,6 @@ from windrow_runtime.inputs.text_rows import TextRows
 # Any in this module: elements of every type, and pyarrow has no types.
 
 
-def topic_columns(source: TopicSource[Any]) -> list[str]:
-    """Returns the names of the columns from which a source's records are decoded."""
-    columns = ["value", "topic", "partition", "offset"]
-    return [*columns, "key", "timestamp", "headers"] if source.whole_records else columns
-
-
 @dataclass(frozen=True)
 class TopicValues:
     """Reads records as columns, in a worker; those with values that have none, one by one."""
@@ -42,7 +36,7 @@ class TopicValues:
     needed: frozenset[str] | None  # the columns that the plan uses; None: all
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[TextRows]:
-        """Reads batches of records: Arrow's, or those of confluent-kafka."""
+        """Reads batches of records of confluent-kafka."""
         from windrow_runtime.codecs.arrow.text_blocks import no_rows
 
         read: Callable[[Any], tuple[Any, Sequence[int]]] = self._read_raw

@@ -12,26 +12,18 @@ from windrow_runtime.outputs.writer import SinkWriter, Target
 
 
 class TopicWriter(SinkWriter[KafkaSink[Any]]):
-    """Writes topics by confluent-kafka; Spark's connector writes them itself where the sink says so."""
+    """Writes topics by confluent-kafka."""
 
     extra = "kafka"
 
-    def output(self, identity: Identity) -> Output | None:
-        if self.sink.engine_connector:
-            return None
+    def output(self, identity: Identity) -> Output:
         # The library is imported only if a plan has such a sink.
         from windrow_runtime.connectors.kafka.writes import TopicOutput
 
         return TopicOutput(self.step, self.sink, identity)
 
     @property
-    def has_output(self) -> bool:
-        return not self.sink.engine_connector
-
-    @property
-    def target(self) -> Target | None:
-        if self.sink.engine_connector:
-            return None
+    def target(self) -> Target:
         text = self.sink.topic if isinstance(self.sink.topic, str) else "topics-by-element"
         return Target(KafkaSink.__name__, text, is_exact=True)
 

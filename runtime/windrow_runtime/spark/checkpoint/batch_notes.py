@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import msgspec
 
 from windrow.errors import IncompatibleStateError
-from windrow.plan import ProcessNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description
@@ -131,7 +130,7 @@ def _time_of(
     number: int, line: _BatchLine, stored: Description, plan: PhysicalPlan, clock: ClockFiles
 ) -> tuple[int, Mapping[str, int]]:
     topology = plan.topology
-    steps = [step for step in topology.steps if step.id in plan.keyed or isinstance(step.node, ProcessNode)]
+    steps = [step for step in topology.steps if step.id in plan.keyed or step.node.sees_time]
     if stored.time == KEPT_TIME:
         kept = clock.read(number)
         watermarks = {step.id: kept.watermarks.get(step.id, MIN_TIMESTAMP) for step in steps}

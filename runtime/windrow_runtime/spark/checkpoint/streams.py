@@ -16,19 +16,11 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import CoGroup, JoinPairs, SideKey
 from windrow.functions.wrapper import unwrapped
-from windrow.plan import (
-    AggregateSpec,
-    AsOfJoinNode,
-    IntervalJoinNode,
-    KeyByNode,
-    KeyedProcessNode,
-    Step,
-    TimestampsNode,
-    WindowNode,
-)
+from windrow.plan import AggregateSpec, AsOfJoinNode, IntervalJoinNode, KeyByNode, KeyedProcessNode, Step, WindowNode
 from windrow.plan.nodes import type_name
 from windrow.rolling import Extreme, RollingReduce, RollingValue
 from windrow_runtime.inputs.reader import reader_of
+from windrow_runtime.operators.topology import timestamps_of
 from windrow_runtime.outputs.writer import writer_of
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, object_digest
@@ -103,8 +95,8 @@ def streams_of(plan: PhysicalPlan) -> StoredStreams:
         parts = feeds.inputs_of(step) | _parts(step, topology.key_by(step))
         steps[names[step.id]] = StreamMarks(parts, moving, step.name, _sides(feeds.alike_inputs_of(step)))
     for step in topology.timestamps:
-        assert isinstance(step.node, TimestampsNode)
-        moving = {"the timestamps": digest(stable_mark(step.node.timestamp), step.node.strategy.description)}
+        node = timestamps_of(step)
+        moving = {"the timestamps": digest(stable_mark(node.timestamp), node.strategy.description)}
         steps[names[step.id]] = StreamMarks(feeds.inputs_of(step), moving, step.name)
     return StoredStreams(list(map(_source_marks, topology.sources)), steps)
 

@@ -11,7 +11,7 @@ from windrow.plan import Step, TimestampsNode
 from windrow.time import MIN_TIMESTAMP, now_millis
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
-from windrow_runtime.operators.topology import Port, Topology
+from windrow_runtime.operators.topology import Port, Topology, timestamps_of
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.spark.clock import ClockFiles, SeenTimestamps, TimestampCollector, sees_highest_only
 from windrow_runtime.spark.exchange.facts import Count, records_in
@@ -114,8 +114,7 @@ class PortFragment:
     def observe(self, step: str, highest: int) -> None:
         """Tells a timestamp-assigning step's observer the highest timestamp of elements in columns."""
         assigning_step = self._topology.step(step)
-        assert isinstance(assigning_step.node, TimestampsNode)
-        self._observer_of(assigning_step, assigning_step.node).observe([None], [highest])
+        self._observer_of(assigning_step, timestamps_of(assigning_step)).observe([None], [highest])
 
     @property
     def is_idle(self) -> bool:

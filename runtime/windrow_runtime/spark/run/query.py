@@ -407,9 +407,6 @@ class Query:
             ended = query.awaitTermination(timeout_seconds)  # type: ignore[arg-type]  # Spark takes fractions
         except StreamingQueryException as error:
             failure = self._failure or engine_failure(error, self._place, self._secrets)
-            sources = self.lowered.topology.sources
-            of_source = (scanner_of(step).failure(failure, sources) for step in sources)
-            failure = next((each for each in of_source if each is not None), failure)
             raise failure from failure.__cause__
         if ended is not False and self._loss is not None:
             raise self._loss

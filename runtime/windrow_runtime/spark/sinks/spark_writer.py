@@ -70,11 +70,11 @@ class SparkWriter(Generic[W_co]):
         """Whether a server of Spark Connect opens the output, and not the user's process."""
         return False
 
-    def check_session(self, *, starts: bool) -> None:
-        """Refuse a sink that Spark cannot write, before a session ``starts``, or beside the one that there is."""
+    def check_plan(self) -> None:
+        """Refuse a sink that Spark cannot write, before there is a session."""
 
     def check_target(self, spark: SparkSession) -> None:
-        """Refuse a sink whose service or whose connector is not there."""
+        """Refuse a sink whose service is not there."""
 
     def check_unwritten(self, spark: SparkSession) -> None:
         """Refuse a sink that Spark writes if its target has batches; called before runs that begin with batch 0."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from windrow.entry_points import has, load
-from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
 from windrow.sources import Source
 from windrow_runtime.inputs.batches import SourceBatch
@@ -61,11 +61,8 @@ class SparkScanner(Generic[R_co]):
         """Declines a source that does not give its elements as columns."""
         raise DeclinedError(f"{self.source.describe()} gives records one by one")
 
-    def check_session(self, *, starts: bool) -> None:
-        """Refuse a source that Spark cannot read, before a session ``starts``, or beside the one that there is."""
-
-    def check_service(self) -> None:
-        """Refuse a source whose service does not answer."""
+    def check_plan(self) -> None:
+        """Refuse a source that Spark cannot read, before there is a session."""
 
     def check_resumable(self, checkpoint: Checkpoint) -> None:
         """Refuse a source that cannot go on from a checkpoint."""
@@ -98,15 +95,6 @@ class SparkScanner(Generic[R_co]):
     def replayed(self, files: Sequence[str]) -> SourceBatch:
         """Returns what a batch has read that Spark has noted with some files."""
         raise NotImplementedError(f"{self.source.describe()} is not replayable")
-
-    def failure(self, failure: WindrowError, sources: Sequence[Step]) -> WindrowError | None:
-        """Returns the error for a run that Spark has stopped because of the source; None: not because of it.
-
-        Args:
-            failure: Spark's error.
-            sources: The steps of all sources of the run.
-        """
-        return None
 
 
 def count_own(sources: Sequence[Step]) -> int | None:
