@@ -19,9 +19,9 @@ import pytest
 
 import tests.spark.comparison  # noqa: F401  a function imports from it when it is called
 from windrow.errors import WindrowError
+from windrow.facts.reached import named_classes
 from windrow.functions import AggregateFunction, MapFunction
 from windrow.rolling import RollingReduce
-from windrow_runtime.operators.named_classes import named_classes
 
 THIS = sys.modules[__name__]
 

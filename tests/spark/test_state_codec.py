@@ -22,11 +22,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
+from windrow.calls.attributes import attributes_of
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError, WindrowError
 from windrow.sources import MalformedRecord
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.operators.class_facts import attributes_of
 from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, StoredList, WindowEntry
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.spark.exchange.classes import register_classes, state_codec

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MemberDescriptorType
 from typing import Any
 
-__all__ = ["attribute_of", "holds"]
+__all__ = ["attribute_of", "attributes_of", "holds", "slots_of"]
 
 
 # Any: attributes of every type.
@@ -34,3 +36,32 @@ def holds(check: Callable[[Any], bool], value: object) -> bool:
         return check(value)
     except Exception:  # as above
         return False
+
+
+# Any: as above.
+def attributes_of(instance: object) -> dict[str, Any]:
+    """Returns the attributes of an object, in its slots and in its dictionary."""
+    slot_values: dict[str, Any] = {}
+    for name, member in slots_of(type(instance)).items():
+        try:
+            slot_values[name] = member.__get__(instance)
+        except AttributeError:
+            continue  # the slot is empty
+    own = attribute_of(instance, "__dict__")
+    return {**slot_values, **own} if isinstance(own, dict) else slot_values
+
+
+def slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
+    """Returns the slots of a class and of its bases, by name. Members of types of C, often read-only, are no slots."""
+    return _slots_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
+
+
+@lru_cache(maxsize=1024)
+def _slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
+    return {
+        name: member
+        for base in reversed(kind.__mro__)
+        if "__slots__" in vars(base)
+        for name, member in vars(base).items()
+        if isinstance(member, MemberDescriptorType)
+    }

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from windrow.aggregates.combined import Combined
 from windrow.errors import warn
-from windrow.facts.code import ONCE, is_users
+from windrow.facts.code import ONCE
 from windrow.facts.keeping import Kept, kept_around, kept_by_methods
+from windrow.facts.packages import is_library
 from windrow.functions import (
     AggregateFunction,
     KeyedBroadcastProcessFunction,
@@ -85,14 +86,14 @@ def _kept_by(part: Any) -> Iterator[tuple[str, Kept]]:
             yield from kept_by_methods(part.__self__, [part.__name__])
     elif isinstance(part, FunctionType):
         yield from ((part.__qualname__, kept) for kept in kept_around(part))
-    elif part is not None and not isinstance(part, type) and is_users(type(part).__module__):
+    elif part is not None and not isinstance(part, type) and not is_library(type(part).__module__):
         yield from kept_by_methods(part, _called_by_windrow(type(part)))
 
 
 def _called_by_windrow(kind: type) -> Iterator[str]:
     """Yields the names of the methods of a user's class that windrow calls for elements and timers."""
-    bases = [vars(base) for base in kind.__mro__ if not is_users(base.__module__)]
-    for name in dict.fromkeys(name for base in kind.__mro__ if is_users(base.__module__) for name in vars(base)):
+    bases = [vars(base) for base in kind.__mro__ if is_library(base.__module__)]
+    for name in dict.fromkeys(name for base in kind.__mro__ if not is_library(base.__module__) for name in vars(base)):
         is_special = name.startswith("__") and name != "__call__"
         if name not in ONCE and not is_special and (name == "__call__" or any(name in base for base in bases)):
             yield name

@@ -11,17 +11,9 @@ from functools import cached_property, lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Final
 
-__all__ = [
-    "ONCE",
-    "FunctionFacts",
-    "closure_of",
-    "facts",
-    "globals_of",
-    "is_generated",
-    "is_special",
-    "is_users",
-    "named_values",
-]
+from windrow.facts.packages import is_library
+
+__all__ = ["ONCE", "FunctionFacts", "closure_of", "facts", "globals_of", "is_generated", "is_special", "named_values"]
 
 _GLOBAL: Final = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _REST: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -181,15 +173,15 @@ def named_values(function: FunctionType) -> Iterator[object]:
     for names in facts(function).names:
         values = [variables[name] if name in variables else _imported(name, variables) for name in names]
         yield from values
-        modules = {value.__name__: value for value in (*around, *values) if isinstance(value, ModuleType)}
-        waiting = [module for module in modules.values() if is_users(module.__name__)]
+        searched: set[str] = set()
+        waiting = [value for value in (*around, *values) if isinstance(value, ModuleType)]
         while waiting:
-            space = vars(waiting.pop())
-            for member in [space[name] for name in names if name in space]:
-                if isinstance(member, ModuleType) and member.__name__ not in modules and is_users(member.__name__):
-                    modules[member.__name__] = member
-                    waiting.append(member)
-                yield member
+            module = waiting.pop()
+            if module.__name__ not in searched and not is_library(module.__name__):
+                searched.add(module.__name__)
+                members = [vars(module)[name] for name in names if name in vars(module)]
+                yield from members
+                waiting += [member for member in members if isinstance(member, ModuleType)]
 
 
 def _imported(name: str, variables: Mapping[str, object]) -> ModuleType | None:
@@ -201,12 +193,6 @@ def _imported(name: str, variables: Mapping[str, object]) -> ModuleType | None:
             return module
         package = package.rpartition(".")[0]
     return sys.modules.get(name)
-
-
-def is_users(module: str | None) -> bool:
-    """Whether a module is neither of Python nor windrow's own."""
-    package = (module or "").partition(".")[0]
-    return package not in sys.stdlib_module_names and package not in {"windrow", "windrow_runtime"}
 
 
 def is_generated(method: object) -> bool:

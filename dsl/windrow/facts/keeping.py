@@ -10,7 +10,8 @@ from inspect import getattr_static
 from types import CodeType, FunctionType
 from typing import Final, NamedTuple
 
-from windrow.facts.code import ONCE, closure_of, is_users
+from windrow.facts.code import ONCE, closure_of
+from windrow.facts.packages import is_library
 
 __all__ = ["Kept", "kept_around", "kept_by_methods"]
 
@@ -34,7 +35,7 @@ def kept_by_methods(owner: object, names: Iterable[str]) -> Iterator[tuple[str, 
     while waiting:
         name = waiting.pop()
         method = getattr_static(kind, name, None)
-        if name in uses or name in ONCE or not isinstance(method, FunctionType) or not is_users(method.__module__):
+        if name in uses or name in ONCE or not isinstance(method, FunctionType) or is_library(method.__module__):
             continue
         code = method.__code__
         self_name = code.co_varnames[0] if code.co_argcount else ""

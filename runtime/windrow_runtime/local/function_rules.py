@@ -9,20 +9,15 @@ from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any, Final
 
 from windrow.aggregates.combined import Combined
-from windrow.calls.attributes import attribute_of
+from windrow.calls.attributes import attribute_of, attributes_of, slots_of
+from windrow.facts.packages import is_of_windrow
 from windrow.functions.plain import Applied, AppliedAll
 from windrow.functions.wrapper import unwrapped
 from windrow.plan import MapAsyncNode, Node, SinkNode, Step
 from windrow.plan.own_parts import parts_of
 from windrow.plan.walk import map_steps
 from windrow_runtime.local.parcel import Parcel, check_sendable
-from windrow_runtime.operators.class_facts import (
-    attributes_of,
-    delete_attributes,
-    is_of_windrow,
-    set_attributes,
-    slots_of,
-)
+from windrow_runtime.operators.class_facts import delete_attributes, set_attributes
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.sending.culprits import called_parts, refuse_unsendable
 from windrow_runtime.operators.sending.left_on_self import may_leave_something

@@ -1,8 +1,7 @@
-"""Finds facts about classes: which package defines them, the attributes of instances, whether these are immutable."""
+"""Finds facts about classes: whether their values are immutable, and the attributes of instances."""
 
 from __future__ import annotations
 
-import sys
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -11,16 +10,14 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath
 from re import Pattern
-from types import MemberDescriptorType
 from typing import Any, Final, Literal, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from windrow.calls.attributes import attribute_of
+from windrow.calls.attributes import attribute_of, slots_of
 from windrow.plan.records import is_named_tuple_class
 from windrow.tags import OutputTag
 
@@ -99,18 +96,6 @@ def is_frozen(kind: type[Any]) -> bool:
     return parameters is not None and bool(parameters.frozen) and is_dataclass(kind)
 
 
-def attributes_of(instance: object) -> dict[str, Any]:
-    """Returns the attributes of an object, in its slots and in its dictionary."""
-    slot_values: dict[str, Any] = {}
-    for name, member in slots_of(type(instance)).items():
-        try:
-            slot_values[name] = member.__get__(instance)
-        except AttributeError:
-            continue  # the slot is empty
-    own = attribute_of(instance, "__dict__")
-    return {**slot_values, **own} if isinstance(own, dict) else slot_values
-
-
 def delete_attributes(instance: object, names: Iterable[str]) -> None:
     """Deletes attributes, without calling methods of the class."""
     slots, own = slots_of(type(instance)), attribute_of(instance, "__dict__", {})
@@ -133,60 +118,3 @@ def set_attributes(instance: T, attributes: Mapping[Any, Any]) -> T:
             # setattr could also set the class of the object, or call a property.
             object.__getattribute__(instance, "__dict__")[name] = value
     return instance
-
-
-def slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
-    """Returns the slots of a class and of its bases, by name. Members of types of C, often read-only, are no slots."""
-    return _slots_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
-
-
-@lru_cache(maxsize=1024)
-def _slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
-    return {
-        name: member
-        for base in reversed(kind.__mro__)
-        if "__slots__" in vars(base)
-        for name, member in vars(base).items()
-        if isinstance(member, MemberDescriptorType)
-    }
-
-
-_ENGINES: Final = frozenset(
-    {"cloudpickle", "msgspec", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "typing_extensions"}
-)
-_OWN: Final = frozenset({"windrow", "windrow_runtime"})
-_STANDARD: Final = frozenset(sys.stdlib_module_names) - {"__main__"}
-
-
-def top_package(module: str) -> str:
-    """Returns the top-level package of a module."""
-    return module.partition(".")[0]
-
-
-def is_standard(module: str) -> bool:
-    """Returns whether a module is of the standard library."""
-    return top_package(module) in _STANDARD
-
-
-def is_of_windrow(module: str) -> bool:
-    """Returns whether a module is of windrow."""
-    return top_package(module) in _OWN
-
-
-def is_library(module: str | None) -> bool:
-    """Returns whether a module belongs to the standard library, to windrow, or to a library that windrow builds on."""
-    module = module or "builtins"
-    return is_standard(module) or is_of_windrow(module) or top_package(module) in _ENGINES
-
-
-@lru_cache(maxsize=1024)
-def is_installed(package: str) -> bool:
-    """Returns whether a package was installed, and is not part of the user's program."""
-    file = getattr(sys.modules.get(package), "__file__", None) or ""
-    return "site-packages" in file or "dist-packages" in file
-
-
-def is_foreign(kind: type) -> bool:
-    """Returns whether a class is neither the user's nor windrow's own."""
-    module = kind.__module__
-    return not is_of_windrow(module) and (is_library(module) or is_installed(top_package(module)))

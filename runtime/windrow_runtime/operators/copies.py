@@ -17,18 +17,17 @@ from operator import is_
 from pickle import PicklingError
 from typing import Any, Final
 
+from windrow.calls.attributes import attributes_of, slots_of
 from windrow.calls.results import LAZY_TYPES, not_computed
 from windrow.functions import AggregateFunction
 from windrow.plan.types import base_argument
 from windrow_runtime.operators.class_facts import (
     CONSTANT_TYPES,
-    attributes_of,
     is_constant_class,
     is_constant_type,
     is_frozen,
     is_named_tuple,
     set_attributes,
-    slots_of,
 )
 
 # Any in this module: values of every type.

@@ -8,12 +8,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
+from windrow.calls.attributes import attributes_of
 from windrow.errors import PlanError, warn
 from windrow.plan import ProcessNode, SinkNode, Step, TimestampsNode, UnionNode
 from windrow.plan.own_parts import lazy_faults
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
-from windrow_runtime.operators.class_facts import attributes_of, set_attributes
+from windrow_runtime.operators.class_facts import set_attributes
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, errors_at, lifecycle_errors, raise_call_error, shortened
 from windrow_runtime.operators.topology import Topology

@@ -11,6 +11,8 @@ from itertools import chain
 from typing import Any, Final
 
 from windrow.aggregates.combined import Combined
+from windrow.facts.packages import is_standard
+from windrow.facts.reached import named_classes
 from windrow.functions import AggregateFunction
 from windrow.functions.wrapper import unwrapped
 from windrow.plan import (
@@ -36,8 +38,6 @@ from windrow.sources import Source
 from windrow.state import StateDescriptor
 from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.operators.class_facts import is_standard
-from windrow_runtime.operators.named_classes import named_classes
 from windrow_runtime.operators.sending.culprits import called_parts
 from windrow_runtime.spark.exchange.picklable import make_picklable
 

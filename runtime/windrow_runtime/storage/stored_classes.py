@@ -26,6 +26,7 @@ import msgspec
 
 from windrow.aggregates.sketches import HllSketch, KllSketch
 from windrow.errors import IncompatibleStateError
+from windrow.facts.packages import is_of_windrow
 from windrow.functions.marked import Tagged
 from windrow.kafka import KafkaRecord, ProducerRecord
 from windrow.panes import Change, ChangeKind, PaneInfo, PaneTiming, WindowResult
@@ -40,7 +41,6 @@ from windrow_runtime.codecs.records import (
     record_fields,
     struct_fields,
 )
-from windrow_runtime.operators.class_facts import is_of_windrow
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.windows.pane_state import PaneState
 

@@ -19,10 +19,11 @@ from itertools import compress
 from operator import attrgetter
 from typing import Any, Final
 
+from windrow.calls.attributes import attributes_of
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError, WindrowError
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.operators.class_facts import attributes_of, set_attributes
+from windrow_runtime.operators.class_facts import set_attributes
 from windrow_runtime.operators.state.model import SegmentReader
 from windrow_runtime.storage.packed import Packed, decode, encode, is_encodable, packed
 from windrow_runtime.storage.standard_values import PACKERS, READERS, ColumnReader, PicklesValues

@@ -9,10 +9,11 @@ from itertools import islice
 from types import FunctionType, MethodType
 from typing import Any, Final
 
+from windrow.calls.attributes import attributes_of
 from windrow.errors import UnsupportedOperationError
 from windrow.facts.code import closure_of, globals_of
+from windrow.facts.packages import is_foreign, is_of_windrow, top_package
 from windrow.plan import Node, Step
-from windrow_runtime.operators.class_facts import attributes_of, is_foreign, is_of_windrow, top_package
 from windrow_runtime.operators.errors import first_line
 
 # Any in this module: functions of the user's may hold objects of any type.

@@ -8,8 +8,10 @@ from logging import Logger
 from types import FunctionType, MemberDescriptorType
 from typing import Final
 
+from windrow.calls.attributes import attributes_of
 from windrow.facts.code import ONCE, closure_of, facts, globals_of, is_special
-from windrow_runtime.operators.class_facts import CONSTANT_TYPES, attributes_of, is_constant_type, is_of_windrow
+from windrow.facts.packages import is_of_windrow
+from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 
 _LIBRARIES: Final = frozenset({"abc", "builtins", "typing", "typing_extensions"})
 _BY_PYTHON: Final = frozenset({"__call__", "__getattr__", "__getattribute__"})

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import DeltaEvictor, Evictor
+from windrow.facts.packages import is_of_windrow
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec, WindowNode
 from windrow.plan.types import base_argument
@@ -22,7 +23,7 @@ from windrow.windows import (
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
 )
-from windrow_runtime.operators.class_facts import is_constant_type, is_of_windrow
+from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import accumulator_maker, own
 from windrow_runtime.operators.errors import shortened
 from windrow_runtime.operators.state.model import NOTHING, GrowingList

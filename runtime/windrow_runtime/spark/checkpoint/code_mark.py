@@ -15,14 +15,14 @@ from hashlib import blake2b
 from types import FunctionType, MethodType
 from typing import Any, Final, TypeAlias
 
-from windrow.calls.attributes import attribute_of
+from windrow.calls.attributes import attribute_of, attributes_of
 from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
 from windrow.expressions.tree import Binary, Constant, Element, Field, Item, Unary
 from windrow.facts.code import FunctionFacts, closure_of, facts, globals_of
+from windrow.facts.packages import is_library, is_of_windrow
 from windrow.functions.names import function_name
 from windrow.functions.wrapper import unwrapped
-from windrow_runtime.operators.class_facts import attributes_of, is_library, is_of_windrow
 
 # Any in this module: functions of elements of every type.
 
