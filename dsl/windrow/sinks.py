@@ -67,7 +67,7 @@ class Sink(ABC, Generic[T_contra]):
 
     @property
     def written_folder(self) -> str | None:
-        """The path of the folder that the sink writes, which no source of the plan may read; None: it writes none."""
+        """The path of the folder that the sink writes, which no source of the plan may read, or None."""
         return None
 
     @property
@@ -481,7 +481,7 @@ class DeltaSink(Sink[T_contra]):
 
     @property
     def shares_folder(self) -> bool:
-        """True: a table takes the rows of several sinks."""
+        """True, since a table takes the rows of several sinks."""
         return True
 
     @property
@@ -547,7 +547,7 @@ class WriterSink(Sink[T_contra]):
 
     @property
     def is_alone(self) -> bool:
-        """True: Spark's own query writes it."""
+        """True, since Spark's own query writes it."""
         return True
 
     @property

@@ -135,7 +135,7 @@ class Source(ABC, Generic[T_co]):
 
     @property
     def decoded_type(self) -> object | None:
-        """The type that is decoded from each record, of which an element has more; None: that of the elements."""
+        """The type that is decoded from each record, or None where that is the type of the elements."""
         return None
 
     @property

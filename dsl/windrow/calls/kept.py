@@ -27,7 +27,6 @@ from windrow.functions import (
 from windrow.functions.plain import Applied, AppliedAll
 from windrow.functions.wrapper import unwrapped
 from windrow.plan.nodes import MapAsyncNode, SinkNode
-from windrow.plan.own_parts import parts_of
 from windrow.plan.steps import Step
 from windrow.triggers import Trigger
 
@@ -59,7 +58,7 @@ def warn_of_what_calls_keep(steps: Iterable[Step]) -> None:
         # Sinks run where their batches are written, and asynchronous calls share attributes on purpose.
         if isinstance(step.node, (SinkNode, MapAsyncNode)):
             continue
-        for part in parts_of(step.node):
+        for part in step.node.user_parts:
             for name, kept in _kept_by(part):
                 hint = next((text for kinds, text in _HINTS if isinstance(part, kinds)), _ELSE)
                 warn(

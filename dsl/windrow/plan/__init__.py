@@ -19,6 +19,7 @@ from windrow.plan.nodes import (
     MapBatchesNode,
     MapNode,
     Node,
+    PlainFunction,
     ProcessNode,
     ProcessSpec,
     ReduceSpec,
@@ -30,6 +31,7 @@ from windrow.plan.nodes import (
     TimestampsNode,
     UnionNode,
     WindowNode,
+    Words,
 )
 from windrow.plan.pipeline import Collected, Engine, Pipeline, Runner
 from windrow.plan.steps import Step
@@ -55,6 +57,7 @@ __all__ = [
     "MapNode",
     "Node",
     "Pipeline",
+    "PlainFunction",
     "ProcessNode",
     "ProcessSpec",
     "ReduceSpec",
@@ -69,4 +72,5 @@ __all__ = [
     "TimestampsNode",
     "UnionNode",
     "WindowNode",
+    "Words",
 ]

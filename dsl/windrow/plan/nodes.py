@@ -23,9 +23,10 @@ from windrow.functions import (
     ProcessJoinFunction,
     ProcessWindowFunction,
 )
-from windrow.functions.marked import LEFT, CoGroup, JoinPairs, OneRecord, Tagged
+from windrow.functions.marked import LEFT, CoGroup, JoinPairs, OneRecord, SideKey, Tagged
 from windrow.functions.names import function_name
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.functions.wrapper import unwrapped
 from windrow.panes import ChangeKind
 from windrow.panes.settings import DEFAULT_PANES, PaneSettings
 from windrow.plan.location import Scope, current_scope
@@ -35,6 +36,7 @@ from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
 from windrow.time import duration_text
 from windrow.triggers import Trigger
+from windrow.triggers.trigger import with_parts
 from windrow.watermarks import WatermarkStrategy
 from windrow.windows import MergingWindowAssigner, WindowAssigner
 from windrow.windows.unfired import may_leave_unfired
@@ -58,6 +60,7 @@ __all__ = [
     "MapBatchesNode",
     "MapNode",
     "Node",
+    "PlainFunction",
     "ProcessNode",
     "ProcessSpec",
     "ReduceSpec",
@@ -88,7 +91,7 @@ class Words(NamedTuple):
 
     function: Callable[[Callable[..., Any]], str]
     pair: Callable[[Callable[..., Any]], str]
-    joined: Callable[[CoGroup[Any] | JoinPairs[Any]], str]
+    joined: Callable[[Any], str]  # functions of windows of two streams, which are no public classes
     type: Callable[[object], str]
 
 
@@ -164,22 +167,27 @@ class Node:
 
     @property
     def reads(self) -> Source[Any] | None:
-        """The source that it reads; None: it is no source."""
+        """The source that it reads, or None."""
         return None
 
     @property
     def writes(self) -> Sink[Any] | None:
-        """The sink that it writes; None: it is no sink."""
+        """The sink that it writes, or None."""
         return None
 
     @property
     def side_output(self) -> OutputTag[Any] | None:
-        """The tag of the side output that it takes; None: it is no such step."""
+        """The tag of the side output that it takes, or None."""
         return None
 
     @property
+    def user_parts(self) -> tuple[object, ...]:
+        """The objects whose methods users may have written, and their functions; None among them stands for none."""
+        return ()
+
+    @property
     def plain_function(self) -> PlainFunction | None:
-        """The function whose result decides the type of the elements; None: there is none, or its class says it."""
+        """The function whose result decides the type of the elements, or None where a class says it."""
         return None
 
     def describe(self, words: Words = NAMES) -> str:
@@ -245,6 +253,10 @@ class MapNode(OneInputNode):
     function: Callable[[Any], Any]
 
     @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
+
+    @property
     def plain_function(self) -> PlainFunction:
         return PlainFunction(self.function, (self.input.element_type,))
 
@@ -263,6 +275,10 @@ class FlatMapNode(OneInputNode):
     kind: ClassVar[str] = "flat_map"
 
     function: Callable[[Any], Iterable[Any] | None]
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
 
     @property
     def plain_function(self) -> PlainFunction:
@@ -285,6 +301,10 @@ class FilterNode(OneInputNode):
 
     function: Callable[[Any], bool]
 
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
+
     def describe(self, words: Words = NAMES) -> str:
         return words.function(self.function)
 
@@ -301,6 +321,10 @@ class ProcessNode(OneInputNode):
     sees_time: ClassVar[bool] = True
 
     function: ProcessFunction[Any, Any]
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
 
     def describe(self, words: Words = NAMES) -> str:
         return self.function.describe()
@@ -319,6 +343,10 @@ class MapBatchesNode(OneInputNode):
 
     function: Callable[[Sequence[Any]], Iterable[Any]]
     size: int
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
 
     @property
     def plain_function(self) -> PlainFunction:
@@ -354,6 +382,10 @@ class MapAsyncNode(OneInputNode):
     ordered: bool = True
     timed_out: OutputTag[Any] | None = None
     failed: OutputTag[Any] | None = None
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
 
     def describe(self, words: Words = NAMES) -> str:
         parts = [function_name(self.function), f"capacity {self.capacity}"]
@@ -463,6 +495,10 @@ class KeyByNode(OneInputNode):
     selector: Callable[[Any], Any]
     key_type: object | None = None
 
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return self.selector.selectors if isinstance(self.selector, SideKey) else (self.selector,)
+
     def describe(self, words: Words = NAMES) -> str:
         return words.function(self.selector)
 
@@ -476,6 +512,11 @@ class FunctionSpec:
     """
 
     process: ProcessWindowFunction[Any, Any, Any, Any] | None = None
+
+    @property
+    def fold(self) -> object | None:
+        """The aggregate function, or the one that combines two elements, or None."""
+        return None
 
     def describe(self, words: Words = NAMES) -> str:
         """A few words for ``explain()``.
@@ -500,6 +541,10 @@ class ReduceSpec(FunctionSpec):
 
     reduce: Callable[[Any, Any], Any]
 
+    @property
+    def fold(self) -> object:
+        return self.reduce
+
     def describe(self, words: Words = NAMES) -> str:
         return f"reduce {words.pair(self.reduce)}{self._behind}"
 
@@ -515,6 +560,10 @@ class AggregateSpec(FunctionSpec):
 
     aggregate: AggregateFunction[Any, Any, Any]
     shown: str | None = None
+
+    @property
+    def fold(self) -> object:
+        return self.aggregate
 
     def describe(self, words: Words = NAMES) -> str:
         if self.shown is not None:
@@ -629,6 +678,11 @@ class WindowNode(OneInputNode):
         """The trigger that was set, or the assigner's default."""
         return self.trigger if self.trigger is not None else self.assigner.default_trigger()
 
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        process, triggers = unwrapped(self.function.process), with_parts(self.effective_trigger)
+        return (process, self.function.fold, self.assigner, self.evictor, *triggers)
+
     def describe_settings(self) -> list[str]:
         """A few words for each setting."""
         parts = [self.assigner.describe(), f"trigger {self.effective_trigger.describe()}"]
@@ -663,6 +717,10 @@ class KeyedProcessNode(OneInputNode):
     is_keyed: ClassVar[bool] = True
 
     function: KeyedProcessFunction[Any, Any, Any]
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
 
     def describe(self, words: Words = NAMES) -> str:
         return self.function.describe()
@@ -710,6 +768,10 @@ class BroadcastProcessNode(Node):
         changes: dict[str, Any] = dict(zip(("input", "rules"), inputs, strict=True))
         return replace(self, **changes)
 
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
+
     def describe(self, words: Words = NAMES) -> str:
         return self.function.describe()
 
@@ -750,6 +812,10 @@ class IntervalJoinNode(TimedJoinNode):
     upper: int
     function: ProcessJoinFunction[Any, Any, Any]
 
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
+
     def describe_settings(self) -> list[str]:
         """A few words for each setting."""
         return [f"{duration_text(self.lower)} to {duration_text(self.upper)}", *self.describe_lateness()]
@@ -777,6 +843,10 @@ class AsOfJoinNode(TimedJoinNode):
 
     function: Callable[[Any, Any], Any]
     is_outer: bool = False
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
 
     def describe_settings(self) -> list[str]:
         """A few words for each setting."""
@@ -823,6 +893,10 @@ class SinkNode(OneInputNode):
     keeps_elements: ClassVar[bool] = True
 
     sink: Sink[Any]
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (self.sink,)
 
     @property
     def writes(self) -> Sink[Any]:

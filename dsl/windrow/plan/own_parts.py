@@ -10,7 +10,6 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import singledispatch
 from inspect import isfunction
 from typing import Any, Final
 
@@ -21,26 +20,14 @@ from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.facts.reached import expiring_state, reached_texts, state_time_domains
 from windrow.functions import ProcessAllWindowFunction, ProcessWindowFunction, TimeDomain
 from windrow.functions.aggregate import AggregateFunction
-from windrow.functions.marked import SideKey
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction
 from windrow.functions.wrapper import unwrapped
 from windrow.plan.nodes import (
-    AggregateSpec,
-    AsOfJoinNode,
     BroadcastProcessNode,
-    FilterNode,
-    FlatMapNode,
-    IntervalJoinNode,
-    KeyByNode,
     KeyedProcessNode,
     MapAsyncNode,
-    MapBatchesNode,
-    MapNode,
     Node,
-    ProcessNode,
-    ReduceSpec,
-    SinkNode,
     TimestampsNode,
     WindowNode,
     type_name,
@@ -57,7 +44,6 @@ from windrow.state import (
     ValueStateDescriptor,
 )
 from windrow.triggers import ComposableTrigger, Trigger
-from windrow.triggers.trigger import with_parts
 
 __all__ = [
     "counter_names",
@@ -65,7 +51,6 @@ __all__ = [
     "expiry_faults",
     "held_types",
     "lazy_faults",
-    "parts_of",
     "state_faults",
     "unrun_faults",
 ]
@@ -93,7 +78,7 @@ _KINDS: Final = (
 
 def unrun_faults(step: Step) -> Iterator[Fault]:
     """Give a fault for each method of a step whose call would run none of its code."""
-    for part in parts_of(step.node):
+    for part in step.node.user_parts:
         if isinstance(part, FunctionSink):
             yield from _faults_of(step, function_name(part.function), part.function)
         for kind, names in _CALLED_FOR_EFFECT:
@@ -150,7 +135,7 @@ _SEVERAL: Final = re.compile("Iterable|Iterator|Sequence|Collection")
 
 def counter_names(steps: Iterable[Step]) -> frozenset[str]:
     """The names that counters of the functions of steps may have: all texts in the code of these functions."""
-    return reached_texts(part for step in steps for part in parts_of(step.node) if part is not None)
+    return reached_texts(part for step in steps for part in step.node.user_parts if part is not None)
 
 
 def _faults_of(step: Step, name: str, function: object) -> Iterator[Fault]:
@@ -161,55 +146,6 @@ def _faults_of(step: Step, name: str, function: object) -> Iterator[Fault]:
             step.where,
             "write it without yield and async; nobody takes what it gives",
         )
-
-
-@singledispatch
-def parts_of(node: Node) -> tuple[object, ...]:
-    """The objects of a step whose methods users may have written."""
-    return ()
-
-
-@parts_of.register(MapNode)
-@parts_of.register(FlatMapNode)
-@parts_of.register(FilterNode)
-@parts_of.register(ProcessNode)
-@parts_of.register(MapBatchesNode)
-@parts_of.register(MapAsyncNode)
-@parts_of.register(KeyedProcessNode)
-@parts_of.register(BroadcastProcessNode)
-@parts_of.register(IntervalJoinNode)
-@parts_of.register(AsOfJoinNode)
-def _parts_with_function(
-    node: MapNode
-    | FlatMapNode
-    | FilterNode
-    | ProcessNode
-    | MapBatchesNode
-    | MapAsyncNode
-    | KeyedProcessNode
-    | BroadcastProcessNode
-    | IntervalJoinNode
-    | AsOfJoinNode,
-) -> tuple[object, ...]:
-    return (unwrapped(node.function),)
-
-
-@parts_of.register
-def _parts_of_key(node: KeyByNode) -> tuple[object, ...]:
-    return node.selector.selectors if isinstance(node.selector, SideKey) else (node.selector,)
-
-
-@parts_of.register
-def _parts_of_window(node: WindowNode) -> tuple[object, ...]:
-    spec, trigger = node.function, node.effective_trigger
-    process = spec.process
-    fold = spec.aggregate if isinstance(spec, AggregateSpec) else spec.reduce if isinstance(spec, ReduceSpec) else None
-    return (unwrapped(process), fold, node.assigner, node.evictor, *with_parts(trigger))
-
-
-@parts_of.register
-def _parts_of_sink(node: SinkNode) -> tuple[object, ...]:
-    return (node.sink,)
 
 
 def declared_state(owner: object) -> Iterator[StateDescriptor]:
@@ -241,7 +177,7 @@ def held_types(descriptor: StateDescriptor) -> tuple[object | None, ...]:
 
 def state_faults(step: Step) -> Iterator[Fault]:
     """Give a fault for two descriptors of one function or trigger that have one name, and not one kind or type."""
-    for part in parts_of(step.node):
+    for part in step.node.user_parts:
         # A subclass replaces an attribute of its base, and an object one of its class.
         attributes = {name: value for space in _spaces(part) for name, value in space.items()}
         first: dict[str, tuple[str, StateDescriptor]] = {}
@@ -265,7 +201,7 @@ def expiry_faults(step: Step, has_timestamps: Callable[[Node], bool]) -> Iterato
     """
     node = step.node
     if isinstance(node, WindowNode):
-        for part in parts_of(node):
+        for part in node.user_parts:
             for descriptor in expiring_state(part):
                 yield Fault(
                     f"{type(part).__name__} gives the state {descriptor.name!r} a time to live, and the state of "

@@ -14,7 +14,6 @@ from windrow.facts.packages import is_of_windrow
 from windrow.functions.plain import Applied, AppliedAll
 from windrow.functions.wrapper import unwrapped
 from windrow.plan import MapAsyncNode, Node, SinkNode, Step
-from windrow.plan.own_parts import parts_of
 from windrow.plan.walk import map_steps
 from windrow_runtime.local.parcel import Parcel, check_sendable
 from windrow_runtime.operators.class_facts import delete_attributes, set_attributes
@@ -132,7 +131,7 @@ class OpenedFunctions:
 
 
 def _objects_of(step: Step) -> list[object]:
-    return [each for part in parts_of(step.node) for each in _objects_in(part)]
+    return [each for part in step.node.user_parts for each in _objects_in(part)]
 
 
 def _objects_in(part: Any) -> Iterator[object]:
