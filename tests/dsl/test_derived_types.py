@@ -366,6 +366,7 @@ def test_functions_that_are_no_lambdas() -> None:
         ("Settings.limit", None),
         ("Struct(r.s[:3])", None),
         ("math.sqrt(r.n)", float),
+        ("datetime.fromisoformat(r.s[:10])", datetime),
         ("list(r.s)", None),
     ],
 )

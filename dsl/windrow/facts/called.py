@@ -11,7 +11,7 @@ import dis
 import enum
 import inspect
 import typing
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, ClassMethodDescriptorType, FunctionType, ModuleType
 from typing import Final
 
 from windrow.expressions.built_in import FUNCTION_TYPES
@@ -66,7 +66,7 @@ def _type_of_call(owner: object, called: object) -> object | None:
     if isinstance(called, (staticmethod, classmethod)):
         called = called.__func__
     elif isinstance(owner, type):
-        return None
+        called = called.__get__(None, owner) if isinstance(called, ClassMethodDescriptorType) else None
     if isinstance(called, BuiltinFunctionType):
         return FUNCTION_TYPES.get(called)
     if not isinstance(called, FunctionType) or inspect.iscoroutinefunction(called):

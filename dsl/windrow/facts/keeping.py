@@ -6,6 +6,7 @@ import dis
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from functools import lru_cache
 from inspect import getattr_static
 from types import CodeType, FunctionType
 from typing import Final, NamedTuple
@@ -125,11 +126,16 @@ _LOOKUPS: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _ENDS: Final = ("STORE_", "POP_TOP", "RETURN", "POP_JUMP", "JUMP", "FOR_ITER", "YIELD")
 
 
-def _uses(code: CodeType, owner: str | None, parameter: str | None = None) -> Iterator[_Use]:
-    """Yields what code does with attributes of ``owner``, or without one with variables around it, in its order.
+@lru_cache(maxsize=2_000)
+def _uses(code: CodeType, owner: str | None, parameter: str | None = None) -> tuple[_Use, ...]:
+    """What code does with attributes of ``owner``, or without one with variables around it, in its order.
 
     With ``parameter`` it is what the code does with that parameter.
     """
+    return tuple(_read_uses(code, owner, parameter))
+
+
+def _read_uses(code: CodeType, owner: str | None, parameter: str | None) -> Iterator[_Use]:
     steps = [each for each in dis.get_instructions(code) if each.opname not in _FILLING]
     line: int | None = None
     read: list[str] = []  # what the statement has read so far
