@@ -16,7 +16,7 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
 from windrow.plan.fitting import is_value_of
-from windrow.plan.nodes import type_name
+from windrow.plan.node import type_name
 from windrow.plan.types import parameter_types
 
 __all__ = ["FilledWindow", "WindowFact", "filled", "key", "window_end", "window_start"]

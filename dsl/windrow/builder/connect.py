@@ -16,8 +16,9 @@ from windrow.functions.element import FlatMapFunction, MapFunction
 from windrow.functions.marked import CoProcess, CoProcessWithoutKeys
 from windrow.functions.two_inputs import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from windrow.functions.wrapper import Wrapper
+from windrow.plan.keyed_nodes import KeyedProcessNode
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import KeyByNode, KeyedProcessNode, ProcessNode, UnionNode
+from windrow.plan.nodes import KeyByNode, ProcessNode, UnionNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
 

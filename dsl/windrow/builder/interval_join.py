@@ -14,8 +14,9 @@ from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import JoinKind, OneRecord
 from windrow.functions.two_inputs import ProcessJoinFunction
 from windrow.joins.declared_join import DeclaredJoin, joined_by
+from windrow.plan.keyed_nodes import AsOfJoinNode, IntervalJoinNode
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import AsOfJoinNode, IntervalJoinNode, KeyByNode
+from windrow.plan.nodes import KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.time import duration_millis

@@ -21,9 +21,10 @@ from windrow.errors import InvalidArgumentError, no_attribute
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
+from windrow.plan.keyed_nodes import KeyedProcessNode
 from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import KeyByNode, KeyedProcessNode
+from windrow.plan.nodes import KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type
 from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower

@@ -10,8 +10,8 @@ from typing import Any, Final, Generic, Self, TypeVar
 from windrow.builder.arguments import check_kind
 from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
+from windrow.plan.keyed_nodes import NO_LATE_TAGS, LateTags
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import NO_LATE_TAGS, LateTags
 from windrow.tags import OutputTag
 from windrow.time import duration_millis, duration_text
 

@@ -15,7 +15,8 @@ from windrow.errors import InvalidArgumentError, Location
 from windrow.functions.retries import AsyncRetryStrategy, FixedDelayRetryStrategy
 from windrow.functions.stateless import AsyncFunction, ProcessFunction
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import MapAsyncNode, MapBatchesNode, Node, ProcessNode
+from windrow.plan.node import Node
+from windrow.plan.nodes import MapAsyncNode, MapBatchesNode, ProcessNode
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
 from windrow.tags import OutputTag
 from windrow.time import duration_millis

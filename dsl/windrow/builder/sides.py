@@ -10,7 +10,8 @@ from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import FromLeft, FromRight, SideKey, Tagged
 from windrow.plan.fitting import can_fit
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import KeyByNode, MapNode, Node, UnionNode, type_name
+from windrow.plan.node import Node, type_name
+from windrow.plan.nodes import KeyByNode, MapNode, UnionNode
 from windrow.plan.types import made_type, stated_type
 
 __all__ = ["both_inputs", "keyed_by_both"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from windrow.builder.arguments import check_function
 from windrow.functions.names import function_name
 from windrow.plan.location import caller_location, scope_name, within_scope
-from windrow.plan.nodes import Node
+from windrow.plan.node import Node
 
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream

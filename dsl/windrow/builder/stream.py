@@ -29,21 +29,20 @@ from windrow.functions.marked import JoinKind
 from windrow.panes import Change, ChangeKind
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.fitting import widest
+from windrow.plan.keyed_nodes import TimedJoinNode, WindowNode
 from windrow.plan.location import caller_location
+from windrow.plan.node import Node
 from windrow.plan.nodes import (
     ChangelogNode,
     FilterNode,
     FlatMapNode,
     KeyByNode,
     MapNode,
-    Node,
     ReturnsNode,
     SideOutputNode,
     SinkNode,
-    TimedJoinNode,
     TimestampsNode,
     UnionNode,
-    WindowNode,
 )
 from windrow.plan.pipeline import DataStreamSink, Pipeline, Runner, checked_runner
 from windrow.plan.render import node_line

@@ -14,8 +14,8 @@ from windrow.functions import AggregateFunction, ProcessAllWindowFunction, Proce
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.panes import WindowResult
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
+from windrow.plan.keyed_nodes import ProcessSpec
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import ProcessSpec
 from windrow.plan.types import iterable_item, made_type
 from windrow.windows import Window
 

@@ -20,9 +20,10 @@ from windrow.functions import AggregateFunction, ProcessAllWindowFunction, Proce
 from windrow.functions.with_pane import ResultWithPane
 from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner, WindowResult
 from windrow.panes.settings import PaneSettings
+from windrow.plan.keyed_nodes import AggregateSpec, FunctionSpec, ReduceSpec
 from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import AggregateSpec, FunctionSpec, KeyByNode, ReduceSpec
+from windrow.plan.nodes import KeyByNode
 from windrow.plan.types import base_argument, iterable_item, result_type, sequence_type
 from windrow.tags import OutputTag
 from windrow.time import duration_millis, duration_text

@@ -15,7 +15,7 @@ from windrow.addresses.redaction import longest_first
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError, require_callable
 from windrow.functions.names import function_name
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import type_name
+from windrow.plan.node import type_name
 from windrow.plan.types import base_argument
 from windrow.sources import OnMalformed, Source, check_on_malformed
 

@@ -17,7 +17,8 @@ from windrow.functions.rich import RichFunction, RuntimeContext
 from windrow.plan.fitting import accepts_none, can_fit, holds_none
 from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import KeyByNode, Node, type_name
+from windrow.plan.node import Node, type_name
+from windrow.plan.nodes import KeyByNode
 from windrow.plan.types import made_type, parameter_types, result_type
 
 __all__ = ["DeclaredJoin", "JoinField", "JoinSide", "joined_by"]

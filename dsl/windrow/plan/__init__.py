@@ -1,37 +1,37 @@
 """Plans: what a chain of builder calls makes."""
 
 from windrow.plan.explained.form import Form
-from windrow.plan.location import Scope
-from windrow.plan.nodes import (
+from windrow.plan.keyed_nodes import (
     AggregateSpec,
     AsOfJoinNode,
-    BroadcastNode,
     BroadcastProcessNode,
+    FunctionSpec,
+    IntervalJoinNode,
+    KeyedProcessNode,
+    LateTags,
+    ProcessSpec,
+    ReduceSpec,
+    TimedJoinNode,
+    WindowNode,
+)
+from windrow.plan.location import Scope
+from windrow.plan.node import Node, PlainFunction, Words
+from windrow.plan.nodes import (
+    BroadcastNode,
     ChangelogNode,
     FilterNode,
     FlatMapNode,
-    FunctionSpec,
-    IntervalJoinNode,
     KeyByNode,
-    KeyedProcessNode,
-    LateTags,
     MapAsyncNode,
     MapBatchesNode,
     MapNode,
-    Node,
-    PlainFunction,
     ProcessNode,
-    ProcessSpec,
-    ReduceSpec,
     ReturnsNode,
     SideOutputNode,
     SinkNode,
     SourceNode,
-    TimedJoinNode,
     TimestampsNode,
     UnionNode,
-    WindowNode,
-    Words,
 )
 from windrow.plan.pipeline import Collected, Engine, Pipeline, Runner
 from windrow.plan.steps import Step

@@ -10,15 +10,9 @@ from typing import Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.panes import AccumulationMode
-from windrow.plan.nodes import (
-    AggregateSpec,
-    KeyedProcessNode,
-    MapAsyncNode,
-    Node,
-    ProcessNode,
-    SideOutputNode,
-    WindowNode,
-)
+from windrow.plan.keyed_nodes import AggregateSpec, KeyedProcessNode, WindowNode
+from windrow.plan.node import Node
+from windrow.plan.nodes import MapAsyncNode, ProcessNode, SideOutputNode
 from windrow.rolling import RollingReduce, RollingValue
 from windrow.triggers import (
     ComposableTrigger,

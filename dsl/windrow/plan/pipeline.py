@@ -14,7 +14,8 @@ from windrow.errors import InvalidArgumentError, no_attribute, warn
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.step_view import PlanFormat, views_of
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import Node, SinkNode
+from windrow.plan.node import Node
+from windrow.plan.nodes import SinkNode
 from windrow.plan.steps import Step, number_steps
 from windrow.plan.validation import validate
 from windrow.plan.walk import walk

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from windrow.plan.explained.labels import short_type
 from windrow.plan.explained.step_view import StepView
-from windrow.plan.nodes import Node
+from windrow.plan.node import Node
 
 __all__ = ["node_line", "render_text"]
 

@@ -9,8 +9,10 @@ from windrow.errors import Fault
 from windrow.expressions.derived import unread_part
 from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
+from windrow.plan.keyed_nodes import WindowNode
 from windrow.plan.keys import key_type
-from windrow.plan.nodes import KeyByNode, Node, SinkNode, WindowNode, type_name
+from windrow.plan.node import Node, type_name
+from windrow.plan.nodes import KeyByNode, SinkNode
 from windrow.plan.steps import Step
 
 __all__ = ["sink_faults", "sink_set_faults"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 
 from windrow.plan.location import Scope
-from windrow.plan.nodes import Node
+from windrow.plan.node import Node
 
 __all__ = ["Step", "number_steps"]
 

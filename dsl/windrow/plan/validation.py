@@ -22,29 +22,30 @@ from windrow.plan.emitting import HINT as RECORDS_HINT
 from windrow.plan.emitting import TUPLE_HINT, gives_one_tuple, is_fixed_tuple, is_single
 from windrow.plan.fitting import can_fit
 from windrow.plan.folders import folder_faults
-from windrow.plan.keys import HINT as KEY_HINT
-from windrow.plan.keys import key_type, unhashable_part
-from windrow.plan.location import Scope
-from windrow.plan.nodes import (
+from windrow.plan.keyed_nodes import (
     AggregateSpec,
     AsOfJoinNode,
     BroadcastProcessNode,
-    FlatMapNode,
     IntervalJoinNode,
-    KeyByNode,
     KeyedProcessNode,
+    TimedJoinNode,
+    WindowNode,
+)
+from windrow.plan.keys import HINT as KEY_HINT
+from windrow.plan.keys import key_type, unhashable_part
+from windrow.plan.location import Scope
+from windrow.plan.node import Node, type_name
+from windrow.plan.nodes import (
+    FlatMapNode,
+    KeyByNode,
     MapAsyncNode,
     MapBatchesNode,
-    Node,
     ProcessNode,
     ReturnsNode,
     SideOutputNode,
     SinkNode,
     SourceNode,
-    TimedJoinNode,
     TimestampsNode,
-    WindowNode,
-    type_name,
 )
 from windrow.plan.own_parts import expiry_faults, state_faults, unrun_faults
 from windrow.plan.sink_faults import sink_faults, sink_set_faults

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from windrow.plan.nodes import Node, SinkNode
+from windrow.plan.node import Node
+from windrow.plan.nodes import SinkNode
 from windrow.plan.steps import Step
 
 __all__ = ["map_steps", "walk"]

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypedDict
 
 from windrow.calls.attributes import attribute_of
 from windrow.plan.explained.step_view import StepView
-from windrow.plan.nodes import WindowNode
+from windrow.plan.keyed_nodes import WindowNode
 from windrow.windows import GlobalWindows
 
 __all__ = ["VERSION", "PlanDocument", "StepDocument", "WindowDocument", "render_json"]

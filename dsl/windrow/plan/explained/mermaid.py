@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from windrow.plan.explained.step_view import StepView, sides_of
-from windrow.plan.nodes import Node, SideOutputNode, SinkNode, SourceNode
+from windrow.plan.node import Node
+from windrow.plan.nodes import SideOutputNode, SinkNode, SourceNode
 
 __all__ = ["render_mermaid"]
 

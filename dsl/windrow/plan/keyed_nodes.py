@@ -1,0 +1,387 @@
+"""The nodes that keep state by key: windows, process functions and joins by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, NamedTuple, Self
+
+from windrow.evictors import Evictor
+from windrow.functions import (
+    AggregateFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedProcessFunction,
+    ProcessJoinFunction,
+    ProcessWindowFunction,
+)
+from windrow.functions.marked import LEFT, CoGroup, JoinPairs, OneRecord, Tagged
+from windrow.functions.plain import Applied, AppliedAll, WithoutKey
+from windrow.functions.wrapper import unwrapped
+from windrow.panes.settings import DEFAULT_PANES, PaneSettings
+from windrow.plan.node import NAMES, Node, OneInputNode, PlainFunction, Words
+from windrow.plan.nodes import BroadcastNode, KeyByNode
+from windrow.tags import OutputTag
+from windrow.time import duration_text
+from windrow.triggers import Trigger
+from windrow.triggers.trigger import with_parts
+from windrow.windows import MergingWindowAssigner, WindowAssigner
+from windrow.windows.unfired import may_leave_unfired
+
+__all__ = [
+    "NO_LATE_TAGS",
+    "AggregateSpec",
+    "AsOfJoinNode",
+    "BroadcastProcessNode",
+    "FunctionSpec",
+    "IntervalJoinNode",
+    "KeyedProcessNode",
+    "LateTags",
+    "ProcessSpec",
+    "ReduceSpec",
+    "TimedJoinNode",
+    "WindowNode",
+]
+
+# Any throughout this module: a plan holds functions and elements of every type side by side. The builder stages have
+# proved that they fit; the nodes only carry them.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FunctionSpec:
+    """What a window computes. ``process`` sees the contents, or the one value that came before it.
+
+    Attributes:
+        process: The user's function of the window; None where there is none.
+    """
+
+    process: ProcessWindowFunction[Any, Any, Any, Any] | None = None
+
+    @property
+    def fold(self) -> object | None:
+        """The aggregate function, or the one that combines two elements, or None."""
+        return None
+
+    def describe(self, words: Words = NAMES) -> str:
+        """A few words for ``explain()``.
+
+        Args:
+            words: What functions and types are called.
+        """
+        return ""
+
+    @property
+    def _behind(self) -> str:
+        return f", {self.process.describe()}" if self.process is not None else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReduceSpec(FunctionSpec):
+    """Combines elements two by two, then maybe processes the one that is left.
+
+    Attributes:
+        reduce: Combines two elements.
+    """
+
+    reduce: Callable[[Any, Any], Any]
+
+    @property
+    def fold(self) -> object:
+        return self.reduce
+
+    def describe(self, words: Words = NAMES) -> str:
+        return f"reduce {words.pair(self.reduce)}{self._behind}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AggregateSpec(FunctionSpec):
+    """Folds elements into an accumulator, then maybe processes the result.
+
+    Attributes:
+        shown: What the user wrote, where that was made into an aggregate and a function of the window.
+        aggregate: The aggregate function.
+    """
+
+    aggregate: AggregateFunction[Any, Any, Any]
+    shown: str | None = None
+
+    @property
+    def fold(self) -> object:
+        return self.aggregate
+
+    def describe(self, words: Words = NAMES) -> str:
+        if self.shown is not None:
+            return f"aggregate {self.shown}"
+        return f"aggregate {self.aggregate.describe()}{self._behind}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProcessSpec(FunctionSpec):
+    """Processes all elements when the window fires.
+
+    Attributes:
+        process: The user's function of the window.
+    """
+
+    # It has no default here, where it cannot be missing.
+    process: ProcessWindowFunction[Any, Any, Any, Any]  # pyright: ignore[reportGeneralTypeIssues]
+
+    def describe(self, words: Words = NAMES) -> str:
+        if isinstance(self.process, (CoGroup, JoinPairs)):
+            return words.joined(self.process)
+        return f"process {self.process.describe()}"
+
+
+class LateTags(NamedTuple):
+    """The tags of the side outputs for late elements of two streams; None: they are counted and dropped.
+
+    Attributes:
+        left: That of the left stream.
+        right: That of the right stream.
+    """
+
+    left: OutputTag[Any] | None = None
+    right: OutputTag[Any] | None = None
+
+    def describe(self) -> list[str]:
+        """What goes where, in a few words for ``explain()``."""
+        sides = zip(("left", "right"), self, strict=True)
+        return [f"late of the {side} to {tag.name!r}" for side, tag in sides if tag is not None]
+
+    def element_type(self, tag: OutputTag[Any], marked: object | None) -> object | None:
+        """The type of the elements behind ``tag``, of marked elements of a type; None where it is not known.
+
+        Args:
+            tag: The tag.
+            marked: The type of the marked elements, where it is known.
+        """
+        kinds = getattr(marked, "__args__", (None, None))
+        element_types = [kind for kind, each in zip(kinds, self, strict=True) if each == tag]
+        return element_types[0] if len(element_types) == 1 else None
+
+
+NO_LATE_TAGS: Final = LateTags()
+"""Late elements of both streams are counted and dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WindowNode(OneInputNode):
+    """Windows, and what they compute. Its input is a :class:`KeyByNode`, or any other node for windows without keys.
+
+    Attributes:
+        allowed_lateness: In milliseconds.
+        late_tag: That of the side output for late elements, of windows of one stream.
+        late_tags: Those for late elements of each stream, where the elements are marked ones of two.
+        assigner: Assigns elements to windows.
+        trigger: The trigger that was set; None, that of the assigner.
+        evictor: Removes elements; None, they stay.
+        panes: What the calls about panes have set.
+        function: What a window computes.
+    """
+
+    kind: ClassVar[str] = "window"
+    is_keyed: ClassVar[bool] = True
+    is_window: ClassVar[bool] = True
+
+    assigner: WindowAssigner[Any, Any]
+    trigger: Trigger[Any, Any] | None = None
+    evictor: Evictor[Any, Any] | None = None
+    allowed_lateness: int | None = None
+    late_tag: OutputTag[Any] | None = None
+    late_tags: LateTags = NO_LATE_TAGS
+    panes: PaneSettings = DEFAULT_PANES
+    function: FunctionSpec
+
+    @property
+    def keyed(self) -> bool:
+        """Whether each key has windows of its own."""
+        return isinstance(self.input, KeyByNode)
+
+    @property
+    def merging(self) -> bool:
+        """Whether windows may merge."""
+        return isinstance(self.assigner, MergingWindowAssigner)
+
+    def late_output(self, element: Any) -> tuple[OutputTag[Any] | None, Any]:
+        """The side output for a late element, if it has one, and the element as it goes there.
+
+        Args:
+            element: The element, a marked one where the windows are of two streams.
+        """
+        if isinstance(element, Tagged):
+            return self.late_tags[element.side - LEFT], element.value
+        return self.late_tag, element
+
+    @property
+    def may_leave_unfired(self) -> bool:
+        """Whether windows may end, or wait at the end of the stream, with elements that no firing has output."""
+        return may_leave_unfired(self.assigner, self.effective_trigger, self.panes)
+
+    @property
+    def effective_trigger(self) -> Trigger[Any, Any]:
+        """The trigger that was set, or the assigner's default."""
+        return self.trigger if self.trigger is not None else self.assigner.default_trigger()
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        process, triggers = unwrapped(self.function.process), with_parts(self.effective_trigger)
+        return (process, self.function.fold, self.assigner, self.evictor, *triggers)
+
+    def describe_settings(self) -> list[str]:
+        """A few words for each setting."""
+        parts = [self.assigner.describe(), f"trigger {self.effective_trigger.describe()}"]
+        if self.evictor is not None:
+            parts.append(f"evictor {self.evictor.describe()}")
+        if self.allowed_lateness:
+            parts.append(f"lateness {duration_text(self.allowed_lateness)}")
+        parts += self.late_tags.describe()
+        if self.late_tag is not None:
+            parts.append(f"late to {self.late_tag.name!r}")
+        return [*parts, *self.panes.describe()]
+
+    @property
+    def plain_function(self) -> PlainFunction | None:
+        process = self.function.process if type(self.function) is ProcessSpec else None
+        inner = process.function if isinstance(process, WithoutKey) else process
+        return PlainFunction(inner.function) if isinstance(inner, (Applied, AppliedAll, CoGroup, JoinPairs)) else None
+
+    def describe(self, words: Words = NAMES) -> str:
+        return ", ".join([*self.describe_settings(), self.function.describe(words)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyedProcessNode(OneInputNode):
+    """Processes each key's elements and timers with state. Its input is a :class:`KeyByNode`.
+
+    Attributes:
+        function: The user's function.
+    """
+
+    kind: ClassVar[str] = "process"
+    is_keyed: ClassVar[bool] = True
+
+    function: KeyedProcessFunction[Any, Any, Any]
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
+
+    def describe(self, words: Words = NAMES) -> str:
+        return self.function.describe()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BroadcastProcessNode(Node):
+    """Processes each key's elements and timers with state, and with rules that a broadcast stream changes.
+
+    Attributes:
+        input: The step that splits the stream by key.
+        rules: The step whose elements are the rules.
+        function: The user's function.
+    """
+
+    kind: ClassVar[str] = "broadcast_process"
+    is_keyed: ClassVar[bool] = True
+
+    input: KeyByNode
+    rules: BroadcastNode
+    function: KeyedBroadcastProcessFunction[Any, Any, Any, Any]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input, self.rules)
+
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        # Any: the nodes are of the same classes.
+        changes: dict[str, Any] = dict(zip(("input", "rules"), inputs, strict=True))
+        return replace(self, **changes)
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
+
+    def describe(self, words: Words = NAMES) -> str:
+        return self.function.describe()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TimedJoinNode(OneInputNode):
+    """Joins elements of two streams by key and timestamp. Its input is a :class:`KeyByNode` over marked elements.
+
+    Attributes:
+        allowed_lateness: In milliseconds: elements of both streams are taken and kept for so much longer.
+        late_tags: Those of the side outputs for later elements of the left and of the right stream.
+    """
+
+    is_keyed: ClassVar[bool] = True
+
+    allowed_lateness: int = 0
+    late_tags: LateTags = NO_LATE_TAGS
+
+    def describe_lateness(self) -> list[str]:
+        """A few words for each setting about late elements."""
+        allowed = [f"allowed lateness {duration_text(self.allowed_lateness)}"] if self.allowed_lateness else []
+        return [*allowed, *self.late_tags.describe()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IntervalJoinNode(TimedJoinNode):
+    """Joins each left element with the right ones whose timestamps lie within bounds around its own.
+
+    Attributes:
+        lower: How far behind that of the left element the timestamp of a right one may lie at least, in milliseconds.
+        upper: How far at most. If it is below ``lower``, nothing joins.
+        function: The user's function of a pair.
+    """
+
+    kind: ClassVar[str] = "interval_join"
+
+    lower: int
+    upper: int
+    function: ProcessJoinFunction[Any, Any, Any]
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
+
+    def describe_settings(self) -> list[str]:
+        """A few words for each setting."""
+        return [f"{duration_text(self.lower)} to {duration_text(self.upper)}", *self.describe_lateness()]
+
+    @property
+    def plain_function(self) -> PlainFunction | None:
+        return PlainFunction(self.function.function) if isinstance(self.function, OneRecord) else None
+
+    def describe(self, words: Words = NAMES) -> str:
+        function = self.function
+        shown = words.pair(function.function) if isinstance(function, OneRecord) else function.describe()
+        return ", ".join([*self.describe_settings(), shown])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AsOfJoinNode(TimedJoinNode):
+    """Joins each left element with the last right one at or before its timestamp.
+
+    Attributes:
+        is_outer: Whether left elements without a right one come out, too.
+        function: The user's function of a pair.
+    """
+
+    kind: ClassVar[str] = "as_of_join"
+
+    function: Callable[[Any, Any], Any]
+    is_outer: bool = False
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
+
+    def describe_settings(self) -> list[str]:
+        """A few words for each setting."""
+        return [*(["left outer"] if self.is_outer else []), *self.describe_lateness()]
+
+    @property
+    def plain_function(self) -> PlainFunction:
+        return PlainFunction(self.function)
+
+    def describe(self, words: Words = NAMES) -> str:
+        return ", ".join([*self.describe_settings(), words.pair(self.function)])
