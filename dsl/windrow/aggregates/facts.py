@@ -15,8 +15,8 @@ from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
+from windrow.plan.base_node import type_name
 from windrow.plan.fitting import is_value_of
-from windrow.plan.node import type_name
 from windrow.plan.types import parameter_types
 
 __all__ = ["FilledWindow", "WindowFact", "filled", "key", "window_end", "window_start"]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
 from windrow.functions.broadcast import KeyedBroadcastProcessFunction
+from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import BroadcastProcessNode
 from windrow.plan.location import caller_location
-from windrow.plan.node import Node
 from windrow.plan.nodes import BroadcastNode, KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type

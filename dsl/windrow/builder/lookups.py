@@ -14,8 +14,8 @@ from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, Location
 from windrow.functions.retries import AsyncRetryStrategy, FixedDelayRetryStrategy
 from windrow.functions.stateless import AsyncFunction, ProcessFunction
+from windrow.plan.base_node import Node
 from windrow.plan.location import caller_location
-from windrow.plan.node import Node
 from windrow.plan.nodes import MapAsyncNode, MapBatchesNode, ProcessNode
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
 from windrow.tags import OutputTag

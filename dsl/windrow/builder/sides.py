@@ -8,9 +8,9 @@ from typing import Any
 
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import FromLeft, FromRight, SideKey, Tagged
+from windrow.plan.base_node import Node, type_name
 from windrow.plan.fitting import can_fit
 from windrow.plan.location import caller_location
-from windrow.plan.node import Node, type_name
 from windrow.plan.nodes import KeyByNode, MapNode, UnionNode
 from windrow.plan.types import made_type, stated_type
 

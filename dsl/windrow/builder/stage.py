@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from windrow.builder.arguments import check_function
 from windrow.functions.names import function_name
+from windrow.plan.base_node import Node
 from windrow.plan.location import caller_location, scope_name, within_scope
-from windrow.plan.node import Node
 
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream

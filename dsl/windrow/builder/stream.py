@@ -27,11 +27,11 @@ from windrow.errors import InvalidArgumentError, no_attribute
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
 from windrow.panes import Change, ChangeKind
+from windrow.plan.base_node import Node
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.fitting import widest
 from windrow.plan.keyed_nodes import TimedJoinNode, WindowNode
 from windrow.plan.location import caller_location
-from windrow.plan.node import Node
 from windrow.plan.nodes import (
     ChangelogNode,
     FilterNode,

@@ -17,8 +17,8 @@ from windrow.evictors import Evictor
 from windrow.functions.marked import CoGroup, JoinKind, JoinPairs
 from windrow.functions.window_function import ProcessWindowFunction
 from windrow.joins.declared_join import DeclaredJoin, joined_by
+from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import NO_LATE_TAGS, LateTags, ProcessSpec
-from windrow.plan.node import Node
 from windrow.plan.render import node_line
 from windrow.plan.types import iterable_item, made_type, sequence_type
 from windrow.tags import OutputTag

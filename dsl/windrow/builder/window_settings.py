@@ -9,9 +9,9 @@ from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor, Evictor
 from windrow.panes.settings import DEFAULT_PANES, PaneSettings
+from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import FunctionSpec, WindowNode
 from windrow.plan.location import caller_location
-from windrow.plan.node import Node
 from windrow.tags import OutputTag
 from windrow.triggers import CountOrEndOfStreamTrigger, CountTrigger, PurgingTrigger, Trigger
 from windrow.windows import GlobalWindows, WindowAssigner

@@ -14,10 +14,10 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.marked import LEFT, RIGHT, JoinKind, SideKey
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction, RuntimeContext
+from windrow.plan.base_node import Node, type_name
 from windrow.plan.fitting import accepts_none, can_fit, holds_none
 from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
-from windrow.plan.node import Node, type_name
 from windrow.plan.nodes import KeyByNode
 from windrow.plan.types import made_type, parameter_types, result_type
 

@@ -1,5 +1,6 @@
 """Plans: what a chain of builder calls makes."""
 
+from windrow.plan.base_node import Node, PlainFunction, Words
 from windrow.plan.explained.form import Form
 from windrow.plan.keyed_nodes import (
     AggregateSpec,
@@ -15,7 +16,6 @@ from windrow.plan.keyed_nodes import (
     WindowNode,
 )
 from windrow.plan.location import Scope
-from windrow.plan.node import Node, PlainFunction, Words
 from windrow.plan.nodes import (
     BroadcastNode,
     ChangelogNode,

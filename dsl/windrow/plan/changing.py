@@ -10,8 +10,8 @@ from typing import Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.panes import AccumulationMode
+from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import AggregateSpec, KeyedProcessNode, WindowNode
-from windrow.plan.node import Node
 from windrow.plan.nodes import MapAsyncNode, ProcessNode, SideOutputNode
 from windrow.rolling import RollingReduce, RollingValue
 from windrow.triggers import (

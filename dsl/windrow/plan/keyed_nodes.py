@@ -18,7 +18,7 @@ from windrow.functions.marked import LEFT, CoGroup, JoinPairs, OneRecord, Tagged
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.wrapper import unwrapped
 from windrow.panes.settings import DEFAULT_PANES, PaneSettings
-from windrow.plan.node import NAMES, Node, OneInputNode, PlainFunction, Words
+from windrow.plan.base_node import NAMES, Node, OneInputNode, PlainFunction, Words
 from windrow.plan.nodes import BroadcastNode, KeyByNode
 from windrow.tags import OutputTag
 from windrow.time import duration_text

@@ -12,7 +12,7 @@ from windrow.functions.marked import SideKey
 from windrow.functions.names import function_name
 from windrow.functions.wrapper import unwrapped
 from windrow.panes import ChangeKind
-from windrow.plan.node import NAMES, Node, OneInputNode, PlainFunction, Words
+from windrow.plan.base_node import NAMES, Node, OneInputNode, PlainFunction, Words
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.state import MapStateDescriptor

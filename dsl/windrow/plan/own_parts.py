@@ -23,8 +23,8 @@ from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction
 from windrow.functions.wrapper import unwrapped
+from windrow.plan.base_node import Node, type_name
 from windrow.plan.keyed_nodes import BroadcastProcessNode, KeyedProcessNode, WindowNode
-from windrow.plan.node import Node, type_name
 from windrow.plan.nodes import MapAsyncNode, TimestampsNode
 from windrow.plan.steps import Step
 from windrow.plan.types import base_argument

@@ -11,10 +11,10 @@ from windrow.calls.attributes import attribute_of
 from windrow.calls.kept import warn_of_what_calls_keep
 from windrow.entry_points import load
 from windrow.errors import InvalidArgumentError, no_attribute, warn
+from windrow.plan.base_node import Node
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.step_view import PlanFormat, views_of
 from windrow.plan.location import caller_location
-from windrow.plan.node import Node
 from windrow.plan.nodes import SinkNode
 from windrow.plan.steps import Step, number_steps
 from windrow.plan.validation import validate

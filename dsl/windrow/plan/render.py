@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windrow.plan.base_node import Node
 from windrow.plan.explained.labels import short_type
 from windrow.plan.explained.step_view import StepView
-from windrow.plan.node import Node
 
 __all__ = ["node_line", "render_text"]
 

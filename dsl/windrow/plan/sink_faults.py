@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from windrow.aggregates.facts import FilledWindow
 from windrow.errors import Fault
 from windrow.expressions.derived import unread_part
+from windrow.plan.base_node import Node, type_name
 from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
 from windrow.plan.keyed_nodes import WindowNode
 from windrow.plan.keys import key_type
-from windrow.plan.node import Node, type_name
 from windrow.plan.nodes import KeyByNode, SinkNode
 from windrow.plan.steps import Step
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, count
 
+from windrow.plan.base_node import Node
 from windrow.plan.location import Scope
-from windrow.plan.node import Node
 
 __all__ = ["Step", "number_steps"]
 

@@ -17,6 +17,7 @@ from windrow.functions.names import function_name
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.wrapper import Wrapper, unwrapped
 from windrow.panes import AccumulationMode
+from windrow.plan.base_node import Node, type_name
 from windrow.plan.changing import takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
 from windrow.plan.emitting import TUPLE_HINT, gives_one_tuple, is_fixed_tuple, is_single
@@ -34,7 +35,6 @@ from windrow.plan.keyed_nodes import (
 from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import key_type, unhashable_part
 from windrow.plan.location import Scope
-from windrow.plan.node import Node, type_name
 from windrow.plan.nodes import (
     FlatMapNode,
     KeyByNode,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from windrow.plan.node import Node
+from windrow.plan.base_node import Node
 from windrow.plan.nodes import SinkNode
 from windrow.plan.steps import Step
 

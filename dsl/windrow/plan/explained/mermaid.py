@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from windrow.plan.base_node import Node
 from windrow.plan.explained.step_view import StepView, sides_of
-from windrow.plan.node import Node
 from windrow.plan.nodes import SideOutputNode, SinkNode, SourceNode
 
 __all__ = ["render_mermaid"]

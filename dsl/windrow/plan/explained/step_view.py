@@ -12,11 +12,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, SideKey
 from windrow.panes import TimestampCombiner
+from windrow.plan.base_node import Node, Words
 from windrow.plan.changing import repeating_windows
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.labels import function_text, pair_text, short_type
 from windrow.plan.keyed_nodes import AsOfJoinNode, TimedJoinNode, WindowNode
-from windrow.plan.node import Node, Words
 from windrow.plan.nodes import KeyByNode, MapNode, ReturnsNode, SinkNode, TimestampsNode, UnionNode
 from windrow.plan.steps import Step
 from windrow.windows import GlobalWindows

@@ -12,7 +12,7 @@ from typing import Any
 
 from windrow.connectors.hybrid import HybridSource, SourceSwitch, check_made
 from windrow.plan import Step
-from windrow.plan.node import Node
+from windrow.plan.base_node import Node
 from windrow.sources import OnMalformed, Source
 from windrow_runtime.inputs.batches import Told
 from windrow_runtime.inputs.offsets import Offsets, Range, Reads

@@ -17,7 +17,7 @@ from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import CoGroup, JoinPairs, SideKey
 from windrow.functions.wrapper import unwrapped
 from windrow.plan import AggregateSpec, AsOfJoinNode, IntervalJoinNode, KeyByNode, KeyedProcessNode, Step, WindowNode
-from windrow.plan.node import type_name
+from windrow.plan.base_node import type_name
 from windrow.rolling import Extreme, RollingReduce, RollingValue
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.topology import timestamps_of

@@ -41,7 +41,12 @@ class Words(NamedTuple):
 
 
 class PlainFunction(NamedTuple):
-    """A function that makes the elements of a step, with the types of its arguments, as far as they are known."""
+    """A function that makes the elements of a step.
+
+    Attributes:
+        function: The function.
+        arguments: The types of its arguments, as far as they are known; None: nothing is.
+    """
 
     function: Callable[..., Any]
     arguments: tuple[object | None, ...] | None = None
