@@ -19,8 +19,8 @@ def names(group: str) -> list[str]:
 
 
 def has(group: str, name: str) -> bool:
-    """Whether a package has registered something in a group under a name."""
-    return bool(_entries(group, name))
+    """Whether a package had registered something in a group under a name when packages were looked through last."""
+    return name in _registered(group)
 
 
 # Any: each group says what its entries are.
@@ -43,7 +43,7 @@ def load(group: str, name: str) -> Any:
         raise InvalidArgumentError(
             f"several packages bring a {what} of this name",
             given=f"{name}: {', '.join(sorted(map(_origin, entries)))}",
-            hint="import the class from its module",
+            hint="import the class from its module, or uninstall one of the packages",
         )
     try:
         return _loaded(entries[0])

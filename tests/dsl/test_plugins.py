@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.metadata
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from windrow import Pipeline, from_source
 from windrow.connectors import sink_class, source_class
-from windrow.entry_points import load
+from windrow.entry_points import has, load
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.kafka import KafkaSource
 from windrow.sinks import CollectSink, ParquetFileSink
@@ -167,10 +169,47 @@ def test_a_package_brings_a_source_and_a_sink_that_both_engines_run(
         assert sorted(map(int, path.read_text().split())) == [0, 2, 4, 6, 8]
 
 
-def test_a_source_of_a_package_that_is_gone_is_told() -> None:
-    class Gone(CollectionSource[int]):
-        connector_name = "gone"
+@pytest.mark.parametrize(
+    ("connector", "message"),
+    [
+        ("gone", r"no installed package brings a reader(.|\n)*gone, for collection(.|\n)*kafka(.|\n)*where: +p\.1"),
+        ("broken", r"cannot be loaded(.|\n)*no_such_module:Reader of third: ModuleNotFoundError(.|\n)*where: +p\.1"),
+        ("twice", r"several packages(.|\n)*of third, other:Reader of fourth(.|\n)*where: +p\.1"),
+    ],
+)
+def test_a_source_whose_reader_cannot_be_had_is_told(tmp_path: Path, connector: str, message: str) -> None:
+    install(tmp_path, "third", "[windrow.readers]\nbroken = no_such_module:Reader\ntwice = one:Reader\n")
+    install(tmp_path, "fourth", "[windrow.readers]\ntwice = other:Reader\n")
 
-    pipeline = Pipeline("p", from_source(Gone([1])).sink_to(CollectSink[int]()))
-    with pytest.raises(UnsupportedOperationError, match=r"no installed package reads(.|\n)*'gone'(.|\n)*kafka"):
+    class Foreign(CollectionSource[int]):
+        connector_name = connector
+
+    pipeline = Pipeline("p", from_source(Foreign([1])).sink_to(CollectSink[int]()))
+    with pytest.raises(UnsupportedOperationError, match=message):
         LocalRunner().run(pipeline)
+
+
+def test_packages_are_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch asks who writes its sinks, and most packages register nothing that Spark alone asks."""
+    assert not has("windrow.spark_writers", "function")
+
+    def entry_points(**group: str) -> None:
+        raise AssertionError(group)
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    assert not has("windrow.spark_writers", "function")
+    assert has("windrow.spark_writers", "kafka")
+
+
+def test_readers_and_writers_need_no_library_until_they_are_used() -> None:
+    program = (
+        "import sys\n"
+        "for name in ('confluent_kafka', 'deltalake', 'numpy', 'pandas', 'pyarrow', 'pyspark', 'sqlalchemy'):\n"
+        "    sys.modules[name] = None\n"
+        "from windrow.entry_points import load, names\n"
+        "for group in ('windrow.readers', 'windrow.writers', 'windrow.sources', 'windrow.sinks'):\n"
+        "    print(group, all([load(group, name) for name in names(group)]))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    groups = ("windrow.readers", "windrow.writers", "windrow.sources", "windrow.sinks")
+    assert run.stdout.splitlines() == [f"{group} True" for group in groups], run.stderr

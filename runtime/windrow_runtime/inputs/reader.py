@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
-from windrow.entry_points import load
-from windrow.errors import InvalidArgumentError, Location, UnsupportedOperationError, warn
+from windrow.errors import Location, UnsupportedOperationError, warn
 from windrow.plan import Step
 from windrow.sources import Source
 from windrow_runtime.inputs.batches import SourceBatch, elements_of
@@ -14,6 +13,7 @@ from windrow_runtime.inputs.offsets import Reads
 from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.operators.registered import registered
 from windrow_runtime.operators.topology import source_of
 
 S_co = TypeVar("S_co", bound=Source[Any], covariant=True)
@@ -166,20 +166,11 @@ def reader_for(source: Source[Any], step: Step) -> SourceReader[Source[Any]]:
     """Returns the reader of a source for a step, which the package of the source has registered.
 
     Raises:
-        UnsupportedOperationError: If no installed package has registered one.
+        UnsupportedOperationError: If no installed package has registered one, several have, or it cannot be loaded.
     """
     if not type(source).connector_name:
         return SourceReader(source, step)
-    try:
-        reader: SourceReader[Source[Any]] = load(READERS, type(source).connector_name)(source, step)
-    except InvalidArgumentError as error:
-        raise UnsupportedOperationError(
-            "no installed package reads this source",
-            given=f"{source.describe()}, of the connector {type(source).connector_name!r}",
-            expected=error.expected,
-            where=step.where,
-            hint=error.hint,
-        ) from error
+    reader: SourceReader[Source[Any]] = registered(READERS, source, step.where)(source, step)
     return reader
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from windrow.entry_points import load
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
 from windrow.sinks import Sink
+from windrow_runtime.operators.registered import registered
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.output import Identity, Output
 
@@ -49,7 +49,7 @@ class SinkWriter(Generic[S_co]):
 
     def check_local(self) -> None:
         """Refuse a sink that the interpreter cannot write, before anything runs."""
-        if not self.keeps_elements and self.has_output is False:
+        if not (self.keeps_elements or self.has_output):
             raise UnsupportedOperationError(
                 "the interpreter cannot write to this sink",
                 given=self.sink.describe(),
@@ -119,19 +119,10 @@ def writer_of(step: Step) -> SinkWriter[Sink[Any]]:
     """Returns the writer of a step's sink, which the package of the sink has registered.
 
     Raises:
-        UnsupportedOperationError: If no installed package has registered one.
+        UnsupportedOperationError: If no installed package has registered one, several have, or it cannot be loaded.
     """
     sink = sink_of(step)
     if not type(sink).connector_name:
         return SinkWriter(sink, step)
-    try:
-        writer: SinkWriter[Sink[Any]] = load(WRITERS, type(sink).connector_name)(sink, step)
-    except InvalidArgumentError as error:
-        raise UnsupportedOperationError(
-            "no installed package writes this sink",
-            given=f"{sink.describe()}, of the connector {type(sink).connector_name!r}",
-            expected=error.expected,
-            where=step.where,
-            hint=error.hint,
-        ) from error
+    writer: SinkWriter[Sink[Any]] = registered(WRITERS, sink, step.where)(sink, step)
     return writer

@@ -78,6 +78,8 @@ class BatchWriter:
         self._ended = False
         self._of_workers = {} if self.parts is None else self.parts.sinks
         self._divided_anew = [] if self.parts is None else self.parts.divided_anew
+        # Each batch needs these, and who writes a sink is a question to its package.
+        self._kept = [number for number, step in self.sinks.items() if written_by(step) is WrittenBy.RESULTS]
         self._is_first = True
         # Spark writes these sinks from the workers, in a separate pass over the batch.
         self._by_spark = {
@@ -174,8 +176,7 @@ class BatchWriter:
             if (unmatched, location) not in self._warned:
                 self._warned.add((unmatched, location))
                 warn_of_header(unmatched, where, location)
-        numbers = [number for number, step in self.sinks.items() if written_by(step) is WrittenBy.RESULTS]
-        collected = {number: _unpacked(taken[number]) for number in numbers}
+        collected = {number: _unpacked(taken[number]) for number in self._kept}
         counts = self._counted(values[RowKind.COUNTERS])
         self.results.put(batch, collected, counts, self._written())
         if self.counters is not None:

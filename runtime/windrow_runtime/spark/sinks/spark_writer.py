@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from windrow.entry_points import has, load
+from windrow.entry_points import has
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
 from windrow.sinks import Sink
 from windrow_runtime.codecs.records import UserClass
+from windrow_runtime.operators.registered import registered
 from windrow_runtime.outputs.output import Identity
 from windrow_runtime.outputs.writer import SinkWriter, writer_of
 from windrow_runtime.spark.sinks.worker_sink import WorkerSink
@@ -118,10 +119,9 @@ class SparkWriter(Generic[W_co]):
 def spark_writer_of(step: Step) -> SparkWriter[SinkWriter[Any]]:
     """Returns the Spark writer of a step's sink."""
     writer = writer_of(step)
-    connector = type(writer.sink).connector_name
-    if not has(SPARK_WRITERS, connector):
+    if not has(SPARK_WRITERS, type(writer.sink).connector_name):
         return SparkWriter(writer)
-    spark_writer: SparkWriter[SinkWriter[Any]] = load(SPARK_WRITERS, connector)(writer)
+    spark_writer: SparkWriter[SinkWriter[Any]] = registered(SPARK_WRITERS, writer.sink, step.where)(writer)
     return spark_writer
 
 

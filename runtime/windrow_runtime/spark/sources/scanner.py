@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from windrow.entry_points import has, load
+from windrow.entry_points import has
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import Step
 from windrow.sources import Source
@@ -14,6 +14,7 @@ from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.offsets import Reads
 from windrow_runtime.inputs.reader import SourceReader, reader_for
 from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.registered import registered
 from windrow_runtime.operators.topology import source_of
 from windrow_runtime.spark.checkpoint.folder import Checkpoint
 from windrow_runtime.spark.sources.ranges import scan_reads
@@ -121,5 +122,5 @@ def scanner_for(source: Source[Any], step: Step) -> SparkScanner[SourceReader[An
     reader = reader_for(source, step)
     if not has(SCANNERS, type(source).connector_name):
         return SparkScanner(reader)
-    scanner: SparkScanner[SourceReader[Any]] = load(SCANNERS, type(source).connector_name)(reader)
+    scanner: SparkScanner[SourceReader[Any]] = registered(SCANNERS, source, step.where)(reader)
     return scanner
