@@ -137,8 +137,8 @@ class SourceReader(Generic[S_co]):
         return self.source.describe()
 
     @property
-    def is_its_identity(self) -> bool:
-        """Whether two sources of one identity read the same."""
+    def identity_is_exact(self) -> bool:
+        """Whether two sources with the same identity read the same elements."""
         return False
 
     @property

@@ -97,7 +97,7 @@ def claim_targets(
         # A run may have written a batch, and have ended, before the targets were locked.
         check_free(sinks, run, begins=begins)
         for step in sinks:
-            writer_of(step).own(run)
+            writer_of(step).take_over(run)
         return locks.pop_all()
 
 

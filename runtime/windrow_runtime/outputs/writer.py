@@ -108,7 +108,7 @@ class SinkWriter(Generic[S_co]):
         """Keeps other runs from the target as long as ``is_live``; returns what releases it; None: nothing does."""
         return None
 
-    def own(self, run: str) -> None:
+    def take_over(self, run: str) -> None:
         """Notes in the target that it belongs to a run."""
 
     def check_owner(self, run: str) -> None:

@@ -62,7 +62,7 @@ from windrow_runtime.spark.sinks.batch_writer import driver_sinks
 from windrow_runtime.spark.sinks.columns import pipeline_of
 from windrow_runtime.spark.sinks.spark_writer import WrittenBy, check_unwritten, spark_writer_of, written_by
 from windrow_runtime.spark.sinks.unpacking import unpacked
-from windrow_runtime.spark.sources.scanner import count_own, scanner_of
+from windrow_runtime.spark.sources.scanner import count_logged, scanner_of
 
 __all__ = ["RunningPipeline", "SparkRunner"]
 
@@ -494,7 +494,7 @@ class SparkRunner:
             begins=not checkpoint.has_run(),
             is_kept=by_user or self._checkpoint is not None,
         )
-        checkpoint.check_whole(count_own(topology.sources), stateful=bool(topology.keyed))
+        checkpoint.check_whole(count_logged(topology.sources), stateful=bool(topology.keyed))
         if topology.keyed and self._partitions is None and checkpoint.last_planned() < 0:
             warn_of_partitions(self.spark, stored.groups.partitions)
         spark = self.spark

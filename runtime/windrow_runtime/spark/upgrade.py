@@ -17,7 +17,7 @@ from windrow_runtime.spark.checkpoint.folder import Checkpoint, Description
 from windrow_runtime.spark.checkpoint.plan_shape import harmless_changes
 from windrow_runtime.spark.checkpoint.stored_plan import refused_changes, shapes_of, stored_on_columns
 from windrow_runtime.spark.lowering import per_partition, physical_plan, time_of
-from windrow_runtime.spark.sources.scanner import count_own, scanner_of
+from windrow_runtime.spark.sources.scanner import count_logged, scanner_of
 
 __all__ = ["StoredRun", "Upgrade", "stored_run"]
 
@@ -74,7 +74,7 @@ class StoredRun:
         time = time_of(plan, own_clock=False, per_partition=per_partition(topology, checkpoint, lambda: False))
         refused = refused_changes(checkpoint, self.description, plan, time, accepted)
         if not refused.lines:
-            checkpoint.check_whole(count_own(topology.sources), stateful=bool(topology.keyed))
+            checkpoint.check_whole(count_logged(topology.sources), stateful=bool(topology.keyed))
         alike = list(map(str, alike_in(plan)))
         return Upgrade(self._kept(plan, refused.lines), refused.unreadable, refused.moved, refused.hint, alike)
 

@@ -50,7 +50,7 @@ class CollectionReader(SourceReader[CollectionSource[Any]]):
         return None if " at 0x" in text else text
 
     @property
-    def is_its_identity(self) -> bool:
+    def identity_is_exact(self) -> bool:
         return True
 
     @property

@@ -69,7 +69,7 @@ class FileSourceReader(SourceReader[FileSource[Any]]):
         return self.source.path
 
     @property
-    def is_its_identity(self) -> bool:
+    def identity_is_exact(self) -> bool:
         return True
 
     @property

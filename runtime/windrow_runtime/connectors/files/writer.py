@@ -94,7 +94,7 @@ class FileWriter(SinkWriter[FileSink[Any]]):
     def lock(self, is_live: Callable[[], bool]) -> Callable[[], None] | None:
         return None if self.folder is None else lock_folder(self.sink, self.step, self.folder, is_live)
 
-    def own(self, run: str) -> None:
+    def take_over(self, run: str) -> None:
         if self.folder is not None:
             own_folder(self.sink, self.step, self.folder, run)
 

@@ -96,7 +96,7 @@ def _alike_sources(plan: PhysicalPlan) -> Iterator[Alike]:
         source, its = source_of(one), source_of(other)
         if None not in (one.name, other.name) or type(source) is not type(its) or first.moving != second.moving:
             continue
-        reads_same = reader_of(one).is_its_identity and "what it reads" in first.moving
+        reads_same = reader_of(one).identity_is_exact and "what it reads" in first.moving
         if source is not its and not reads_same and code_of(source) != code_of(its):
             yield Alike(
                 other,

@@ -98,7 +98,7 @@ class SparkScanner(Generic[R_co]):
         raise NotImplementedError(f"{self.source.describe()} is not replayable")
 
 
-def count_own(sources: Sequence[Step]) -> int | None:
+def count_logged(sources: Sequence[Step]) -> int | None:
     """Returns the number of sources that Spark has a log of; None: it is not known.
 
     Spark reads a stream that two DataFrames of the user share only once, and has one log for both.
