@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +19,7 @@ from tests.services.server import stop_server
 from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.connectors import HybridSource
-from windrow.errors import SourceError, UserFunctionError
+from windrow.errors import IncompatibleStateError, SourceError, UserFunctionError
 from windrow.kafka import AvroFormat, KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink
 from windrow.sources import MalformedRecord, ParquetFileSource
@@ -26,6 +27,7 @@ from windrow.time import timestamp_millis
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark.checkpoint.folder import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -211,6 +213,14 @@ def test_records_that_expired_between_runs_are_told(spark: SparkSession, topics:
     with pytest.raises(SourceError, match=rf"{topic}, partition 0, offsets 10 to 14\n(.|\n)*where: +p\.1\.in, "):
         run("fail")
     assert [each.celsius for each in run("earliest")] == [7.5, 8.0, 8.5, 9.0, 9.5]
+    # An earlier version let Spark's connector read, whose offsets have another form.
+    checkpoint = Checkpoint(tmp_path / "checkpoint")
+    stored = checkpoint.description()
+    assert stored is not None
+    checkpoint.plan.write(replace(stored, sources=[replace(stored.sources[0], kind="KafkaSource")]))
+    message = "the sources were KafkaSource and are KafkaSource by confluent-kafka"
+    with pytest.raises(IncompatibleStateError, match=message):
+        run("earliest")
 
 
 def test_a_topic_with_an_end(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:

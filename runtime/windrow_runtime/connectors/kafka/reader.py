@@ -40,5 +40,10 @@ class TopicReader(SourceReader[TopicSource[Any]]):
         return True
 
     @property
+    def stored_kind(self) -> str:
+        # Spark's connector, which an earlier version took as well, has other offsets under the name of the class.
+        return f"{super().stored_kind} by confluent-kafka"
+
+    @property
     def timezone(self) -> object:
         return self.source.timezone
