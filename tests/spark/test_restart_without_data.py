@@ -243,7 +243,7 @@ def test_files_get_what_is_due_once_and_state_is_cleaned_up(spark: SparkSession,
         events = stamped(files(spark, incoming)).key_by(lambda event: event.key)
         windows = events.window(TEN_SECONDS).allowed_lateness(millis(1_000))
         counts = windows.apply(lambda key, window, found: [(key, len(list(found)))], name="counts")
-        return Pipeline("once", counts.sink_to(JsonFileSink(out)))
+        return Pipeline("once", counts.returns(Fired).sink_to(JsonFileSink(out)))
 
     first = pipeline()
     (step,) = (each.id for each in first.steps if each.name == "counts")
@@ -263,7 +263,7 @@ def test_topics_get_what_is_due_once(spark: SparkSession, kafka: str, tmp_path: 
     topics.send(incoming, in_json(map(asdict, EVENTS)))
     runner = SparkRunner(spark, checkpoint=tmp_path)
     events = from_source(KafkaSource(kafka, incoming, Event, starting_offsets="earliest"))
-    pipeline = Pipeline("once", on_objects(events).sink_to(KafkaSink(kafka, out)))
+    pipeline = Pipeline("once", on_objects(events).returns(Fired).sink_to(KafkaSink(kafka, out)))
     stop_behind_first_batch(runner, pipeline, tmp_path)
     for _ in range(2):
         runner.run(pipeline, drain=False)
