@@ -170,7 +170,9 @@ def named_values(function: FunctionType) -> Iterator[object]:
     around = closure_of(function).values()
     yield from around
     variables = function.__globals__
-    for names in facts(function).names:
+    for used in facts(function).names:
+        # pytest gives such names to what assertions call; all tests of a run can be reached from there.
+        names = [name for name in used if not name.startswith("@")]
         values = [variables[name] if name in variables else _imported(name, variables) for name in names]
         yield from values
         searched: set[str] = set()
