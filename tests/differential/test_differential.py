@@ -103,7 +103,15 @@ def test_live_cases_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> No
     assert "40 equal, 0 different" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("columns", [False, True], ids=["objects", "columns"])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param(
+            False, id="objects", marks=pytest.mark.thorough(reason="tests/two_inputs runs them on Spark, as objects")
+        ),
+        pytest.param(True, id="columns"),
+    ],
+)
 def test_random_pipelines_of_two_inputs_on_spark(spark: SparkSession, tmp_path: Path, columns: bool) -> None:
     from windrow_runtime.spark import SparkRunner
 

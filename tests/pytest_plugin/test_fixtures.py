@@ -36,18 +36,11 @@ def test_the_example_passes(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.program
-@pytest.mark.spark
-def test_the_example_is_compared_with_spark(pytester: pytest.Pytester) -> None:
-    shutil.copytree(EXAMPLE, pytester.path, dirs_exist_ok=True)
-    result = pytester.runpytest_subprocess("-k", "spark", "--windrow-require-spark", "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=1, deselected=4)
-
-
-@pytest.mark.program
-@pytest.mark.spark
-def test_workers_find_modules_that_pytest_imports_by_their_path(pytester: pytest.Pytester) -> None:
+def test_tests_are_compared_with_spark(pytester: pytest.Pytester) -> None:
+    """Those of the example, and one whose functions are of a module that pytest imports by its path."""
     # The folder from which pytest runs is not that of the project.
-    pytester.makefile(".ini", **{"project/pytest": "[pytest]\naddopts = --import-mode=importlib\n"})
+    pytester.makefile(".ini", **{"project/pytest": "[pytest]\naddopts = --import-mode=importlib\npythonpath = ."})
+    shutil.copytree(EXAMPLE, pytester.path / "project", dirs_exist_ok=True)
     pytester.makepyfile(
         **{
             "project/checks/test_numbers": """
@@ -56,13 +49,15 @@ def test_workers_find_modules_that_pytest_imports_by_their_path(pytester: pytest
                 def twice(number: int) -> int:
                     return 2 * number
 
-                def test_twice(assert_same_on_spark):
+                def test_twice_on_spark(assert_same_on_spark):
                     assert_same_on_spark(from_collection([1, 2]).map(twice))
             """
         }
     )
-    result = pytester.runpytest_subprocess("project", "--windrow-require-spark", "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=1)
+    result = pytester.runpytest_subprocess(
+        "project", "-k", "spark", "--windrow-require-spark", "-p", "no:cacheprovider"
+    )
+    result.assert_outcomes(passed=2, deselected=4)
 
 
 def test_harnesses_are_closed_when_the_test_ends(pytester: pytest.Pytester) -> None:
