@@ -139,19 +139,19 @@ def test_sums(stream_harness, timeline_snapshot):
 """
     )
     file = pytester.makepyfile(test_kept=program.replace("VALUE", "1"))
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest_inprocess()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*no picture is kept as __timelines__/test_kept.test_sums.after one.svg*"])
 
-    pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=1)
-    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--windrow-update").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess().assert_outcomes(passed=1)
 
     file.write_text(program.replace("VALUE", "20"))
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest_inprocess()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*the new one is __timelines__/test_kept.test_sums.after one.new.svg*"])
     assert (pytester.path / "__timelines__" / "test_kept.test_sums.after one.new.svg").read_text().startswith("<svg")
-    pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--windrow-update").assert_outcomes(passed=1)
     assert [each.name for each in (pytester.path / "__timelines__").iterdir()] == ["test_kept.test_sums.after one.svg"]
 
 
@@ -171,8 +171,8 @@ class TestTwo(TestOne):
     value = 20
 """
     )
-    pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=2)
-    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+    pytester.runpytest_inprocess("--windrow-update").assert_outcomes(passed=2)
+    pytester.runpytest_inprocess().assert_outcomes(passed=2)
     kept = sorted(each.name for each in (pytester.path / "__timelines__").iterdir())
     assert kept == ["test_two.TestOne.test_sums.svg", "test_two.TestTwo.test_sums.svg"]
 
@@ -191,8 +191,8 @@ def test_sums(name, stream_harness, timeline_snapshot):
         timeline_snapshot(timeline(harness.recording, values=str), each)
 """
     )
-    pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=4)
-    pytester.runpytest_subprocess().assert_outcomes(passed=4)
+    pytester.runpytest_inprocess("--windrow-update").assert_outcomes(passed=4)
+    pytester.runpytest_inprocess().assert_outcomes(passed=4)
     kept = sorted(each.name for each in (pytester.path / "__timelines__").iterdir())
     assert len(kept) == 8
     assert kept[-2:] == ["test_signs.test_sums[a-b].a-b%2e.svg", "test_signs.test_sums[a-b].a-b.svg"]
