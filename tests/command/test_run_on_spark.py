@@ -279,6 +279,7 @@ def test_what_a_function_raises_in_a_worker_comes_with_its_own_traceback_alone(w
     assert "raises_on_spark.py" in before
     assert "where:    bad.3.map, " in after
     assert "windrow_runtime/" not in done.err
+    assert "windrow_spark/" not in done.err
     assert "py4j" not in done.err
 
 
