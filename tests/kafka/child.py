@@ -32,7 +32,7 @@ class SparkChild:
         self._pool = pool
 
     def failure_of(self, module: str, name: str, arguments: dict[str, Any]) -> str | None:
-        """Call a function of a module with its arguments and the session, as ``spark``.
+        """Call a function of a module with its arguments and the session, as ``spark_with_connector``.
 
         Returns:
             The traceback of what it raised, or None.
@@ -59,7 +59,7 @@ def _start(warehouse: Path, jars: Sequence[Path]) -> None:
 
 def _failure_of(module: str, name: str, arguments: dict[str, Any]) -> str | None:
     try:
-        getattr(import_module(module), name)(**arguments, spark=_session)
+        getattr(import_module(module), name)(**arguments, spark_with_connector=_session)
     except BaseException:
         return traceback.format_exc()
     return None

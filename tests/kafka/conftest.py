@@ -1,4 +1,4 @@
-"""A broker, and a process with a Spark session that has the connector, in which the tests of this folder run."""
+"""A broker, and a process with a Spark session that has Spark's own connector."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def topics(kafka: str, run_name: str, request: pytest.FixtureRequest) -> Topics:
 
 
 @pytest.fixture(scope="session")
-def spark(client: None, kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkChild]:
+def spark_with_connector(client: None, kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkChild]:
     """Stands for the session; a test that takes it runs in the process that has one, and gets it there."""
     try:
         jars = CONNECTOR.fetch()
@@ -48,11 +48,11 @@ def spark(client: None, kafka: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    child = pyfuncitem.funcargs.get("spark")
+    child = pyfuncitem.funcargs.get("spark_with_connector")
     if not isinstance(child, SparkChild):
         return None
     names = pyfuncitem._fixtureinfo.argnames
-    arguments = {name: pyfuncitem.funcargs[name] for name in names if name != "spark"}
+    arguments = {name: pyfuncitem.funcargs[name] for name in names if name != "spark_with_connector"}
     module = ".".join(Path(pyfuncitem.path).relative_to(pyfuncitem.config.rootpath).with_suffix("").parts)
     failure = child.failure_of(module, pyfuncitem.function.__name__, arguments)
     if failure is not None:

@@ -1,6 +1,6 @@
 """Topics by Spark's own connector: a DataFrame of it is a source, and its writer a sink.
 
-The bodies run in a process of their own, which `conftest.py` here starts.
+The test runs in a process of its own, which `conftest.py` here starts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from windrow_runtime.spark import SparkRunner
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.classic(reason="the session of these tests has the connector, and is embedded")
+pytestmark = [
+    pytest.mark.program,
+    pytest.mark.thorough(reason="tests/spark has frames of other formats, and writers of the user's"),
+    pytest.mark.classic(reason="the session of the test has the connector, and is embedded"),
+]
 
 
 class Record(NamedTuple):
@@ -30,10 +34,10 @@ def tenfold(record: Record) -> Record:
 
 
 def test_a_dataframe_of_sparks_connector_goes_through_windrow(
-    spark: SparkSession, topics: Topics, tmp_path: Path
+    spark_with_connector: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
     source, target = topics.make("in"), topics.make("out")
-    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", topics.servers)
+    reader = spark_with_connector.readStream.format("kafka").option("kafka.bootstrap.servers", topics.servers)
     frame = reader.option("subscribe", source).option("startingOffsets", "earliest").load()
     numbers = from_dataframe(frame.selectExpr("CAST(value AS STRING) AS value"), Record)
     written = WriterSink[Record](
@@ -44,5 +48,5 @@ def test_a_dataframe_of_sparks_connector_goes_through_windrow(
     pipeline = Pipeline("copy", numbers.map(tenfold).sink_to(written))
     for begin in (0, 10):
         topics.send(source, in_json(range(begin, begin + 10)))
-        SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline, drain=False)
+        SparkRunner(spark_with_connector, checkpoint=tmp_path / "checkpoint").run(pipeline, drain=False)
     assert topics.values(target, 20) == [number * 10 for number in range(20)]

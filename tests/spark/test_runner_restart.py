@@ -13,6 +13,7 @@ import pytest
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from tests.spark.versions import records
+from tests.support.thorough import thorough
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import IncompatibleStateError, UserFunctionError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
@@ -109,30 +110,42 @@ def test_runs_one_after_another_give_what_one_run_gives(spark: SparkSession, tmp
     runs: list[Found] = []
 
     def run(*, drain: bool) -> None:
-        # Everything anew, as in another process, and every other time with a step more.
-        outputs, pipeline = build(folder, moved=len(runs) % 2 == 1)
+        outputs, pipeline = build(folder)
         runs.append(outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=drain)))
 
     run(drain=False)
     assert runs[0]["rolling"]
-    write(folder, range(2, 4))
-    run(drain=False)
+    # Everything anew, as in another process, with a step more.
+    outputs, pipeline = build(folder, moved=True)
+    running = SparkRunner(spark, checkpoint=checkpoint).start(pipeline, interval_seconds=0.05)
+    try:
+        running.process_available()
+        write(folder, range(2, 4))
+        running.process_available()
+        assert running.is_active
+    finally:
+        runs.append(outputs.of(running.stop()))
+    assert not running.is_active
+    assert running.await_termination(5)
     assert sum(map(len, runs[1]["rolling"].values())) == 12
-    run(drain=False)
-    assert not any(runs[2].values())
+    for changed, what in (
+        (build(folder, size=300), r"size=250(.|\n)*size=300"),
+        (build(folder, name="other"), r"other, \S*test_runner_restart.py:\d+ is new; windows \(Tumbling.*\) is gone"),
+    ):
+        with pytest.raises(IncompatibleStateError, match=rf"another plan(.|\n)*{what}"):
+            SparkRunner(spark, checkpoint=checkpoint).run(changed[1])
     write(folder, range(4, 6))
     run(drain=True)
     assert joined(runs) == expected
 
     outputs, pipeline = build(folder)
-    for again in (
-        lambda: SparkRunner(spark, checkpoint=checkpoint).run(pipeline),
-        lambda: SparkRunner(spark, checkpoint=checkpoint).start(pipeline),
-    ):
+    runner = SparkRunner(spark, checkpoint=checkpoint)
+    for again in (runner.run, runner.start):
         with pytest.raises(IncompatibleStateError, match="was drained"):
-            again()
+            again(pipeline)
 
 
+@pytest.mark.thorough(reason="test_group_task.py has staggered windows whose task goes on")
 def test_staggered_windows_stay_where_they_are(spark: SparkSession, tmp_path: Path) -> None:
     # clock    1030                    2100
     # run      1                       2
@@ -169,48 +182,6 @@ def test_staggered_windows_stay_where_they_are(spark: SparkSession, tmp_path: Pa
     assert {window.start % 250 for found in expected["windows"].values() for _, window, *_ in found} == {30}
 
 
-def test_started_and_stopped(spark: SparkSession, tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    write(folder, range(5))
-    outputs, pipeline = build(folder)
-    expected, _ = outputs.expected(pipeline)
-    for number in range(2, 5):
-        (folder / f"{number}.json").unlink()
-
-    checkpoint = tmp_path / "checkpoint"
-    first = SparkRunner(spark, checkpoint=checkpoint).start(pipeline, interval_seconds=0.05)
-    try:
-        first.process_available()
-        assert first.is_active
-        write(folder, range(2, 3))
-        first.process_available()
-    finally:
-        runs = [outputs.of(first.stop())]
-    assert not first.is_active
-    assert first.await_termination(5)
-    assert sum(map(len, runs[0]["rolling"].values())) == 18
-    write(folder, range(3, 5))
-    runs.append(outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline)))
-    assert joined(runs) == expected
-
-
-def test_a_changed_plan_is_refused_with_what_changed(spark: SparkSession, tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    write(folder, range(1))
-    checkpoint = tmp_path / "checkpoint"
-    _, pipeline = build(folder)
-    SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
-    _, larger = build(folder, size=300)
-    with pytest.raises(IncompatibleStateError, match=r"another plan(.|\n)*size=250(.|\n)*size=300"):
-        SparkRunner(spark, checkpoint=checkpoint).run(larger)
-    _, renamed = build(folder, name="other")
-    with pytest.raises(
-        IncompatibleStateError,
-        match=r"another plan(.|\n)*other, \S*test_runner_restart.py:\d+ is new; windows \(Tumbling.*\) is gone",
-    ):
-        SparkRunner(spark, checkpoint=checkpoint).start(renamed)
-
-
 @pytest.mark.classic(reason="the function shares a list with the test")
 def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "in"
@@ -244,7 +215,7 @@ def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(spark: Spark
     assert found
 
 
-@pytest.mark.parametrize("batches", [1, 2])
+@pytest.mark.parametrize("batches", [thorough(1, reason="a source in two batches covers it"), 2])
 def test_a_run_that_failed_before_the_end_of_the_stream_leaves_it_open(
     spark: SparkSession, tmp_path: Path, batches: int
 ) -> None:

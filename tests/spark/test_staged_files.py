@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests.spark.stopped_moves import ROWS, Stopper, pipeline
+from tests.support.thorough import thorough
 from windrow.errors import SinkError
 from windrow.sinks import JsonFileSink, ParquetFileSink
 from windrow_runtime.spark import SparkRunner
@@ -44,7 +45,9 @@ def staged(out: Path) -> list[Path]:
     return list((out / "_windrow").rglob("part-*"))
 
 
-@pytest.mark.parametrize("moves", [0, 1, 3])
+@pytest.mark.parametrize(
+    "moves", [1, *(thorough(moves, reason="test_storage.py stops a batch at each move") for moves in (0, 3))]
+)
 def test_a_run_that_died_between_two_moves_goes_on_with_the_next(
     spark: SparkSession, view: str, tmp_path: Path, moves: int
 ) -> None:
