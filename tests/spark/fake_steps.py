@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.columnar.engine import Store
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.spark.clock import SeenTimestamps
-from windrow_runtime.spark.exchange.facts import Count
-from windrow_runtime.spark.exchange.packer import ToSink, ToStep
+from windrow_spark.clock import SeenTimestamps
+from windrow_spark.exchange.facts import Count
+from windrow_spark.exchange.packer import ToSink, ToStep
 
 __all__ = ["ByKey", "Forward", "Store", "TimestampedSource", "by_key"]
 

@@ -40,7 +40,7 @@ from windrow.windows import (
 )
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.session import is_connect
+from windrow_spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
