@@ -308,6 +308,7 @@ def test_a_function_that_raises(spark: SparkSession, name: str) -> None:
         assert 'raise LookupError(f"no {value}")' in cause
         assert cause.endswith("LookupError: no 13")
     assert "windrow_runtime" not in cause
+    assert "windrow_spark" not in cause
     assert len(cause.splitlines()) < 20
 
 
