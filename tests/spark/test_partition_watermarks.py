@@ -24,6 +24,7 @@ from tests.partitioned import (
     Dealt,
     Outputs,
     counted,
+    hour_of,
     hourly,
     logs,
     put,
@@ -183,7 +184,7 @@ def test_partitions_and_files_far_behind_others_lose_nothing(spark: SparkSession
         random = Random(size)
         files = write_hours(tmp_path / f"{size}", writers=writers, hours=5, random=random)
         files.shuffle(random)
-        plans.append(hourly(files, size) if writers > 1 else hourly(files, size, "name"))
+        plans.append(hourly(files, size, hour_of if writers > 1 else "name", name=f"{writers} writers"))
     both(spark, *plans, columnar=True)
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.budget import examples
 from tests.outputs.test_partitions import BY, Level, Row, expected, rows, written
 from tests.spark.comparison import Event, millis
+from tests.support.files import forget_batch
 from tests.support.thorough import thorough
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow.aggregates import count, into, key, window_start
@@ -120,8 +121,7 @@ def test_a_run_that_died_while_it_made_a_batch_visible_goes_on(
     assert {file: file.stat().st_mtime_ns for file in seen} == seen
 
     # As after a crash between the sinks and Spark's note that the batch is done.
-    (tmp_path / "checkpoint" / "spark" / "commits" / "2").unlink()
-    (tmp_path / "checkpoint" / "spark" / "commits" / ".2.crc").unlink(missing_ok=True)
+    forget_batch(tmp_path / "checkpoint", 2)
     before = {file.name for file in out.rglob("batch-2-*")}
     runner.run(pipeline, drain=False)
     after = {file.name for file in out.rglob("batch-2-*")}
@@ -182,8 +182,7 @@ def test_other_file_systems(spark: SparkSession, tmp_path: Path) -> None:
             file.write_bytes(b"damaged")
         for form in () if is_connect(spark) else SINKS:
             (tmp_path / "elsewhere" / form / "_windrow" / "batch-1").unlink()
-        (tmp_path / "checkpoint" / "spark" / "commits" / "1").unlink()
-        (tmp_path / "checkpoint" / "spark" / "commits" / ".1.crc").unlink(missing_ok=True)
+        forget_batch(tmp_path / "checkpoint", 1)
         runner.run(pipeline(), drain=False)
         if is_connect(spark):
             for file in stale:

@@ -16,6 +16,7 @@ import pytest
 from tests.custom_sources import Logs
 from tests.kafka.topics import Topics, in_json
 from tests.spark.comparison import Event, millis
+from tests.support.files import put
 from tests.support.thorough import thorough
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_dataframe, from_source
 from windrow.aggregates import combine, count, key
@@ -107,8 +108,7 @@ def left_join(events: DataStream[Event]) -> DataStream[Fired]:
 
 
 def files(spark: SparkSession, folder: Path) -> DataStream[Event]:
-    lines = [json.dumps({"key": each.key, "at": each.at, "value": each.value}) + "\n" for each in EVENTS]
-    (folder / "events.json").write_text("".join(lines))
+    put(folder, "events", EVENTS)
     return from_source(JsonFileSource(folder, Event))
 
 
@@ -311,7 +311,7 @@ def test_a_drained_run_without_keyed_steps_goes_on(spark: SparkSession, tmp_path
         "plain", from_source(JsonFileSource(incoming, Event)).map(lambda event: event.value).sink_to(sink)
     )
     for number in (1, 2):
-        (incoming / f"{number}.json").write_text(json.dumps(asdict(Event("a", 1_000, number))))
+        put(incoming, number, [Event("a", 1_000, number)])
         assert runner.run(pipeline).collected(sink) == [number]
 
 

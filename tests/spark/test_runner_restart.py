@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ import pytest
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from tests.spark.versions import records
+from tests.support.files import put
 from tests.support.thorough import thorough
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import IncompatibleStateError, UserFunctionError
@@ -47,16 +47,12 @@ class Silence(KeyedProcessFunction[str, Event, tuple[str, int, int]]):
 
 def write(folder: Path, numbers: Iterable[int]) -> None:
     """The files of these numbers: each 100 ms on from the one before, the last two elements out of order."""
-    folder.mkdir(exist_ok=True)
     for number in numbers:
-        ats = [0, 30, 60, 90, -40, -250]
-        records = [
-            {"key": "abc"[(number + place) % 3], "at": number * 100 + at, "value": number * 10 + place}
-            for place, at in enumerate(ats)
+        events = [
+            Event("abc"[(number + place) % 3], number * 100 + at, number * 10 + place)
+            for place, at in enumerate([0, 30, 60, 90, -40, -250])
         ]
-        file = folder / f"{number}.json"
-        file.write_text("".join(json.dumps(record) + "\n" for record in records))
-        os.utime(file, (1_600_000_000 + number,) * 2)
+        put(folder, number, events, second=number)
 
 
 def build(folder: Path, size: int = 250, name: str = "windows", *, moved: bool = False) -> tuple[Outputs, Pipeline]:
@@ -329,13 +325,12 @@ def test_stored_records_get_the_default_of_a_new_field(spark: SparkSession, tmp_
     # records    10: 7.0    20: 9.0   |   30: 8.0 F
     # version    1                    |   2, with units
     folder = tmp_path / "in"
-    folder.mkdir()
     found = []
     for version, lines in (
         (1, [{"key": "a", "at": 10, "value": 7.0}, {"key": "a", "at": 20, "value": 9.0}]),
         (2, [{"key": "a", "at": 30, "value": 8.0, "unit": "F"}]),
     ):
-        (folder / f"{version}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        put(folder, version, lines)
         outputs, pipeline = measuring(folder, version)
         runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
         found.append(outputs.of(runner.run(pipeline, drain=version == 2)))

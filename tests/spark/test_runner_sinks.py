@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from tests.spark.comparison import Event, millis
+from tests.support.files import forget_batch
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError
 from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
@@ -154,9 +155,7 @@ def test_files_hold_what_the_interpreter_writes_and_stay_where_a_batch_is_run_ag
     assert batches(tmp_path / "json") == batches(tmp_path / "parquet") == ["batch-0", "batch-1", "batch-2"]
     assert batches(tmp_path / "first") == ["batch-0"]
 
-    # As after a crash between the sinks and Spark's note that the batch is done.
-    (checkpoint / "spark" / "commits" / "2").unlink()
-    (checkpoint / "spark" / "commits" / ".2.crc").unlink(missing_ok=True)
+    forget_batch(checkpoint, 2)
     files = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("batch-*-part-*")}
     again = SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
     assert again.collected(collect) == expected[16:]
@@ -342,8 +341,7 @@ def test_paths_with_a_scheme(spark: SparkSession, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "json" / "_batch-1")
 
     def run_again() -> None:
-        (tmp_path / "checkpoint" / "spark" / "commits" / "0").unlink()
-        (tmp_path / "checkpoint" / "spark" / "commits" / ".0.crc").unlink(missing_ok=True)
+        forget_batch(tmp_path / "checkpoint", 0)
         runner.run(pipeline(keep=False), drain=False)
 
     if not is_connect(spark):

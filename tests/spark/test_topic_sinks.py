@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 
 from tests.kafka.topics import Topics, in_json
+from tests.support.files import forget_batch
 from tests.support.thorough import thorough
 from windrow import DataStream, DataStreamSink, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
@@ -86,12 +87,6 @@ def found(topics: Topics, topic: str) -> Counter[str]:
     return Counter((record.value or b"").decode() for record in topics.committed(topic))
 
 
-def forget(checkpoint: Path, number: int) -> None:
-    """Has Spark run a batch again, as if the driver had died behind the last task."""
-    (checkpoint / "spark" / "commits" / str(number)).unlink()
-    (checkpoint / "spark" / "commits" / f".{number}.crc").unlink(missing_ok=True)
-
-
 def newest(checkpoint: Path, log: str = "commits") -> int:
     return max(int(file.name) for file in (checkpoint / "spark" / log).iterdir() if file.name.isdigit())
 
@@ -128,7 +123,7 @@ def test_each_record_is_written_once_also_by_batches_that_run_again(
     for name, again, plan in (("stateless", runner, pipeline), ("keyed", by_windows, windows)):
         # A run may end while a batch without elements is planned, which runs again then.
         if newest(tmp_path / name) == newest(tmp_path / name, "offsets"):
-            forget(tmp_path / name, newest(tmp_path / name))
+            forget_batch(tmp_path / name, newest(tmp_path / name))
         again.run(plan, drain=False)
     for topic, expected in wanted:
         assert found(topics, topic) == expected
@@ -174,7 +169,7 @@ def test_a_batch_that_is_divided_differently_is_refused(
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     runner.run(pipeline, drain=False)
     expected = found(topics, target)
-    forget(tmp_path / "checkpoint", newest(tmp_path / "checkpoint"))
+    forget_batch(tmp_path / "checkpoint", newest(tmp_path / "checkpoint"))
     with monkeypatch.context() as patch:
         patch.setattr(batch_writer, "_tell_division", lambda frame, settings: "5 partitions")
         with pytest.raises(
@@ -223,7 +218,7 @@ def test_a_batch_of_files_on_other_cores(
     before = found(topics, copied), found(topics, summed)
     assert any(before)
     assert newest(tmp_path / "checkpoint") == 0
-    forget(tmp_path / "checkpoint", 0)
+    forget_batch(tmp_path / "checkpoint", 0)
     monkeypatch.setattr(cores, "defaultParallelism", 4)
     if form != "keyed":
         with pytest.raises(SinkError, match=r"divided differently now\n(.|\n)*cores=4(.|\n)*cores=3"):

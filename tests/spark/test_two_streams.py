@@ -5,8 +5,6 @@ Batches have elements of both streams, in no order among them: what the outputs 
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.comparison import Event, Outputs, millis
+from tests.support.files import put
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError
@@ -107,15 +106,12 @@ class Odd(Evictor[Event, Window]):
 def write(folder: Path, numbers: Iterable[int]) -> None:
     """The files of these numbers, of both streams: each 100 ms on from the one before, the last two out of order."""
     for side, shift in (("left", 0), ("right", 7)):
-        (folder / side).mkdir(parents=True, exist_ok=True)
         for number in numbers:
-            records = [
-                {"key": "abc"[(number + place) % 3], "at": number * 100 + at + shift, "value": number * 10 + place}
+            events = [
+                Event("abc"[(number + place) % 3], number * 100 + at + shift, number * 10 + place)
                 for place, at in enumerate([0, 30, 60, 90, -40, -250])
             ]
-            file = folder / side / f"{number}.json"
-            file.write_text("".join(json.dumps(record) + "\n" for record in records))
-            os.utime(file, (1_600_000_000 + number,) * 2)
+            put(folder / side, number, events, second=number)
 
 
 def sides(folder: Path) -> tuple[DataStream[Event], DataStream[Event]]:
