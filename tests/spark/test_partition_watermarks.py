@@ -188,6 +188,7 @@ def test_partitions_and_files_far_behind_others_lose_nothing(spark: SparkSession
     both(spark, *plans, columnar=True)
 
 
+@pytest.mark.thorough(reason="the random partitions below come to their ends, and are idle")
 @pytest.mark.classic(reason="a clock of the test's is called in this process")
 def test_the_end_of_a_bounded_partition_and_idleness_release_the_others(spark: SparkSession, tmp_path: Path) -> None:
     put(tmp_path / "logs", a=[1, 11, 21, 31], b=[2, 12])
@@ -315,7 +316,8 @@ def test_partitions_that_are_ahead_wait_for_the_others_of_their_group(spark: Spa
 
     expected = run(LocalRunner())
     assert expected[0][:5] == [["a0", "b0", "c0"], ["a100", "b10", "c40"], ["b20"], ["b30"], ["b60"]]
-    for columnar in for_a_night((True, False), (True,)):
+    # In `make test` Spark runs the random partitions below, which wait for each other.
+    for columnar in for_a_night((True, False), ()):
         assert run(SparkRunner(spark, columnar=columnar)) == expected
 
 

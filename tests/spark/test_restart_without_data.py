@@ -185,9 +185,9 @@ VARIANT = "the other cases have its source, its steps and its way to run"
     [
         (files, [on_columns, on_objects, chained, timers, left_join], by_run),
         (restamped, [on_objects, timers], by_start),
-        (frame, [on_objects], by_run),
         (files, [ticks], by_run),
         thorough(custom, [ticks], by_start, reason=VARIANT),
+        thorough(frame, [on_objects], by_run, reason=VARIANT),
         thorough(files, [on_objects], by_start, reason=VARIANT),
         thorough(collection, [chained], by_run, reason=VARIANT),
         thorough(custom, [timers], by_run, reason=VARIANT),

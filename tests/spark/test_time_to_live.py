@@ -32,7 +32,7 @@ class Row(NamedTuple):
     time: int
 
 
-ROWS = [Row("a", f"n{number}", number * 40_000) for number in range(5)]
+ROWS = [Row("a", f"n{number}", number * 40_000) for number in range(3)]
 
 
 class Keep(KeyedProcessFunction[str, Row, tuple[str, list[str], list[str]]]):
@@ -53,7 +53,7 @@ class Keep(KeyedProcessFunction[str, Row, tuple[str, list[str], list[str]]]):
 
 
 EXPECTED = [
-    (f"n{number}", last, last) for number in range(5) for last in [[f"n{n}" for n in (number - 1, number) if n >= 0]]
+    (f"n{number}", last, last) for number in range(3) for last in [[f"n{n}" for n in (number - 1, number) if n >= 0]]
 ]
 
 

@@ -160,6 +160,7 @@ def test_a_task_that_fails_leaves_nothing_and_its_batch_is_written_then(
     assert found(topics, target) == expected
 
 
+@pytest.mark.thorough(reason="batches of files are, in the test below")
 @pytest.mark.classic(reason="a server does not say into how many partitions a batch is divided")
 def test_a_batch_that_is_divided_differently_is_refused(
     spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -272,7 +273,8 @@ def test_what_kafka_refuses_names_the_step(spark: SparkSession, topics: Topics) 
     assert found(topics, target).total() <= 2
 
 
-@pytest.mark.parametrize("is_keyed", [True, thorough(False, reason="keyed steps write as the others do")])
+@pytest.mark.thorough(reason="tests/kafka/test_sink.py refuses a later batch, test_older_checkpoints.py an older copy")
+@pytest.mark.parametrize("is_keyed", [True, False])
 def test_an_older_copy_of_a_checkpoint_is_refused(
     spark: SparkSession, topics: Topics, tmp_path: Path, *, is_keyed: bool
 ) -> None:

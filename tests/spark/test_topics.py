@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.budget import for_a_night
 from tests.kafka.topics import Record, Topics, in_json
 from tests.services.kafka import launch, restart_kafka
 from tests.services.registry import running_registry
@@ -218,8 +219,9 @@ def test_a_topic_with_an_end(spark: SparkSession, topics: Topics, tmp_path: Path
     bounded = source(topics, topic, ending_offsets="latest", max_offsets_per_batch=40)
     sink = CollectSink[Mean]()
     pipeline = Pipeline("p", means(from_source(bounded, name="in")).sink_to(sink))
-    assert sorted(SparkRunner(spark).run(pipeline).collected(sink)) == sorted(expected_means(100))
-    assert sorted(SparkRunner(spark).run_batch(pipeline).collected(sink)) == sorted(expected_means(100))
+    runner = SparkRunner(spark)
+    for run in for_a_night((runner.run, runner.run_batch), (runner.run_batch,)):
+        assert sorted(run(pipeline).collected(sink)) == sorted(expected_means(100))
 
     # A stream that goes on has read all that there was when it began, and a later run goes on from there.
     taken: list[int] = []
@@ -316,6 +318,9 @@ def test_a_run_outlasts_a_restart_of_its_broker(spark: SparkSession, kafka: str,
         stop_server(server)
 
 
+@pytest.mark.thorough(
+    reason="test_partition_watermarks.py has partitions on Spark, tests/kafka/test_client.py those of topics"
+)
 def test_a_partition_that_is_an_hour_behind_loses_nothing_and_new_ones_hold(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
