@@ -43,8 +43,8 @@ def test_a_dataframe_of_sparks_connector_goes_through_windrow(client: None, topi
     source, target = topics.make("in"), topics.make("out")
     for begin in (0, 10):
         topics.send(source, in_json(range(begin, begin + 10)))
-        given = [topics.servers, source, target, tmp_path, *jars]
-        subprocess.run([sys.executable, "-m", "tests.kafka.test_broker", *given], cwd=ROOT, check=True)
+        command = [sys.executable, "-m", "tests.kafka.test_broker", topics.servers, source, target]
+        subprocess.run([*command, str(tmp_path), *map(str, jars)], cwd=ROOT, check=True)
     assert topics.values(target, 20) == [number * 10 for number in range(20)]
 
 

@@ -38,6 +38,10 @@ class Reading(NamedTuple):
     text: str
 
 
+def write(folder: Path, number: int, *readings: Reading) -> None:
+    put(folder, number, readings, second=number)
+
+
 def firsts(source: Path) -> tuple[Pipeline, CollectSink[Reading]]:
     sink = CollectSink[Reading]()
     windows = (
@@ -55,10 +59,10 @@ def firsts(source: Path) -> tuple[Pipeline, CollectSink[Reading]]:
 def run_before(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A source with something new to read, and the checkpoint of the run before."""
     folder = tmp_path_factory.mktemp("damage")
-    put(folder / "in", 1, [Reading("a", 1, "")], second=1)
-    put(folder / "in", 2, [Reading("a", 12, "")], second=2)
+    write(folder / "in", 1, Reading("a", 1, ""))
+    write(folder / "in", 2, Reading("a", 12, ""))
     SparkRunner(spark, checkpoint=folder / "checkpoint").run(firsts(folder / "in")[0], drain=False)
-    put(folder / "in", 3, [Reading("a", 23, "")], second=3)
+    write(folder / "in", 3, Reading("a", 23, ""))
     return folder / "in", folder / "checkpoint"
 
 
@@ -249,7 +253,7 @@ def worker_processes(spark: SparkSession) -> list[int]:
 @pytest.mark.classic(reason="the process of the server is not known")
 def test_a_disk_that_is_full_fails_the_sink_and_nothing_is_lost(spark: SparkSession, tmp_path: Path) -> None:
     source, output = tmp_path / "in", tmp_path / "out"
-    put(source, 1, [Reading("a", 1, os.urandom(60_000).hex())], second=1)
+    write(source, 1, Reading("a", 1, os.urandom(60_000).hex()))
 
     def run() -> None:
         readings = from_source(JsonFileSource(source, Reading))
@@ -280,8 +284,8 @@ def test_a_disk_that_is_full_before_the_run_begins(spark: SparkSession, tmp_path
 
 @pytest.mark.classic(reason="the process of the server is not known")
 def test_a_disk_that_is_full_of_state(spark: SparkSession, tmp_path: Path) -> None:
-    put(tmp_path / "in", 1, [Reading("a", 1, os.urandom(60_000).hex())], second=1)
-    put(tmp_path / "in", 2, [Reading("a", 100, "")], second=2)
+    write(tmp_path / "in", 1, Reading("a", 1, os.urandom(60_000).hex()))
+    write(tmp_path / "in", 2, Reading("a", 100, ""))
     pipeline, sink = firsts(tmp_path / "in")
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     with files_of_at_most(50_000, java_process(spark)), pytest.raises(EngineError, match="a disk is full"):
