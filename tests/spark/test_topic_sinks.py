@@ -27,7 +27,6 @@ from windrow.tags import OutputTag
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_spark.sinks import batch_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -156,28 +155,6 @@ def test_a_task_that_fails_leaves_nothing_and_its_batch_is_written_then(
     broken.unlink()
     expected = expected_of(results)
     assert before.total() == {"stateless": COUNT // 2, "keyed": 0}[form]
-    runner.run(pipeline, drain=False)
-    assert found(topics, target) == expected
-
-
-@pytest.mark.thorough(reason="batches of files are, in the test below")
-@pytest.mark.classic(reason="a server does not say into how many partitions a batch is divided")
-def test_a_batch_that_is_divided_differently_is_refused(
-    spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = topics.make("out")
-    pipeline = Pipeline("p", given(topics).sink_to(KafkaSink[Reading](topics.servers, target)))
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-    runner.run(pipeline, drain=False)
-    expected = found(topics, target)
-    forget_batch(tmp_path / "checkpoint", newest(tmp_path / "checkpoint"))
-    with monkeypatch.context() as patch:
-        patch.setattr(batch_writer, "_tell_division", lambda frame, settings: "5 partitions")
-        with pytest.raises(
-            SinkError, match=r"divided differently now\n(.|\n)*5 partitions\n.* 2 partitions, as when"
-        ) as caught:
-            runner.run(pipeline, drain=False)
-        assert str(caught.value.where).startswith("p.2.sink, ")
     runner.run(pipeline, drain=False)
     assert found(topics, target) == expected
 
