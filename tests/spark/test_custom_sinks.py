@@ -13,7 +13,7 @@ from windrow import Pipeline, from_collection
 from windrow.errors import UnsupportedOperationError, UserFunctionError
 from windrow.sinks import CollectSink
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.session import is_connect
+from windrow_spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

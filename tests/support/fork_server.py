@@ -32,7 +32,7 @@ _MODULES: Final = (
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark.sql.worker.create_data_source",
     "pyspark.sql.datasource_internal",
-    "windrow_runtime.spark.sources.ranges",
+    "windrow_spark.sources.ranges",
 )
 # Without the modules of a library, it starts in some milliseconds.
 _PROGRAM: Final = """#!{python} -IS
