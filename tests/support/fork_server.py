@@ -74,7 +74,7 @@ def forked_python(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _serve(listener: socket.socket) -> None:
-    from windrow_runtime.spark.daemon import preload
+    from windrow_spark.daemon import preload
 
     paths = set(os.environ.get("PYTHONPATH", "").split(os.pathsep)) | {os.getcwd(), ""}
     library = [path for path in sys.path if path not in paths]
