@@ -58,6 +58,7 @@ class CustomSink(Sink[T_contra]):
     """
 
     connector_name = "custom"
+    called_for_effect = ("open", "write", "close")
 
     @property
     def on_workers(self) -> bool:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar, Final, Self
 
 from windrow.functions import AsyncRetryStrategy, FixedDelayRetryStrategy, ProcessFunction
-from windrow.functions.marked import SideKey
+from windrow.functions.marked import CoProcessWithoutKeys, FromLeft, FromRight, SideKey
 from windrow.functions.names import function_name
 from windrow.functions.wrapper import unwrapped
-from windrow.panes import ChangeKind
-from windrow.plan.base_node import NAMES, Node, OneInputNode, PlainFunction, Words
+from windrow.panes import Change, ChangeKind
+from windrow.plan.base_node import NAMES, FunctionNode, Node, OneInputNode, PlainFunction, Words
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.state import MapStateDescriptor
@@ -59,12 +59,24 @@ class SourceNode(Node):
     def reads(self) -> Source[Any]:
         return self.source
 
+    @property
+    def has_timestamps(self) -> bool:
+        return self.source.has_timestamps
+
+    @property
+    def side_outputs(self) -> tuple[OutputTag[Any], ...]:
+        tag = self.source.on_malformed
+        return (tag,) if isinstance(tag, OutputTag) else ()
+
+    def with_source(self, source: Source[Any]) -> Self:
+        return replace(self, source=source)
+
     def describe(self, words: Words = NAMES) -> str:
         return self.source.describe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MapNode(OneInputNode):
+class MapNode(FunctionNode):
     """Makes one element from each.
 
     Attributes:
@@ -76,19 +88,21 @@ class MapNode(OneInputNode):
     function: Callable[[Any], Any]
 
     @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
-
-    @property
     def plain_function(self) -> PlainFunction:
         return PlainFunction(self.function, (self.input.element_type,))
 
     def describe(self, words: Words = NAMES) -> str:
         return words.function(self.function)
 
+    @property
+    def port(self) -> str | None:
+        return (
+            "left" if isinstance(self.function, FromLeft) else "right" if isinstance(self.function, FromRight) else None
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FlatMapNode(OneInputNode):
+class FlatMapNode(FunctionNode):
     """Makes any number of elements from each.
 
     Attributes:
@@ -100,19 +114,19 @@ class FlatMapNode(OneInputNode):
     function: Callable[[Any], Iterable[Any] | None]
 
     @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
-
-    @property
     def plain_function(self) -> PlainFunction:
         return PlainFunction(self.function, (self.input.element_type,))
 
     def describe(self, words: Words = NAMES) -> str:
         return words.function(self.function)
 
+    @property
+    def emitting(self) -> tuple[object, ...]:
+        return (self.function,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FilterNode(OneInputNode):
+class FilterNode(FunctionNode):
     """Keeps some elements.
 
     Attributes:
@@ -124,16 +138,12 @@ class FilterNode(OneInputNode):
 
     function: Callable[[Any], bool]
 
-    @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
-
     def describe(self, words: Words = NAMES) -> str:
         return words.function(self.function)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ProcessNode(OneInputNode):
+class ProcessNode(FunctionNode):
     """Makes any number of elements from each, and puts others out at side outputs; without keys.
 
     Attributes:
@@ -142,19 +152,30 @@ class ProcessNode(OneInputNode):
 
     kind: ClassVar[str] = "process"
     sees_time: ClassVar[bool] = True
+    has_watermark: ClassVar[bool] = True
 
     function: ProcessFunction[Any, Any]
 
     @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
+    def emitting(self) -> tuple[object, ...]:
+        function = self.function
+        if isinstance(function, CoProcessWithoutKeys):
+            return (function.function.process_element1, function.function.process_element2)
+        return (function.process_element,)
+
+    @property
+    def outputs_aside(self) -> object:
+        return unwrapped(self.function)
+
+    def passed_aside(self, tag: OutputTag[Any]) -> tuple[Node, ...]:
+        return self.inputs
 
     def describe(self, words: Words = NAMES) -> str:
         return self.function.describe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MapBatchesNode(OneInputNode):
+class MapBatchesNode(FunctionNode):
     """Makes one element from each, several at a time.
 
     Attributes:
@@ -168,12 +189,12 @@ class MapBatchesNode(OneInputNode):
     size: int
 
     @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
-
-    @property
     def plain_function(self) -> PlainFunction:
         return PlainFunction(self.function)
+
+    @property
+    def emitting(self) -> tuple[object, ...]:
+        return (self.function,)
 
     def describe(self, words: Words = NAMES) -> str:
         return f"{words.function(self.function)}, at most {self.size}"
@@ -183,7 +204,7 @@ _NO_RETRIES: Final = FixedDelayRetryStrategy(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MapAsyncNode(OneInputNode):
+class MapAsyncNode(FunctionNode):
     """Makes one element from each by a coroutine, many side by side.
 
     Attributes:
@@ -197,6 +218,7 @@ class MapAsyncNode(OneInputNode):
     """
 
     kind: ClassVar[str] = "map_async"
+    shares_attributes: ClassVar[bool] = True
 
     function: Callable[[Any], Awaitable[Any]]
     capacity: int
@@ -207,8 +229,15 @@ class MapAsyncNode(OneInputNode):
     failed: OutputTag[Any] | None = None
 
     @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
+    def called_classes(self) -> tuple[type, ...]:
+        return (type(self.retry),)
+
+    @property
+    def side_outputs(self) -> tuple[OutputTag[Any], ...]:
+        return tuple([tag for tag in (self.timed_out, self.failed) if tag is not None])
+
+    def passed_aside(self, tag: OutputTag[Any]) -> tuple[Node, ...]:
+        return self.inputs
 
     def describe(self, words: Words = NAMES) -> str:
         parts = [function_name(self.function), f"capacity {self.capacity}"]
@@ -230,6 +259,7 @@ class ReturnsNode(OneInputNode):
 
     kind: ClassVar[str] = "returns"
     passes_all: ClassVar[bool] = True
+    states_type: ClassVar[bool] = True
 
     def describe(self, words: Words = NAMES) -> str:
         return words.type(self.element_type)
@@ -247,6 +277,10 @@ class ChangelogNode(OneInputNode):
     ends_changes: ClassVar[bool] = True
 
     function: Callable[[ChangeKind, Any], Any]
+
+    @property
+    def emits_changes(self) -> bool:
+        return self.function is Change
 
     @property
     def plain_function(self) -> PlainFunction:
@@ -268,9 +302,14 @@ class UnionNode(Node):
 
     kind: ClassVar[str] = "union"
     passes_all: ClassVar[bool] = True
+    has_watermark: ClassVar[bool] = True
 
     streams: tuple[Node, ...]
     counts_at_once: bool = False
+
+    @property
+    def waits_for_returning(self) -> bool:
+        return not self.counts_at_once
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -294,6 +333,19 @@ class TimestampsNode(OneInputNode):
 
     strategy: WatermarkStrategy[Any]
     timestamp: Callable[[Any], int | datetime] | None = None
+
+    @property
+    def makes_watermarks(self) -> WatermarkStrategy[Any]:
+        return self.strategy
+
+    @property
+    def has_timestamps(self) -> bool:
+        return True
+
+    @property
+    def called_classes(self) -> tuple[type, ...]:
+        generator = self.strategy.create_generator
+        return (generator,) if isinstance(generator, type) else ()
 
     def describe(self, words: Words = NAMES) -> str:
         shown = self.strategy.describe()
@@ -319,8 +371,17 @@ class KeyByNode(OneInputNode):
     key_type: object | None = None
 
     @property
+    def keys(self) -> KeyByNode:
+        return self
+
+    @property
     def user_parts(self) -> tuple[object, ...]:
         return self.selector.selectors if isinstance(self.selector, SideKey) else (self.selector,)
+
+    @property
+    def deciding(self) -> Mapping[str, object]:
+        names = ("the key of the left", "the key of the right") if len(self.user_parts) > 1 else ("the key",)
+        return dict(zip(names, self.user_parts, strict=True))
 
     def describe(self, words: Words = NAMES) -> str:
         return words.function(self.selector)
@@ -337,6 +398,14 @@ class BroadcastNode(OneInputNode):
     kind: ClassVar[str] = "broadcast"
 
     descriptors: tuple[MapStateDescriptor[Any, Any], ...]
+
+    @property
+    def port(self) -> str:
+        return "rules"
+
+    @property
+    def broadcast_state(self) -> tuple[MapStateDescriptor[Any, Any], ...]:
+        return self.descriptors
 
     def describe(self, words: Words = NAMES) -> str:
         return ", ".join(repr(descriptor.name) for descriptor in self.descriptors)
@@ -358,6 +427,9 @@ class SideOutputNode(OneInputNode):
     def side_output(self) -> OutputTag[Any]:
         return self.tag
 
+    def passed_aside(self, tag: OutputTag[Any]) -> tuple[Node, ...]:
+        return self.input.passed_aside(tag)
+
     def describe(self, words: Words = NAMES) -> str:
         return repr(self.tag.name)
 
@@ -373,6 +445,8 @@ class SinkNode(OneInputNode):
     kind: ClassVar[str] = "sink"
     is_sink: ClassVar[bool] = True
     keeps_elements: ClassVar[bool] = True
+    shares_attributes: ClassVar[bool] = True
+    has_watermark: ClassVar[bool] = True
 
     sink: Sink[Any]
 
@@ -383,6 +457,9 @@ class SinkNode(OneInputNode):
     @property
     def writes(self) -> Sink[Any]:
         return self.sink
+
+    def with_sink(self, sink: Sink[Any]) -> Self:
+        return replace(self, sink=sink)
 
     def describe(self, words: Words = NAMES) -> str:
         return self.sink.describe()

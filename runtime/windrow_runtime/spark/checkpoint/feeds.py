@@ -8,8 +8,7 @@ from functools import wraps
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from windrow.functions.marked import FromLeft, FromRight
-from windrow.plan import BroadcastNode, MapNode, Node, Step
+from windrow.plan import Node, Step
 from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, outline_of
 
@@ -141,13 +140,8 @@ def _led_on(node: Node, inputs: Mapping[str, Input], after: Route) -> dict[str, 
     """Returns the streams that a stateless step leads to steps downstream, by input."""
     whole = Input.joined(inputs.values())
     labels = whole.fed_by
-    match node:
-        case BroadcastNode():
-            return {"rules": whole}
-        case MapNode(function=FromLeft()):
-            return {"left": whole}
-        case MapNode(function=FromRight()):
-            return {"right": whole}
+    if node.port is not None:
+        return {node.port: whole}
     if node.side_output is not None:
         labels = frozenset(f"{label} side output {node.side_output.name!r}" for label in labels)
     elif node.passes_all:

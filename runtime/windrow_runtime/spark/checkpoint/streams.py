@@ -14,9 +14,7 @@ from typing import Any, Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
-from windrow.functions.marked import CoGroup, JoinPairs, SideKey
-from windrow.functions.wrapper import unwrapped
-from windrow.plan import AggregateSpec, AsOfJoinNode, IntervalJoinNode, KeyByNode, KeyedProcessNode, Step, WindowNode
+from windrow.plan import Node, Step
 from windrow.plan.base_node import type_name
 from windrow.rolling import Extreme, RollingReduce, RollingValue
 from windrow_runtime.inputs.reader import reader_of
@@ -238,32 +236,18 @@ def _written_by(feeds: Feeds, step: Step, function_mark: Callable[[Any], str], r
     )
 
 
-def _parts(step: Step, keys: KeyByNode | None) -> dict[str, Mark]:
+def _parts(step: Step, keys: Node | None) -> dict[str, Mark]:
     """Returns marks of the functions on which stored state depends, and of the settings that decide a join's pairs."""
-    parts: dict[str, Mark] = {}
-    match keys:
-        case KeyByNode(selector=SideKey() as selector):
-            parts |= zip(_KEYS[1:], map(mark_of, selector.selectors), strict=True)
-        case KeyByNode(selector=selector):
-            parts[_KEYS[0]] = mark_of(selector)
-    match step.node:
-        case IntervalJoinNode() as join:
-            parts["the bounds"] = Mark(f"{join.lower} to {join.upper} ms")
-        case AsOfJoinNode() as join:
-            parts["the join"] = Mark("left outer" if join.is_outer else "inner")
-        case KeyedProcessNode() as node:
-            parts |= _rolling(unwrapped(node.function))
-        case WindowNode() as windows:
-            process = windows.function.process
-            if isinstance(process, (JoinPairs, CoGroup)):
-                parts["the join"] = Mark(process.kind.value if isinstance(process, JoinPairs) else "co_group")
-            aggregate = windows.function.aggregate if isinstance(windows.function, AggregateSpec) else None
-            if isinstance(aggregate, DeclaredAggregate):
-                parts |= {
-                    f"what aggregate {number} takes{role}": mark
-                    for number, member in enumerate(_plain(aggregate.declaration), start=1)
-                    for role, mark in _selectors(member)
-                }
+    deciding = (step.node.deciding if keys is None else {**keys.deciding, **step.node.deciding}).items()
+    parts = {name: Mark(part) if isinstance(part, str) else mark_of(part) for name, part in deciding}
+    for part in step.node.user_parts:
+        if isinstance(part, DeclaredAggregate):
+            parts |= {
+                f"what aggregate {number} takes{role}": mark
+                for number, member in enumerate(_plain(part.declaration), start=1)
+                for role, mark in _selectors(member)
+            }
+        parts |= _rolling(part)
     return parts
 
 
