@@ -37,7 +37,7 @@ class Route:
     Attributes:
         functions: A digest of the functions that is the same in each version of Python.
         outline: A digest of the functions without their numbers.
-        code: A digest of the functions as this version of Python has them.
+        code: A digest of all that the functions compute, for comparisons within a run.
         names: The names that the user gave these steps.
     """
 

@@ -6,11 +6,10 @@ as before: two sources of one class, or the sides of a join, may have changed pl
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Any, Final
+from typing import Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
@@ -21,7 +20,7 @@ from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.topology import timestamps_of
 from windrow_runtime.outputs.writer import writer_of
 from windrow_runtime.physical.plan import PhysicalPlan
-from windrow_runtime.spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, object_digest
+from windrow_runtime.spark.checkpoint.code_mark import Mark, digest, mark_of, object_digest
 from windrow_runtime.spark.checkpoint.feeds import Feeds, Input, feeds_of, once_a_plan, stable_mark
 from windrow_runtime.spark.checkpoint.stored_sinks import (
     FoundSinks,
@@ -39,15 +38,14 @@ _KEYS: Final = ("the key", "the key of the left", "the key of the right")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The mark of an input of a step: digests of the functions in front, and the names of their steps."""
+    """The mark of an input of a step: a digest of the functions in front, and the names of their steps."""
 
     functions: str
-    code: str
     name: str | None = None
 
     def is_that_of(self, other: Side) -> bool:
         """Returns whether two marks belong to the same stream."""
-        return self.name == other.name and self.functions == other.functions and self.code == other.code
+        return self.name == other.name and self.functions == other.functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ def streams_of(plan: PhysicalPlan) -> StoredStreams:
         # A named step cannot be mixed up with another one, but for those of several uses of one function.
         route, moving = feeds.route_to(step), {}
         if step.name is None or step.scope:
-            moving = {"the functions in front": route.functions, "the code in front": _of_this_python(route.code)}
+            moving = {"the functions in front": route.functions}
         parts = feeds.inputs_of(step) | _parts(step, topology.key_by(step))
         steps[names[step.id]] = StreamMarks(parts, moving, step.name, _sides(feeds.alike_inputs_of(step)))
     for step in topology.timestamps:
@@ -109,8 +107,7 @@ def sinks_of(
             target,
             None if step.scope else step.name,  # several uses of one function are numbered by their order
             digest(writer.sink.describe(), "" if writer.definition is None else object_digest(writer.definition)),
-            _written_by(feeds, step, stable_mark, feeds.route_to(step).functions),
-            _written_by(feeds, step, code_of, feeds.route_to(step).code),
+            _written_by(feeds, step),
         )
         for step in plan.topology.sinks
         if (target := (writer := writer_of(step)).target) is not None
@@ -191,13 +188,8 @@ def _exchanged_sides(before: Mapping[str, Side], now: Mapping[str, Side]) -> Ite
 
 def _sides(inputs: Mapping[str, Input]) -> dict[str, Side]:
     return {
-        port: Side(each.route.functions, _of_this_python(each.route.code), ", ".join(sorted(each.route.names)) or None)
-        for port, each in inputs.items()
+        port: Side(each.route.functions, ", ".join(sorted(each.route.names)) or None) for port, each in inputs.items()
     }
-
-
-def _of_this_python(code: str) -> str:
-    return f"{sys.version_info.major}.{sys.version_info.minor}:{code}"
 
 
 def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted: Collection[str]) -> Iterator[str]:
@@ -211,9 +203,6 @@ def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted:
                 if moved:
                     yield f"{step.where}: {what} was that of {other.where}"
                     break
-            else:
-                continue
-            break  # code changes places with its functions
 
 
 def _source_marks(step: Step) -> StreamMarks:
@@ -225,14 +214,14 @@ def _source_marks(step: Step) -> StreamMarks:
     return StreamMarks(moving=moving, name=step.name)
 
 
-def _written_by(feeds: Feeds, step: Step, function_mark: Callable[[Any], str], route: str) -> str:
+def _written_by(feeds: Feeds, step: Step) -> str:
     """Returns a mark of what a sink writes: by which functions, of which sources and keyed steps, and how."""
     return digest(
-        route,
+        feeds.route_to(step).functions,
         *(f"{what} {mark}" for what, mark in feeds.inputs_of(step).items()),
         (step.node.name or "") if step.scope else "",
         type_name(step.node.element_type),
-        *map(function_mark, writer_of(step).functions),
+        *map(stable_mark, writer_of(step).functions),
     )
 
 
