@@ -42,15 +42,12 @@ class Sink(ABC, Generic[T_contra]):
         connector_name: The name under which the package of the sink registers what writes it, in the entry points
             ``windrow.writers``.
         called_for_effect: The names of methods that are called for their effect, and whose results nobody takes.
+        functions: The plain functions of the user's that are called so.
     """
 
     connector_name: ClassVar[str] = ""
     called_for_effect: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def functions(self) -> tuple[Callable[..., object], ...]:
-        """The plain functions of the user's that the sink calls for their effect."""
-        return ()
+    functions: tuple[Callable[..., object], ...] = ()
 
     @property
     def needs_schema(self) -> bool:
@@ -366,10 +363,7 @@ class FunctionSink(Sink[T_contra]):
                 "a function sink needs a function", given=function, expected="a callable of (batch id, elements)"
             )
         self.function = function
-
-    @property
-    def functions(self) -> tuple[Callable[..., object], ...]:
-        return (self.function,)
+        self.functions = (function,)
 
     def describe(self) -> str:
         return f"function {attribute_of(self.function, '__qualname__') or repr(self.function)}"

@@ -70,7 +70,13 @@ def without_sources_and_sinks(steps: Sequence[Step]) -> list[Step]:
     A source may hold a million elements or a DataFrame, and the function of a sink may hold objects of the driver
     alone; workers need none of them.
     """
-    return map_steps(steps, lambda node: node.with_source(_NoSource()).with_sink(_NoSink()))
+
+    def without(node: Node) -> Node:
+        # Any: replace() checks the fields of the one class alone.
+        end: dict[str, Any] = {"source": _NoSource()} if node.is_source else {"sink": _NoSink()} if node.is_sink else {}
+        return replace(node, **end)
+
+    return map_steps(steps, without)
 
 
 def sink_alone(step: Step) -> Step:

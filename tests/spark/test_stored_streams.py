@@ -345,9 +345,6 @@ class Several:
     def of_first(self, click: Click) -> str:
         return f"{getattr(click, self.fields[0])}"
 
-    def of_last(self, click: Click) -> str:
-        return f"{getattr(click, self.fields[-1])}"
-
 
 def by_keyword(name: str) -> Any:
     def key(click: Click, *, field: str = name) -> str:
@@ -373,7 +370,6 @@ OTHER_CODE: dict[str, tuple[Any, Any]] = {
     "a keyword's default": (by_keyword("user"), by_keyword("page")),
     "an attribute with several": (Several("user"), Several("page")),
     "the object of a method": (Several("user").of_first, Several("page").of_first),
-    "the method of an object": (Several("user").of_first, Several("user").of_last),
     "a dict": (by_table({"a": "x"}), by_table({"a": "y"})),
     "a set": (by_table({"a", "x"}), by_table({"a", "y"})),
     "a dict of the module": (

@@ -170,10 +170,9 @@ class ConnectedStreams(Stage, Generic[L, U]):
         The type of its elements is known if the class of the function states it.
         """
         union = first.union(second).node
-        streams, kind_of_both = union.inputs, union.element_type
-        union_stream = self._stream_of(
-            UnionNode(streams=streams, counts_at_once=True, element_type=kind_of_both, location=union.location)
-        )
+        kind_of_both, location = union.element_type, union.location
+        node = UnionNode(streams=union.inputs, counts_at_once=True, element_type=kind_of_both, location=location)
+        union_stream = self._stream_of(node)
         # Any: what a class says of its parameters is a type.
         kind: Any = base_argument(function, base, 2) if isinstance(function, base) else None
         return union_stream if kind is None else union_stream.returns(kind)

@@ -659,10 +659,8 @@ class DataStream(Stage, Generic[T_co]):
             raise InvalidArgumentError(
                 "a side output is named by a tag", given=tag, expected="an OutputTag", where=caller_location()
             )
-        kind: object | None = tag.element_type
         node = self._node
-        if kind is None:
-            kind = node.late_type(tag)
+        kind = node.late_type(tag) if tag.element_type is None else tag.element_type
         return DataStream(SideOutputNode(input=node, tag=tag, element_type=kind, location=caller_location()))
 
     def sink_to(self, sink: Sink[T_co], *, name: str | None = None) -> DataStreamSink:

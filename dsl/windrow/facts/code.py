@@ -135,7 +135,7 @@ class FunctionFacts:
     @cached_property
     def whole(self) -> tuple[str, ...]:
         """All that the codes compute, as this version of Python has it: bytecode, names and constants."""
-        return tuple([f"{code.co_code!r} {code.co_names} {_plain(code.co_consts)}" for code in self.codes])
+        return tuple([f"{code.co_code!r} {code.co_names}" for code in self.codes] + list(map(repr, self.constants)))
 
 
 def facts(function: FunctionType) -> FunctionFacts:
@@ -270,7 +270,3 @@ def _numbers_in(value: object) -> Iterator[int | float | complex]:
             yield from _numbers_in(part)
     elif isinstance(value, slice):
         yield from _numbers_in((value.start, value.stop, value.step))
-
-
-def _plain(constants: Sequence[object]) -> Sequence[object]:
-    return [each for each in constants if not isinstance(each, CodeType)]

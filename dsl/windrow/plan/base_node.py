@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, Union, get_args, get_origin
 
 from windrow.errors import Location
 from windrow.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "FunctionNode", "Node", "OneInputNode", "PlainFunction", "Words", "type_name"]
 
+F = TypeVar("F")
+
 # Any throughout this module: a plan holds functions and elements of every type side by side. The builder stages have
 # proved that they fit; the nodes only carry them.
 
@@ -42,7 +44,7 @@ class Words(NamedTuple):
         type: A few words for a type.
     """
 
-    function: Callable[[Callable[..., Any]], str]
+    function: Callable[[Any], str]
     pair: Callable[[Callable[..., Any]], str]
     joined: Callable[[Any], str]  # functions of windows of two streams, which are no public classes
     type: Callable[[object], str]
@@ -95,7 +97,6 @@ class Node:
     is_sink: ClassVar[bool] = False
     is_keyed: ClassVar[bool] = False
     """Whether it keeps state by key."""
-    is_window: ClassVar[bool] = False
     keeps_elements: ClassVar[bool] = False
     """Whether the elements of its output are elements of its input."""
     passes_all: ClassVar[bool] = False
@@ -108,6 +109,10 @@ class Node:
     """Whether it only says the type of the elements."""
     shares_attributes: ClassVar[bool] = False
     """Whether calls of its functions share attributes on purpose."""
+    passes_aside: ClassVar[bool] = False
+    """Whether it puts out elements at side outputs as they came."""
+    gives_timestamps: ClassVar[bool] = False
+    """Whether it gives timestamps to all elements of its output."""
     has_watermark: ClassVar[bool] = False
     """Whether a watermark of its own is computed for it, though it keeps no state by key."""
 
@@ -139,22 +144,6 @@ class Node:
         """The sink that it writes, or None."""
         return None
 
-    def with_source(self, source: Source[Any]) -> Self:
-        """The same step with another source, if it reads one.
-
-        Args:
-            source: The other source.
-        """
-        return self
-
-    def with_sink(self, sink: Sink[Any]) -> Self:
-        """The same step with another sink, if it writes one.
-
-        Args:
-            sink: The other sink.
-        """
-        return self
-
     @property
     def keys(self) -> KeyByNode | None:
         """The step itself if it splits a stream by key, or None."""
@@ -179,20 +168,12 @@ class Node:
 
     @property
     def has_timestamps(self) -> bool:
-        """Whether the elements of its output carry timestamps: where those of all its inputs do, unless it gives some.
-
-        Late elements keep the timestamps with which they came, and what a window function puts out has its window's.
-        """
-        return bool(self.inputs) and all(source.has_timestamps for source in self.inputs)
+        """Whether the elements of its output carry timestamps; late ones keep theirs, results of windows get some."""
+        return self.gives_timestamps or (bool(self.inputs) and all(each.has_timestamps for each in self.inputs))
 
     @property
     def waits_for_returning(self) -> bool:
         """Whether an input that comes back from being idle counts only when its watermark has caught up."""
-        return False
-
-    @property
-    def emits_changes(self) -> bool:
-        """Whether the records that it makes of results and withdrawals are the changes themselves."""
         return False
 
     @property
@@ -206,7 +187,7 @@ class Node:
         return ()
 
     @property
-    def deciding(self) -> Mapping[str, object]:
+    def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
         """Functions and texts of settings that decide what stored state means, by their names in errors.
 
         Types and classes are not among them.
@@ -262,7 +243,7 @@ class Node:
         Args:
             tag: The tag of the side output.
         """
-        return ()
+        return self.inputs if self.passes_aside else ()
 
     @property
     def user_parts(self) -> tuple[object, ...]:
@@ -318,20 +299,26 @@ class OneInputNode(Node):
         return replace(self, **changes)
 
 
-# The type of the function is that of each class of nodes.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FunctionNode(OneInputNode):
+class FunctionNode(OneInputNode, Generic[F]):
     """A step with one input that calls one function of the user's.
 
     Attributes:
         function: The user's function.
     """
 
-    function: Any
+    emits_several: ClassVar[bool] = False
+    """Whether the function returns several elements to emit."""
+
+    function: F
 
     @property
     def user_parts(self) -> tuple[object, ...]:
         return (unwrapped(self.function),)
+
+    @property
+    def emitting(self) -> tuple[object, ...]:
+        return (self.function,) if self.emits_several else ()
 
     def describe(self, words: Words = NAMES) -> str:
         return words.function(self.function)

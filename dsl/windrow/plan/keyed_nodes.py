@@ -180,7 +180,7 @@ class WindowNode(OneInputNode):
 
     kind: ClassVar[str] = "window"
     is_keyed: ClassVar[bool] = True
-    is_window: ClassVar[bool] = True
+    gives_timestamps: ClassVar[bool] = True
 
     assigner: WindowAssigner[Any, Any]
     trigger: Trigger[Any, Any] | None = None
@@ -194,15 +194,6 @@ class WindowNode(OneInputNode):
     @property
     def windows(self) -> WindowNode:
         return self
-
-    @property
-    def keyed(self) -> bool:
-        """Whether each key has windows of its own."""
-        return self.input.keys is not None
-
-    @property
-    def has_timestamps(self) -> bool:
-        return True
 
     @property
     def lateness(self) -> int:
@@ -238,7 +229,7 @@ class WindowNode(OneInputNode):
         return self.function.process if isinstance(self.function.process, JoinPairs) else None
 
     @property
-    def deciding(self) -> Mapping[str, object]:
+    def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
         return {} if self.shown_kind == self.kind else {"the join": self.shown_kind}
 
     @property
@@ -310,17 +301,11 @@ class WindowNode(OneInputNode):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeyedProcessNode(FunctionNode):
-    """Processes each key's elements and timers with state. Its input is a :class:`KeyByNode`.
-
-    Attributes:
-        function: The user's function.
-    """
+class KeyedProcessNode(FunctionNode[KeyedProcessFunction[Any, Any, Any]]):
+    """Processes each key's elements and timers with state. Its input is a :class:`KeyByNode`."""
 
     kind: ClassVar[str] = "process"
     is_keyed: ClassVar[bool] = True
-
-    function: KeyedProcessFunction[Any, Any, Any]
 
     @property
     def process_function(self) -> KeyedProcessFunction[Any, Any, Any]:
@@ -390,7 +375,7 @@ class BroadcastProcessNode(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TimedJoinNode(FunctionNode):
+class TimedJoinNode(FunctionNode[Any]):
     """Joins elements of two streams by key and timestamp. Its input is a :class:`KeyByNode` over marked elements.
 
     Attributes:
@@ -445,7 +430,7 @@ class IntervalJoinNode(TimedJoinNode):
     function: ProcessJoinFunction[Any, Any, Any]
 
     @property
-    def deciding(self) -> Mapping[str, object]:
+    def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
         return {"the bounds": f"{self.lower} to {self.upper} ms"}
 
     @property
@@ -485,7 +470,7 @@ class AsOfJoinNode(TimedJoinNode):
     is_outer: bool = False
 
     @property
-    def deciding(self) -> Mapping[str, object]:
+    def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
         return {"the join": "left outer" if self.is_outer else "inner"}
 
     @property

@@ -11,7 +11,7 @@ from windrow.functions import AsyncRetryStrategy, FixedDelayRetryStrategy, Proce
 from windrow.functions.marked import CoProcessWithoutKeys, FromLeft, FromRight, SideKey
 from windrow.functions.names import function_name
 from windrow.functions.wrapper import unwrapped
-from windrow.panes import Change, ChangeKind
+from windrow.panes import ChangeKind
 from windrow.plan.base_node import NAMES, FunctionNode, Node, OneInputNode, PlainFunction, Words
 from windrow.sinks import Sink
 from windrow.sources import Source
@@ -68,93 +68,56 @@ class SourceNode(Node):
         tag = self.source.on_malformed
         return (tag,) if isinstance(tag, OutputTag) else ()
 
-    def with_source(self, source: Source[Any]) -> Self:
-        return replace(self, source=source)
-
     def describe(self, words: Words = NAMES) -> str:
         return self.source.describe()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MapNode(FunctionNode):
-    """Makes one element from each.
+_PORTS: Final[Mapping[object, str]] = {FromLeft: "left", FromRight: "right"}
 
-    Attributes:
-        function: The user's function.
-    """
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MapNode(FunctionNode[Callable[[Any], Any]]):
+    """Makes one element from each."""
 
     kind: ClassVar[str] = "map"
 
-    function: Callable[[Any], Any]
-
     @property
     def plain_function(self) -> PlainFunction:
         return PlainFunction(self.function, (self.input.element_type,))
-
-    def describe(self, words: Words = NAMES) -> str:
-        return words.function(self.function)
 
     @property
     def port(self) -> str | None:
-        return (
-            "left" if isinstance(self.function, FromLeft) else "right" if isinstance(self.function, FromRight) else None
-        )
+        return _PORTS.get(type(self.function))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FlatMapNode(FunctionNode):
-    """Makes any number of elements from each.
-
-    Attributes:
-        function: The user's function.
-    """
+class FlatMapNode(FunctionNode[Callable[[Any], Iterable[Any] | None]]):
+    """Makes any number of elements from each."""
 
     kind: ClassVar[str] = "flat_map"
-
-    function: Callable[[Any], Iterable[Any] | None]
+    emits_several: ClassVar[bool] = True
 
     @property
     def plain_function(self) -> PlainFunction:
         return PlainFunction(self.function, (self.input.element_type,))
 
-    def describe(self, words: Words = NAMES) -> str:
-        return words.function(self.function)
-
-    @property
-    def emitting(self) -> tuple[object, ...]:
-        return (self.function,)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FilterNode(FunctionNode):
-    """Keeps some elements.
-
-    Attributes:
-        function: The user's function.
-    """
+class FilterNode(FunctionNode[Callable[[Any], bool]]):
+    """Keeps some elements."""
 
     kind: ClassVar[str] = "filter"
     keeps_elements: ClassVar[bool] = True
 
-    function: Callable[[Any], bool]
-
-    def describe(self, words: Words = NAMES) -> str:
-        return words.function(self.function)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ProcessNode(FunctionNode):
-    """Makes any number of elements from each, and puts others out at side outputs; without keys.
-
-    Attributes:
-        function: The user's function.
-    """
+class ProcessNode(FunctionNode[ProcessFunction[Any, Any]]):
+    """Makes any number of elements from each, and puts others out at side outputs; without keys."""
 
     kind: ClassVar[str] = "process"
     sees_time: ClassVar[bool] = True
     has_watermark: ClassVar[bool] = True
-
-    function: ProcessFunction[Any, Any]
+    passes_aside: ClassVar[bool] = True
 
     @property
     def emitting(self) -> tuple[object, ...]:
@@ -167,34 +130,26 @@ class ProcessNode(FunctionNode):
     def outputs_aside(self) -> object:
         return unwrapped(self.function)
 
-    def passed_aside(self, tag: OutputTag[Any]) -> tuple[Node, ...]:
-        return self.inputs
-
     def describe(self, words: Words = NAMES) -> str:
         return self.function.describe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MapBatchesNode(FunctionNode):
+class MapBatchesNode(FunctionNode[Callable[[Sequence[Any]], Iterable[Any]]]):
     """Makes one element from each, several at a time.
 
     Attributes:
         size: The most elements of a call.
-        function: The user's function.
     """
 
     kind: ClassVar[str] = "map_batches"
+    emits_several: ClassVar[bool] = True
 
-    function: Callable[[Sequence[Any]], Iterable[Any]]
     size: int
 
     @property
     def plain_function(self) -> PlainFunction:
         return PlainFunction(self.function)
-
-    @property
-    def emitting(self) -> tuple[object, ...]:
-        return (self.function,)
 
     def describe(self, words: Words = NAMES) -> str:
         return f"{words.function(self.function)}, at most {self.size}"
@@ -204,7 +159,7 @@ _NO_RETRIES: Final = FixedDelayRetryStrategy(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MapAsyncNode(FunctionNode):
+class MapAsyncNode(FunctionNode[Callable[[Any], Awaitable[Any]]]):
     """Makes one element from each by a coroutine, many side by side.
 
     Attributes:
@@ -214,13 +169,12 @@ class MapAsyncNode(FunctionNode):
         ordered: Whether results keep the order of the elements.
         timed_out: The side output for elements whose last try took too long; None: that is a failure.
         failed: The side output for elements whose last try failed; None: that is an error.
-        function: The user's function.
     """
 
     kind: ClassVar[str] = "map_async"
+    passes_aside: ClassVar[bool] = True
     shares_attributes: ClassVar[bool] = True
 
-    function: Callable[[Any], Awaitable[Any]]
     capacity: int
     timeout: int | None = None
     retry: AsyncRetryStrategy = _NO_RETRIES
@@ -235,9 +189,6 @@ class MapAsyncNode(FunctionNode):
     @property
     def side_outputs(self) -> tuple[OutputTag[Any], ...]:
         return tuple([tag for tag in (self.timed_out, self.failed) if tag is not None])
-
-    def passed_aside(self, tag: OutputTag[Any]) -> tuple[Node, ...]:
-        return self.inputs
 
     def describe(self, words: Words = NAMES) -> str:
         parts = [function_name(self.function), f"capacity {self.capacity}"]
@@ -277,10 +228,6 @@ class ChangelogNode(OneInputNode):
     ends_changes: ClassVar[bool] = True
 
     function: Callable[[ChangeKind, Any], Any]
-
-    @property
-    def emits_changes(self) -> bool:
-        return self.function is Change
 
     @property
     def plain_function(self) -> PlainFunction:
@@ -330,6 +277,7 @@ class TimestampsNode(OneInputNode):
 
     kind: ClassVar[str] = "timestamps"
     keeps_elements: ClassVar[bool] = True
+    gives_timestamps: ClassVar[bool] = True
 
     strategy: WatermarkStrategy[Any]
     timestamp: Callable[[Any], int | datetime] | None = None
@@ -337,10 +285,6 @@ class TimestampsNode(OneInputNode):
     @property
     def makes_watermarks(self) -> WatermarkStrategy[Any]:
         return self.strategy
-
-    @property
-    def has_timestamps(self) -> bool:
-        return True
 
     @property
     def called_classes(self) -> tuple[type, ...]:
@@ -379,9 +323,10 @@ class KeyByNode(OneInputNode):
         return self.selector.selectors if isinstance(self.selector, SideKey) else (self.selector,)
 
     @property
-    def deciding(self) -> Mapping[str, object]:
-        names = ("the key of the left", "the key of the right") if len(self.user_parts) > 1 else ("the key",)
-        return dict(zip(names, self.user_parts, strict=True))
+    def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
+        if isinstance(self.selector, SideKey):
+            return dict(zip(("the key of the left", "the key of the right"), self.selector.selectors, strict=True))
+        return {"the key": self.selector}
 
     def describe(self, words: Words = NAMES) -> str:
         return words.function(self.selector)
@@ -457,9 +402,6 @@ class SinkNode(OneInputNode):
     @property
     def writes(self) -> Sink[Any]:
         return self.sink
-
-    def with_sink(self, sink: Sink[Any]) -> Self:
-        return replace(self, sink=sink)
 
     def describe(self, words: Words = NAMES) -> str:
         return self.sink.describe()

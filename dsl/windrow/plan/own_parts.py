@@ -71,10 +71,10 @@ def unrun_faults(step: Step) -> Iterator[Fault]:
     for part in step.node.user_parts:
         for name in _called_for_effect(type(part)):
             yield from _faults_of(step, f"{type(part).__name__}.{name}", getattr(type(part), name, None))
-        yield from _lazy_faults(step, part)
+        yield from lazy_faults(type(part), step.where)
         for descriptor in declared_state(part):
             if isinstance(descriptor, AggregatingStateDescriptor):
-                yield from _lazy_faults(step, descriptor.aggregate_function)
+                yield from lazy_faults(type(descriptor.aggregate_function), step.where)
     for function in () if step.node.writes is None else step.node.writes.functions:
         yield from _faults_of(step, function_name(function), function)
     for kind in step.node.called_classes:
@@ -87,10 +87,6 @@ def _called_for_effect(kind: type) -> Iterator[str]:
         yield from names if issubclass(kind, base) else ()
     if issubclass(kind, Sink):
         yield from kind.called_for_effect
-
-
-def _lazy_faults(step: Step, part: object) -> Iterator[Fault]:
-    yield from lazy_faults(type(part), step.where)
 
 
 def lazy_faults(kind: type, where: str) -> Iterator[Fault]:
@@ -192,7 +188,7 @@ def state_faults(step: Step) -> Iterator[Fault]:
 def expiry_faults(step: Step) -> Iterator[Fault]:
     """Give a fault for state with a time to live that it cannot have where it is."""
     node, function = step.node, step.node.process_function
-    if node.is_window:
+    if node.windows is not None:
         for part in node.user_parts:
             for descriptor in expiring_state(part):
                 yield Fault(

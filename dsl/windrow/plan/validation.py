@@ -303,7 +303,7 @@ def _change_faults(step: Step) -> Iterator[Fault]:
         yield Fault(
             f"{sink.describe()} would write withdrawals as results: windows that retract are upstream", step.where, hint
         )
-    elif node.is_keyed and not node.is_window:
+    elif node.is_keyed and windows is None:
         yield Fault(
             f"{node.describe()} takes elements for good, and windows that retract upstream withdraw some",
             step.where,

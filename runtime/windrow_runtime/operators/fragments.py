@@ -153,11 +153,11 @@ class Fragment:
         node, output, readers = step.node, self._output, self._topology.readers(step)
         if node.is_keyed:
             return _Boundary(step, lambda values, stamps: output.to_step(step.id, [None] * len(values), values, stamps))
-        end = _ENDS.get(type(node))
+        end = ENDS.get(type(node))
         if end is not None:
             return end(self, step, node, readers)
         # Plans may have hundreds of steps in a row: the steps downstream are made here, in few frames.
-        return _STATELESS[type(node)](self, step, node, self._fused(readers))
+        return STATELESS[type(node)](self, step, node, self._fused(readers))
 
     def _key_by(self, step: Step, node: KeyByNode, readers: Sequence[Step]) -> FusedStep:
         return _Keyed(step, node, [reader.id for reader in filter(self._is_wanted, readers)], self._output)
@@ -214,7 +214,7 @@ class Fragment:
 
 
 # Any: each method takes nodes of its class.
-_STATELESS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Then], FusedStep]]] = {
+STATELESS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Then], FusedStep]]] = {
     ChangelogNode: Fragment._changelog,
     FilterNode: Fragment._filter,
     FlatMapNode: Fragment._flat_map,
@@ -230,7 +230,7 @@ _STATELESS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Then], Fuse
 """What makes the step of a fragment, by the class of its node, with the steps downstream."""
 
 # Any: the same.
-_ENDS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Sequence[Step]], FusedStep]]] = {
+ENDS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Sequence[Step]], FusedStep]]] = {
     BroadcastNode: Fragment._broadcast,
     KeyByNode: Fragment._key_by,
 }

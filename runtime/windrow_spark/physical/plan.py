@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import chain, count
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
+from windrow.panes import Change
 from windrow.plan import Form, Step
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import DeclinedError
@@ -269,7 +270,8 @@ class PhysicalPlan:
         while readers:
             reader = readers.pop()
             # A sink of changes has the columns of these.
-            if reader.node.states_type or reader.node.emits_changes:
+            plain = reader.node.plain_function
+            if reader.node.states_type or (plain is not None and plain.function is Change):
                 readers += self.topology.readers(reader)
             elif (sink := self.sinks.get(reader.id)) is not None and sink.kind is not None:
                 number = self.topology.numbers[reader.id]

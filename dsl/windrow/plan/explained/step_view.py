@@ -153,8 +153,7 @@ def _notes(node: Node, by_node: Mapping[int, Step]) -> Iterator[str]:
             f"panes of {_named(repeating, by_node)} hold the elements of earlier panes, which count again here: "
             "discarding() there counts each once, retracting() leaves the last pane"
         )
-    windows = node.windows
-    if windows is not None and windows.may_leave_unfired:
+    if (windows := node.windows) is not None and windows.may_leave_unfired:
         by_clock = not windows.assigner.is_event_time
         end = "the stream" if by_clock or isinstance(windows.assigner, GlobalWindows) else "a window"
         yield f"elements that wait for a firing when {end} ends are dropped"
@@ -192,7 +191,7 @@ def _upstream(node: Node) -> Iterator[Node]:
             continue
         seen.add(id(each))
         yield each
-        if not each.is_window:
+        if each.windows is None:
             waiting += each.inputs
 
 

@@ -64,7 +64,8 @@ class FileWriter(SinkWriter[FileSink[Any]]):
         sink = copy.copy(self.sink)
         folder.mkdir(parents=True)
         sink.path = str(folder)
-        return FileWriter(sink, replace(self.step, node=self.step.node.with_sink(sink)))
+        changes: dict[str, Any] = {"sink": sink}  # Any: the node is that of a sink
+        return FileWriter(sink, replace(self.step, node=replace(self.step.node, **changes)))
 
     def rows_written(self, batches: Collection[int]) -> dict[tuple[int, str], Counter[str]]:
         folder = Path(local_path(self.sink.path) or self.sink.path)

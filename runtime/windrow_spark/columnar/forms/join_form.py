@@ -97,7 +97,7 @@ class JoinForm(ScanTarget):
 
     @property
     def timed_part(self) -> str:
-        return "an event-time window" if self.step.node.is_window else "a join by time"
+        return "a join by time" if self.step.node.windows is None else "an event-time window"
 
     def check(self, stamps: Ints) -> None:
         check_near(stamps)
