@@ -167,11 +167,11 @@ def test_large_files_are_read_in_parts_in_order(spark: SparkSession, tmp_path: P
     (tmp_path / "in.json.gz").write_bytes(gzip.compress(broken))
     files = [tmp_path / "in.json", tmp_path / "in.json.gz"]
     good, bad = [CollectSink[Row]() for _ in files], [CollectSink[MalformedRecord]() for _ in files]
-    ends: list[DataStreamSink] = []
+    sinks: list[DataStreamSink] = []
     for number, file in enumerate(files):
         stream = from_source(JsonFileSource(file, Row, on_malformed=BAD))
-        ends += [stream.sink_to(good[number]), stream.get_side_output(BAD).sink_to(bad[number])]
-    result = DividingRunner(spark).run(Pipeline("parts", *ends))
+        sinks += [stream.sink_to(good[number]), stream.get_side_output(BAD).sink_to(bad[number])]
+    result = DividingRunner(spark).run(Pipeline("parts", *sinks))
     for number, file in enumerate(files):
         assert [row.n for row in result.collected(good[number])] == [n for n in range(500) if n != 490]
         assert [record.origin for record in result.collected(bad[number])] == [f"{file}:491"]
