@@ -19,8 +19,6 @@ from windrow.plan.base_node import type_name
 from windrow.plan.fitting import is_value_of
 from windrow.plan.types import parameter_types
 
-__all__ = ["FilledWindow", "WindowFact", "filled", "key", "window_end", "window_start"]
-
 # Any in this module: keys, elements and results are of every type.
 
 T = TypeVar("T")

@@ -14,8 +14,6 @@ from windrow.plan.location import caller_location
 from windrow.plan.nodes import KeyByNode, MapNode, UnionNode
 from windrow.plan.types import made_type, stated_type
 
-__all__ = ["both_inputs", "keyed_by_both"]
-
 
 def both_inputs(left: Node, right: Node, *, counts_at_once: bool) -> UnionNode:
     """The union of two streams, whose elements are marked.

@@ -15,8 +15,6 @@ from windrow.plan.base_node import type_name
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_named_tuple_class
 
-__all__ = ["AvroMisfit", "avro_misfit"]
-
 # Typed as objects: they are compared with what get_origin() gives.
 _WRAPPERS: tuple[object, ...] = (
     typing.Annotated, typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly

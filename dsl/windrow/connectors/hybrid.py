@@ -19,8 +19,6 @@ from windrow.plan.location import caller_location
 from windrow.plan.types import base_argument
 from windrow.sources import OnMalformed, Source, check_on_malformed
 
-__all__ = ["HybridSource", "SourceSwitch", "check_made"]
-
 # Any in this module: sources of elements of every type, and offsets of every kind.
 
 T = TypeVar("T")

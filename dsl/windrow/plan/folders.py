@@ -23,8 +23,6 @@ from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class
 from windrow.plan.steps import Step
 
-__all__ = ["folder_faults", "partition_faults"]
-
 _PLAIN: Final = (str, int, bool, datetime.date)
 _EXPECTED: Final = "str, int, bool, date or Enum, or one of them and None"
 

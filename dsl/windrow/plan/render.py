@@ -8,8 +8,6 @@ from windrow.plan.base_node import Node
 from windrow.plan.explained.labels import short_type
 from windrow.plan.explained.step_view import StepView
 
-__all__ = ["node_line", "render_text"]
-
 
 def render_text(name: str, views: Sequence[StepView]) -> str:
     """A line a step: its number, name, inputs, what it does, and the type of its output; below, what may be lost.
