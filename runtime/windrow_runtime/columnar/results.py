@@ -22,7 +22,7 @@ from windrow_runtime.codecs.value_type import ANY_JSON, Kind, RecordType
 from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.columnar.rows.columns import element_values, python_values
 from windrow_runtime.columnar.windows.column_operator import KINDS, Fired
-from windrow_runtime.columnar.windows.kinds import assigned_slices
+from windrow_runtime.columnar.windows.step_windows import assigned_slices
 from windrow_runtime.operators.changes import as_change
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 

@@ -31,7 +31,7 @@ from windrow_runtime.columnar.joins.side_rows import JoinOperator, Taken
 from windrow_runtime.columnar.joins.windowed import WindowJoinOperator
 from windrow_runtime.columnar.rows.groups import hash_keys
 from windrow_runtime.columnar.windows.geometry import Slices
-from windrow_runtime.columnar.windows.kinds import Sessions, windows_of
+from windrow_runtime.columnar.windows.step_windows import Sessions, windows_of
 from windrow_runtime.operators.errors import DeclinedError
 
 # Any: elements, keys and results of every type.

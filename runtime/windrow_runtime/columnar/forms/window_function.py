@@ -10,7 +10,7 @@ from windrow.facts.code import facts
 from windrow.functions import ProcessWindowFunction
 from windrow.functions.marked import CoGroup, JoinPairs
 from windrow_runtime.columnar.windows.geometry import Slices
-from windrow_runtime.columnar.windows.kinds import Sessions, Windows
+from windrow_runtime.columnar.windows.step_windows import Sessions, Windows
 from windrow_runtime.operators.errors import DeclinedError
 
 # Any in this module: functions of elements and results of every type.

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from windrow.windows.spec import FARTHEST
 from windrow_runtime.columnar import Ints, Mask
 from windrow_runtime.columnar.rows.groups import Groups, Keys
-from windrow_runtime.columnar.windows.geometry import FARTHEST
 from windrow_runtime.columnar.windows.session_places import highest_so_far, owners_of
 from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS
 from windrow_runtime.operators.state.model import SessionColumns
