@@ -22,8 +22,8 @@ from benchmarks.environment import environment
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.state import dump_rows, load_rows
-from windrow_runtime.spark.exchange.rows import pack_values, unpack_values
+from windrow_spark.columnar.state import dump_rows, load_rows
+from windrow_spark.exchange.rows import pack_values, unpack_values
 
 __all__ = ["main"]
 

@@ -72,7 +72,7 @@ def _be_child(name: str) -> None:
         StreamingQueryListener,
     )
 
-    from windrow_runtime.spark.session import local_session
+    from windrow_spark.session import local_session
 
     begun = time.perf_counter()
     seconds: list[float] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from windrow_runtime.spark.quiet import quiet_paths
+from windrow_spark.quiet import quiet_paths
 
 __all__ = ["CORES", "spark_session"]
 

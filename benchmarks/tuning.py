@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from windrow_runtime.spark.session import MOUNTED_SETTINGS, QUERY_SETTINGS
+from windrow_spark.session import MOUNTED_SETTINGS, QUERY_SETTINGS
 
 __all__ = ["tuned"]
 

@@ -82,7 +82,7 @@ nitpick_ignore = [
     ("py:class", "NotRecords"),
     ("py:class", "OneValue"),
     ("py:class", "windrow_runtime.operators.windows.merging.Merged"),
-    ("py:class", "windrow_runtime.spark.run.query.Query"),
+    ("py:class", "windrow_spark.run.query.Query"),
     # Imported for type checkers only, so that signatures give their bare names.
     ("py:class", "Query"),
     ("py:class", "CheckpointLock"),

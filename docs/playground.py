@@ -49,7 +49,7 @@ def write_own_files(folder: Path = FOLDER) -> None:
         for top in ("dsl", "runtime")
         for file in sorted((ROOT / top).rglob("*.py"))
         # There is no Spark in a browser.
-        if not file.is_relative_to(ROOT / "runtime" / "windrow_runtime" / "spark")
+        if not file.is_relative_to(ROOT / "runtime" / "windrow_spark")
     }
     files["typing_extensions.py"] = Path(typing_extensions.__file__)
     files |= {f"cloudpickle/{file.name}": file for file in sorted(Path(cloudpickle.__file__).parent.glob("*.py"))}

@@ -91,7 +91,7 @@ def imports_of(name: str) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             found.update(f"{node.module}.{each.name}" for each in node.names)
             found.add(node.module)
-    if "windrow.entry_points" in found and name.startswith("windrow_runtime."):
+    if "windrow.entry_points" in found and name.startswith("windrow_"):
         found |= registered()
     return frozenset(found & modules().keys())
 

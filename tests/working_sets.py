@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windrow_runtime.storage.tuning import HotKeyTuning
+from windrow_spark.storage.tuning import HotKeyTuning
 
 __all__ = ["small_working_sets"]
 

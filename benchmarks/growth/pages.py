@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.section import Claim, Section
 from windrow.windows import TimeWindow
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
-from windrow_runtime.spark.exchange.rows import KeyedElements
-from windrow_runtime.storage.group_record import StepRecord
-from windrow_runtime.storage.object_pages import ObjectPages
-from windrow_runtime.storage.page_codec import PageCodec
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.exchange.rows import KeyedElements
+from windrow_spark.storage.group_record import StepRecord
+from windrow_spark.storage.object_pages import ObjectPages
+from windrow_spark.storage.page_codec import PageCodec
+from windrow_spark.storage.values import StateCodec
 
 if TYPE_CHECKING:
     from benchmarks.growth.scale import Scale

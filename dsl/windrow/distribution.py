@@ -6,10 +6,13 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DISTRIBUTION", "install_hint", "requirement"]
+__all__ = ["DISTRIBUTION", "PACKAGES", "install_hint", "requirement"]
 
 DISTRIBUTION: Final = "windrow-streams"
 """The name on the package index. ``windrow`` is another project's there; imports are ``windrow`` all the same."""
+
+PACKAGES: Final = ("windrow", "windrow_runtime", "windrow_spark", "windrow_kafka", "windrow_sql", "windrow_tools")
+"""The import packages of the distribution. All but the first lie in one folder."""
 
 
 def install_hint(extra: str) -> str:

@@ -22,9 +22,9 @@ from windrow.expressions.tree import Binary, Constant, Element, Field
 from windrow.plan.types import made_type
 from windrow.sinks import CollectSink
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.forms.route_step import expression_of
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
+from windrow_spark.columnar.forms.route_step import expression_of
 
 # Any in this module: functions of elements of every type.
 

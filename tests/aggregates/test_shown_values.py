@@ -19,11 +19,11 @@ from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import GlobalWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.expressions.built_in_on_columns import NotInColumnsError
-from windrow_runtime.columnar.forms.route_step import expression_of
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.lowering import physical_plan
+from windrow_spark.columnar.expressions.built_in_on_columns import NotInColumnsError
+from windrow_spark.columnar.forms.route_step import expression_of
+from windrow_spark.lowering import physical_plan
 
 # Any in this module: functions of elements of every type.
 

@@ -19,8 +19,8 @@ from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.aggregates.sketches import HllSketch, KllSketch
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.storage.packed import decode, encode
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.storage.packed import decode, encode
+from windrow_spark.storage.values import StateCodec
 
 # Any in this module: results of every type, and arguments that the type checker would refuse.
 

@@ -17,9 +17,9 @@ import pytest
 
 from windrow.errors import InvalidArgumentError
 from windrow.kafka import AvroFormat
+from windrow_kafka.registry.client import client_of
+from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
 from windrow_runtime.codecs.malformed import MalformedRecord
-from windrow_runtime.codecs.registry.client import client_of
-from windrow_runtime.codecs.registry.values import RegisteredReader, RegisteredWriter, registered_type
 
 fastavro = pytest.importorskip("fastavro")
 pytest.importorskip("confluent_kafka.schema_registry")

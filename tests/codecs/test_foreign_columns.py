@@ -23,8 +23,8 @@ from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.spark_schema import spark_ddl
 from windrow_runtime.local import LocalRunner
+from windrow_spark.spark_schema import spark_ddl
 
 UTC = datetime.UTC
 ID = uuid.UUID("12345678-1234-5678-1234-567812345678")

@@ -28,10 +28,10 @@ from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
 from windrow_runtime.codecs.text_files import LineRecords
 from windrow_runtime.codecs.text_sizes import TextSizes
 from windrow_runtime.connectors.files.formats import file_reader
-from windrow_runtime.connectors.files.on_spark import SparkLines, _decode_lines
 from windrow_runtime.connectors.files.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.inputs.batches import SourceBatch, elements_of
 from windrow_runtime.inputs.text_rows import TextRows, without_elements
+from windrow_spark.connectors.files.scanner import SparkLines, _decode_lines
 
 # Any in this module: elements of every type.
 

@@ -15,10 +15,10 @@ import pytest
 
 from windrow.errors import InvalidArgumentError, SinkError
 from windrow.kafka import ProtobufFormat
+from windrow_kafka.registry.client import client_of
+from windrow_kafka.registry.protobuf_schema import message_at, parse_protobuf, place_of
+from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
 from windrow_runtime.codecs.malformed import MalformedRecord
-from windrow_runtime.codecs.registry.client import client_of
-from windrow_runtime.codecs.registry.protobuf_schema import message_at, parse_protobuf, place_of
-from windrow_runtime.codecs.registry.values import RegisteredReader, RegisteredWriter, registered_type
 
 pytest.importorskip("confluent_kafka.schema_registry.protobuf")
 

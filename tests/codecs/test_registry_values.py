@@ -21,9 +21,9 @@ from tests.budget import examples
 from tests.services.registry import Registry, running_registry
 from windrow.errors import InvalidArgumentError, SinkError, SourceError
 from windrow.kafka import AvroFormat, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
+from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
+from windrow_kafka.values import kafka_decoder, topic_values
 from windrow_runtime.codecs.malformed import MalformedRecord
-from windrow_runtime.codecs.registry.values import RegisteredReader, RegisteredWriter, registered_type
-from windrow_runtime.connectors.kafka.values import kafka_decoder, topic_values
 
 fastavro = pytest.importorskip("fastavro")
 pytest.importorskip("confluent_kafka.schema_registry")

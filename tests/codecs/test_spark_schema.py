@@ -24,7 +24,7 @@ from windrow.errors import SourceError
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.spark_schema import as_stored, check_spark_schema, spark_ddl
+from windrow_spark.spark_schema import as_stored, check_spark_schema, spark_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

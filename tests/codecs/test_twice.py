@@ -26,8 +26,8 @@ from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.spark_schema import check_spark_schema, with_texts, without_void
 from windrow_runtime.local import LocalRunner
+from windrow_spark.spark_schema import check_spark_schema, with_texts, without_void
 
 
 class Part(NamedTuple):

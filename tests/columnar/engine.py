@@ -21,12 +21,15 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.forms.join_form import JoinForm
-from windrow_runtime.columnar.forms.route import ExchangeRows, Route
-from windrow_runtime.columnar.results import values_of
-from windrow_runtime.columnar.state import concatenated, no_rows
-from windrow_runtime.columnar.step_operator import (
+from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.operators.errors import DeclinedError, errors_at
+from windrow_runtime.operators.topology import Port, Topology, in_processing_time
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.columnar.forms.join_form import JoinForm
+from windrow_spark.columnar.forms.route import ExchangeRows, Route
+from windrow_spark.columnar.results import values_of
+from windrow_spark.columnar.state import concatenated, no_rows
+from windrow_spark.columnar.step_operator import (
     BatchPart,
     ColumnsArrived,
     Increment,
@@ -35,12 +38,9 @@ from windrow_runtime.columnar.step_operator import (
     StepBatch,
     Times,
 )
-from windrow_runtime.columnar.windows.geometry import Slices
-from windrow_runtime.local.execution import Elements, Execution
-from windrow_runtime.operators.errors import DeclinedError, errors_at
-from windrow_runtime.operators.topology import Port, Topology, in_processing_time
-from windrow_runtime.storage.group_record import GroupState
-from windrow_runtime.storage.tuning import MEASURED, StateTuning
+from windrow_spark.columnar.windows.geometry import Slices
+from windrow_spark.storage.group_record import GroupState
+from windrow_spark.storage.tuning import MEASURED, StateTuning
 
 __all__ = [
     "FEW",

@@ -15,12 +15,12 @@ from windrow.sources import ParquetFileSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.columnar.forms.join_form import JoinForm
-from windrow_runtime.columnar.forms.route import Route
-from windrow_runtime.columnar.joins.pair_results import values_of_pairs
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.storage.tuning import MEASURED, StateTuning
+from windrow_spark.columnar.forms.join_form import JoinForm
+from windrow_spark.columnar.forms.route import Route
+from windrow_spark.columnar.joins.pair_results import values_of_pairs
+from windrow_spark.storage.tuning import MEASURED, StateTuning
 
 __all__ = ["Ran", "TwoBatches", "engine_of", "run", "streams"]
 

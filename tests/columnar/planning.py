@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from windrow.plan import Step
-from windrow_runtime.columnar.forms.result_type import OnColumns
-from windrow_runtime.columnar.forms.route import Route
-from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.columns import ColumnPlanner
-from windrow_runtime.physical.plan import Objects, PhysicalPlan
-from windrow_runtime.physical.streams import CheckSource
+from windrow_spark.columnar.forms.result_type import OnColumns
+from windrow_spark.columnar.forms.route import Route
+from windrow_spark.columnar.forms.row_form import RowForm
+from windrow_spark.physical.columns import ColumnPlanner
+from windrow_spark.physical.plan import Objects, PhysicalPlan
+from windrow_spark.physical.streams import CheckSource
 
 # Any: sources of elements of every type.
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 from tests.aggregates.naive import Row, one_nan
 from windrow.aggregates import DeclaredAggregate
 from windrow.aggregates.distinct import CollectSet
-from windrow_runtime.columnar.kernels.choice import kernel_for
-from windrow_runtime.columnar.kernels.kernel import Kernel
-from windrow_runtime.columnar.rows.groups import Groups
+from windrow_spark.columnar.kernels.choice import kernel_for
+from windrow_spark.columnar.kernels.kernel import Kernel
+from windrow_spark.columnar.rows.groups import Groups
 
 __all__ = ["TYPES", "column", "decode", "folded", "groups_of", "input_types", "kernel_of", "rebuilt_as", "states_of"]
 

@@ -22,10 +22,10 @@ from windrow.evictors import CountEvictor
 from windrow.triggers import CountTrigger, PurgingTrigger
 from windrow.windows import GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow.windows.spec import UNFIRED
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.state import RowContents, dump_rows
-from windrow_runtime.columnar.windows.counted import CountOperator
-from windrow_runtime.storage.tuning import PortionTuning, StateTuning
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.columnar.state import RowContents, dump_rows
+from windrow_spark.columnar.windows.counted import CountOperator
+from windrow_spark.storage.tuning import PortionTuning, StateTuning
 
 # Any in this module: results of every type, and pyarrow has no types.
 

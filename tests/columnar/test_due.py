@@ -13,14 +13,14 @@ from tests.columnar.engine import Store
 from tests.columnar.rows import kernel_of_numbers
 from windrow import aggregates as agg
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.columnar.rows.groups import parts_of
-from windrow_runtime.columnar.state import Chunks
-from windrow_runtime.columnar.step_operator import Times
-from windrow_runtime.columnar.windows.column_operator import Fired
-from windrow_runtime.columnar.windows.geometry import Slices
-from windrow_runtime.columnar.windows.slices import SliceOperator
-from windrow_runtime.storage.group_record import StepRecord
-from windrow_runtime.storage.tuning import ROW_CHUNKS, ChunkTuning
+from windrow_spark.columnar.rows.groups import parts_of
+from windrow_spark.columnar.state import Chunks
+from windrow_spark.columnar.step_operator import Times
+from windrow_spark.columnar.windows.column_operator import Fired
+from windrow_spark.columnar.windows.geometry import Slices
+from windrow_spark.columnar.windows.slices import SliceOperator
+from windrow_spark.storage.group_record import StepRecord
+from windrow_spark.storage.tuning import ROW_CHUNKS, ChunkTuning
 
 # Any in this module: pyarrow has no types.
 

@@ -20,11 +20,11 @@ from windrow import aggregates as agg
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.kernels.arrays import lists
-from windrow_runtime.columnar.results import record_batch
-from windrow_runtime.columnar.rows.columns import WholeElement, element_values
-from windrow_runtime.columnar.windows.column_operator import Fired
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.columnar.kernels.arrays import lists
+from windrow_spark.columnar.results import record_batch
+from windrow_spark.columnar.rows.columns import WholeElement, element_values
+from windrow_spark.columnar.windows.column_operator import Fired
 
 # Any in this module: elements and results of every type, and pyarrow has no types.
 

@@ -25,12 +25,12 @@ from windrow.sinks import CollectSink
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import Kind, RecordType
-from windrow_runtime.columnar.expressions.built_in_on_columns import CALLS, METHODS, NotInColumnsError
-from windrow_runtime.columnar.expressions.over_columns import column_expression
-from windrow_runtime.columnar.forms.route_step import expression_of, keying_step
-from windrow_runtime.columnar.rows.columns import python_values
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
+from windrow_spark.columnar.expressions.built_in_on_columns import CALLS, METHODS, NotInColumnsError
+from windrow_spark.columnar.expressions.over_columns import column_expression
+from windrow_spark.columnar.forms.route_step import expression_of, keying_step
+from windrow_spark.columnar.rows.columns import python_values
 
 # Any in this module: functions of all kinds of results.
 

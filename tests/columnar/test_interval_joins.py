@@ -19,11 +19,11 @@ from windrow import DataStream, OutputTag, Pipeline, joins
 from windrow.errors import CheckpointError, InvalidArgumentError, UnsupportedOperationError
 from windrow.functions import JoinFunction
 from windrow.sinks import CollectSink
-from windrow_runtime.columnar.forms.join_form import JoinForm
-from windrow_runtime.columnar.joins.ranges import Ranges, Side, near_in_time
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.storage.tuning import PortionTuning
+from windrow_spark.columnar.forms.join_form import JoinForm
+from windrow_spark.columnar.joins.ranges import Ranges, Side, near_in_time
+from windrow_spark.storage.tuning import PortionTuning
 
 # Any in this module: keys, elements and results of every type.
 

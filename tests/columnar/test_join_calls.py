@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import windrow_runtime
+import windrow_spark
 from tests.columnar.engine import Engine, Times, millis
 from tests.columnar.joined import TwoBatches, engine_of
 from tests.columnar.test_interval_joins import NumberedLeft, NumberedRight
@@ -20,14 +20,14 @@ from windrow import DataStream, joins
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.joins.pair_results import batch_of_pairs
+from windrow_spark.columnar.joins.pair_results import batch_of_pairs
 
 # Any in this module: elements of every type, and what a profiler gets.
 
 BATCHES_BEFORE = 2
 BATCHES = 12
 SPAN_MS = 250
-RUNTIME = str(Path(windrow_runtime.__file__).parent)
+ENGINE = str(Path(windrow_spark.__file__).parent)
 
 
 class Joined(NamedTuple):
@@ -71,7 +71,7 @@ def calls_of(work: Callable[[], object]) -> int:
 
     def count(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal calls
-        calls += event in {"call", "c_call"} and frame.f_code.co_filename.startswith(RUNTIME)
+        calls += event in {"call", "c_call"} and frame.f_code.co_filename.startswith(ENGINE)
 
     before = sys.getprofile()
     sys.setprofile(count)

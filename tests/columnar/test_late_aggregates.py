@@ -16,11 +16,11 @@ from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.triggers import CountTrigger
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.columnar.step_operator import python_results
-from windrow_runtime.columnar.windows import slices
-from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
+from windrow_spark.columnar.step_operator import python_results
+from windrow_spark.columnar.windows import slices
+from windrow_spark.columnar.windows.column_operator import Fired
 
 # Any in this module: aggregates and results of every type.
 

@@ -15,9 +15,9 @@ import pytest
 from tests.columnar.engine import Store
 from tests.working_sets import small_working_sets
 from windrow.errors import CheckpointError, UnsupportedOperationError
-from windrow_runtime.columnar.state import KeyedRows, RowContents, RowPages, concatenated, joined, load_rows
-from windrow_runtime.storage.group_record import WORKING_SET, StepRecord, int64_array
-from windrow_runtime.storage.tuning import ROW_PAGES, HotKeyTuning, PageTuning
+from windrow_spark.columnar.state import KeyedRows, RowContents, RowPages, concatenated, joined, load_rows
+from windrow_spark.storage.group_record import WORKING_SET, StepRecord, int64_array
+from windrow_spark.storage.tuning import ROW_PAGES, HotKeyTuning, PageTuning
 
 # Any in this module: pyarrow has no types.
 

@@ -41,15 +41,15 @@ from windrow.windows import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.state import RowContents, dump_rows
-from windrow_runtime.columnar.step_operator import StateRows, Times
-from windrow_runtime.columnar.windows.column_operator import Fired
-from windrow_runtime.columnar.windows.panes import PanedOperator
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.windows.pane_operator import CLOSED
-from windrow_runtime.storage.tuning import PortionTuning
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.columnar.state import RowContents, dump_rows
+from windrow_spark.columnar.step_operator import StateRows, Times
+from windrow_spark.columnar.windows.column_operator import Fired
+from windrow_spark.columnar.windows.panes import PanedOperator
+from windrow_spark.storage.tuning import PortionTuning
 
 # Any in this module: results of every type, and pyarrow has no types.
 

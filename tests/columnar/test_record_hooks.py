@@ -23,11 +23,11 @@ from windrow_runtime.codecs.arrow.json_columns import line_by_line
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.records import record_fields
-from windrow_runtime.columnar.forms.route_step import check_made
-from windrow_runtime.columnar.results import record_columns
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
+from windrow_spark.columnar.forms.route_step import check_made
+from windrow_spark.columnar.results import record_columns
 
 # Any in this module: records of classes of every kind.
 

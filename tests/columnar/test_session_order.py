@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windrow.windows import TimeWindow
-from windrow_runtime.columnar.windows.sessions import _contents_in_order
 from windrow_runtime.operators.windows.merging import add_session
+from windrow_spark.columnar.windows.sessions import _contents_in_order
 
 
 def as_the_general_operator(windows: list[tuple[int, int]]) -> list[int]:

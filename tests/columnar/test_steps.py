@@ -19,7 +19,7 @@ from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError, UnsupportedOperationError
 from windrow.triggers import EndOfStreamTrigger
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.storage.tuning import ROW_PAGES, ChunkTuning, StateTuning
+from windrow_spark.storage.tuning import ROW_PAGES, ChunkTuning, StateTuning
 
 # Any in this module: results of every type, and pyarrow has no types.
 

@@ -36,11 +36,11 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
 )
 from windrow.windows.spec import UNFIRED
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.state import RowContents, dump_rows
-from windrow_runtime.columnar.windows.column_operator import Fired
-from windrow_runtime.columnar.windows.timed import TimedOperator
-from windrow_runtime.storage.tuning import PortionTuning, StateTuning
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.columnar.state import RowContents, dump_rows
+from windrow_spark.columnar.windows.column_operator import Fired
+from windrow_spark.columnar.windows.timed import TimedOperator
+from windrow_spark.storage.tuning import PortionTuning, StateTuning
 
 # Any in this module: results of every type, and pyarrow has no types.
 

@@ -22,9 +22,9 @@ from windrow.errors import AggregateOverflowError
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.results import record_batch
-from windrow_runtime.columnar.windows.column_operator import Fired
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.columnar.results import record_batch
+from windrow_spark.columnar.windows.column_operator import Fired
 
 # Any in this module: results of every type, and pyarrow has no types.
 

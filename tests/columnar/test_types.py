@@ -17,9 +17,9 @@ from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.errors import AggregateOverflowError
 from windrow.functions.aggregate import AggregateFunction
-from windrow_runtime.columnar.kernels.choice import kernel_for
-from windrow_runtime.columnar.rows.groups import Groups
 from windrow_runtime.operators.errors import DeclinedError
+from windrow_spark.columnar.kernels.choice import kernel_for
+from windrow_spark.columnar.rows.groups import Groups
 
 # Any in this module: pyarrow ships no types, and values are of every type.
 

@@ -23,10 +23,10 @@ from windrow.windows import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from windrow_runtime.columnar.forms.join_form import JoinForm
-from windrow_runtime.columnar.forms.result_type import result_type
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.storage.tuning import PortionTuning
+from windrow_spark.columnar.forms.join_form import JoinForm
+from windrow_spark.columnar.forms.result_type import result_type
+from windrow_spark.storage.tuning import PortionTuning
 
 # Any in this module: windows and results of every type.
 

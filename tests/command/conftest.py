@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import pytest
 
-from windrow_runtime.command.program import main
+from windrow_tools.command.program import main
 
 
 class Done(NamedTuple):

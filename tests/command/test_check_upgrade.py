@@ -13,8 +13,8 @@ from tests.command.conftest import Command, Done, Write
 from tests.command.programs import ONE
 from tests.spark.checkpoints.archives import archives, unpack
 from windrow.errors import IncompatibleStateError
-from windrow_runtime.command.user_file import named_pipeline
 from windrow_runtime.spark import SparkRunner
+from windrow_tools.command.user_file import named_pipeline
 
 pytestmark = pytest.mark.classic(reason="files are handed to the workers of a classic session")
 

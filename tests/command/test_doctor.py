@@ -15,7 +15,8 @@ from packaging.specifiers import SpecifierSet
 from tests.command.conftest import Command
 from windrow.distribution import DISTRIBUTION, install_hint
 from windrow.errors import UnsupportedOperationError
-from windrow_runtime.command.doctor import (
+from windrow_spark.java import check_java
+from windrow_tools.command.doctor import (
     host_finding,
     job_finding,
     package_finding,
@@ -24,7 +25,6 @@ from windrow_runtime.command.doctor import (
     s3_findings,
     worker_finding,
 )
-from windrow_runtime.spark.java import check_java
 
 REQUIRES = [
     "typing-extensions<5,>=4.13",
@@ -88,7 +88,7 @@ def test_a_java_that_says_no_text_or_does_not_answer(tmp_path: Path, monkeypatch
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert check_java() == f"Java 17, {java}"
     program(tmp_path, "exec sleep 100", "bin/java")
-    monkeypatch.setattr("windrow_runtime.spark.java._SECONDS", 0.1)
+    monkeypatch.setattr("windrow_spark.java._SECONDS", 0.1)
     with pytest.raises(UnsupportedOperationError, match="timed out"):
         check_java()
 

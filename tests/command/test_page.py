@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.command.conftest import Command, Write
-from windrow_runtime.command.program import COMMANDS
+from windrow_tools.command.program import COMMANDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.command.conftest import Command, Write
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.command.parameters import parameters_of, settings_of, values_of
+from windrow_tools.command.parameters import parameters_of, settings_of, values_of
 
 JOB = dedent("""\
     from __future__ import annotations

@@ -11,8 +11,8 @@ import pytest
 
 from tests.command.conftest import Write
 from tests.command.programs import COUNTS
-from windrow_runtime.command.__main__ import start
-from windrow_runtime.command.program import main
+from windrow_tools.command.__main__ import start
+from windrow_tools.command.program import main
 
 COMMAND = f"{sys.executable} -m windrow_runtime.command"
 
@@ -83,7 +83,7 @@ def test_ctrl_c_while_the_command_is_imported_shows_no_stack(
         raise KeyboardInterrupt
 
     # What `main` does first stands for the import of its module, which the same block has.
-    monkeypatch.setattr("windrow_runtime.command.program.prepare_streams", interrupt)
+    monkeypatch.setattr("windrow_tools.command.program.prepare_streams", interrupt)
     assert start() == 130
     assert capsys.readouterr().err == "windrow: interrupted\n"
 
@@ -94,7 +94,7 @@ def test_ctrl_c_while_a_subcommand_is_imported_shows_no_stack(
     def interrupt(name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("windrow_runtime.command.program.import_module", interrupt)
+    monkeypatch.setattr("windrow_tools.command.program.import_module", interrupt)
     monkeypatch.setattr(sys, "argv", ["windrow", "run"])
     assert start() == 130
     assert capsys.readouterr().err == "windrow: interrupted\n"

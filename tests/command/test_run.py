@@ -14,7 +14,7 @@ import pytest
 
 from tests.command.conftest import Command, Write
 from tests.command.programs import COUNTS
-from windrow_runtime.command.program import COMMANDS, main
+from windrow_tools.command.program import COMMANDS, main
 
 INTERRUPTED = """\
     import os, signal
@@ -186,16 +186,16 @@ def test_the_help_names_each_command_and_code(windrow: Command) -> None:
 def test_a_command_imports_what_it_needs_alone(write: Write) -> None:
     write("light.py", COUNTS)
     program = (
-        "import sys; from windrow_runtime.command.program import main; main(sys.argv[1:]);"
-        "heavy = ('pyspark', 'pyarrow', 'pandas', 'msgspec', 'windrow_runtime.command');"
+        "import sys; from windrow_tools.command.program import main; main(sys.argv[1:]);"
+        "heavy = ('pyspark', 'pyarrow', 'pandas', 'msgspec', 'windrow_tools.command');"
         "print(*sorted(name for name in sys.modules if name.startswith(heavy)))"
     )
     own = {"failures", "process", "program"}
     for arguments, modules in ((["--help"], own), (["run", "light.py"], {*own, "run", "parameters", "user_file"})):
         command = [sys.executable, "-c", program, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        imported = {name.removeprefix("windrow_runtime.command.") for name in done.stdout.splitlines()[-1].split()}
-        assert imported - {"windrow_runtime.command"} == modules
+        imported = {name.removeprefix("windrow_tools.command.") for name in done.stdout.splitlines()[-1].split()}
+        assert imported - {"windrow_tools.command"} == modules
 
 
 def test_a_reader_that_has_enough_ends_the_command_quietly(write: Write) -> None:

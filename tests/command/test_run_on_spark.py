@@ -25,8 +25,8 @@ from windrow.plan import Form
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark import PipelineProgress
-from windrow_runtime.spark.progress import StepProgress
 from windrow_runtime.view import RunHistory
+from windrow_spark.progress import StepProgress
 
 ORDERS = """\
 import sys
@@ -225,7 +225,7 @@ def test_a_page_about_a_run_that_ends_has_what_was_dropped(
         yield SimpleNamespace(url=f"http://127.0.0.1:{port}/")
 
     monkeypatch.setattr("windrow_runtime.spark.SparkRunner", InterpretedRunner)
-    monkeypatch.setattr("windrow_runtime.view.dashboard", served)
+    monkeypatch.setattr("windrow_tools.view.dashboard", served)
     write("dropped.py", COUNTS)
     assert windrow("run", "dropped.py", "--engine", "spark", "--dashboard", "1").code == 0
     (history,) = shown
@@ -271,6 +271,7 @@ def test_what_a_function_raises_in_a_worker_comes_with_its_own_traceback_alone(w
     assert "raises_on_spark.py" in before
     assert "where:    bad.3.map, " in after
     assert "windrow_runtime/" not in done.err
+    assert "windrow_spark/" not in done.err
     assert "py4j" not in done.err
 
 
@@ -296,7 +297,7 @@ def test_spark_that_is_missing_is_named_without_a_stack(write: Write, tmp_path: 
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name.split('.')[0] == 'pyspark': raise ModuleNotFoundError(name, name=name)\n"
         "sys.meta_path.insert(0, Absent())\n"
-        "from windrow_runtime.command.program import main\n"
+        "from windrow_tools.command.program import main\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
     for arguments, code in (

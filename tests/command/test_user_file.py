@@ -9,7 +9,7 @@ import pytest
 from tests.command.conftest import Command, Write
 from tests.command.programs import COUNTS, ONE
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.command.user_file import check_beside
+from windrow_tools.command.user_file import check_beside
 
 
 def test_the_only_pipeline_needs_no_name(windrow: Command, write: Write) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.crash.elsewhere import Url
 from tests.crash.pipeline import build
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.run_limits import USUAL_LIMITS
+from windrow_spark.run_limits import USUAL_LIMITS
 
 
 class ImpatientRunner(SparkRunner):

@@ -45,15 +45,15 @@ from windrow.windows import (
     WindowStagger,
 )
 from windrow.windows.spec import Counts, Intervals, Panes
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
-from windrow_runtime.columnar.forms.join_form import JoinForm
-from windrow_runtime.columnar.windows.step_windows import RuledWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.outputs.result import PipelineResult
-from windrow_runtime.physical.columns import ColumnPlanner
-from windrow_runtime.physical.plan import PhysicalPlan
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.columnar.forms.join_form import JoinForm
+from windrow_spark.columnar.windows.step_windows import RuledWindows
+from windrow_spark.physical.columns import ColumnPlanner
+from windrow_spark.physical.plan import PhysicalPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,8 +33,8 @@ from windrow.sinks import CollectSink
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs.result import PipelineResult
-from windrow_runtime.spark.lowering import physical_plan
 from windrow_runtime.testing import PushSource
+from windrow_spark.lowering import physical_plan
 
 # Any in this module: streams of every type.
 

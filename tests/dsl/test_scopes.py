@@ -15,7 +15,7 @@ from windrow.sinks import CollectSink
 from windrow.windows import GlobalWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import topology_of
-from windrow_runtime.physical.plan import PhysicalPlan
+from windrow_spark.physical.plan import PhysicalPlan
 
 NUMBERS = from_collection([1, 2, 3])
 

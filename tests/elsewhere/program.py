@@ -28,8 +28,8 @@ from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink, WriterSink
 from windrow.sources import CollectionSource, JsonFileSource, TextFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.paths import as_spark_path
-from windrow_runtime.spark.run_limits import USUAL_LIMITS
+from windrow_spark.paths import as_spark_path
+from windrow_spark.run_limits import USUAL_LIMITS
 
 # Any in this module: what is printed as JSON.
 

@@ -15,7 +15,7 @@ from tests.spark.stopped_moves import Stopper, pipeline
 from windrow.errors import SinkError
 from windrow.sinks import ParquetFileSink
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.storage import HadoopPath
+from windrow_spark.checkpoint.storage import HadoopPath
 
 # Any in this module: what is printed as JSON.
 

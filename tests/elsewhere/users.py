@@ -14,8 +14,8 @@ from tests.elsewhere.program import Event
 from windrow import Pipeline, WatermarkStrategy, from_collection
 from windrow.sinks import CollectSink
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.storage import S3A_UPLOADS, HadoopPath, warn_of_uploads
-from windrow_runtime.spark.paths import as_spark_path
+from windrow_spark.checkpoint.storage import S3A_UPLOADS, HadoopPath, warn_of_uploads
+from windrow_spark.paths import as_spark_path
 
 # Any in this module: objects of the JVM, and what is printed as JSON.
 

@@ -18,12 +18,12 @@ from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSource
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
 from windrow.windows import TumblingEventTimeWindows
+from windrow_kafka import faults as kafka_errors
+from windrow_kafka import topics as topic_reads
+from windrow_kafka.brokers import TopicBrokers
+from windrow_kafka.reader import TopicReader
+from windrow_kafka.topics import TopicReads
 from windrow_runtime.connectors.hybrid.reader import HybridReader
-from windrow_runtime.connectors.kafka import faults as kafka_errors
-from windrow_runtime.connectors.kafka import topics as topic_reads
-from windrow_runtime.connectors.kafka.brokers import TopicBrokers
-from windrow_runtime.connectors.kafka.reader import TopicReader
-from windrow_runtime.connectors.kafka.topics import TopicReads
 from windrow_runtime.inputs.offsets import Offsets
 from windrow_runtime.local import LocalRunner
 

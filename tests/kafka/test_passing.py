@@ -12,13 +12,13 @@ from windrow import Pipeline, from_source
 from windrow.errors import SinkError, SourceError
 from windrow.kafka import KafkaSink, KafkaSource
 from windrow.sinks import CollectSink
-from windrow_runtime.connectors.kafka import brokers
-from windrow_runtime.connectors.kafka import faults as kafka_errors
-from windrow_runtime.connectors.kafka import topics as reads
-from windrow_runtime.connectors.kafka.client import client_library
-from windrow_runtime.connectors.kafka.faults import asked_again, refused_error
-from windrow_runtime.connectors.kafka.reader import TopicReader
-from windrow_runtime.connectors.kafka.topics import TopicReads
+from windrow_kafka import brokers
+from windrow_kafka import faults as kafka_errors
+from windrow_kafka import topics as reads
+from windrow_kafka.client import client_library
+from windrow_kafka.faults import asked_again, refused_error
+from windrow_kafka.reader import TopicReader
+from windrow_kafka.topics import TopicReads
 from windrow_runtime.inputs.batches import elements_of
 from windrow_runtime.inputs.offsets import Range
 

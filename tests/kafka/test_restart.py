@@ -14,8 +14,8 @@ from tests.services.server import Server, stop_server
 from windrow import Pipeline, from_source
 from windrow.kafka import KafkaSource
 from windrow.sinks import CollectSink
-from windrow_runtime.connectors.kafka.reader import TopicReader
-from windrow_runtime.connectors.kafka.topics import TopicReads
+from windrow_kafka.reader import TopicReader
+from windrow_kafka.topics import TopicReads
 from windrow_runtime.inputs.batches import elements_of
 
 

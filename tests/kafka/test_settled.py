@@ -11,8 +11,8 @@ from tests.kafka.topics import Topics
 from windrow import Pipeline, from_source
 from windrow.kafka import EndingOffsets, KafkaSource
 from windrow.sinks import CollectSink
-from windrow_runtime.connectors.kafka import brokers as topic_brokers
-from windrow_runtime.connectors.kafka.reader import TopicReader
+from windrow_kafka import brokers as topic_brokers
+from windrow_kafka.reader import TopicReader
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 

@@ -13,10 +13,10 @@ from windrow import Pipeline, from_collection
 from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
-from windrow_runtime.connectors.kafka import faults as kafka_errors
-from windrow_runtime.connectors.kafka import writes
-from windrow_runtime.connectors.kafka.client import client_library
-from windrow_runtime.connectors.kafka.writes import TopicTask, check_marks, newest_mark
+from windrow_kafka import faults as kafka_errors
+from windrow_kafka import writes
+from windrow_kafka.client import client_library
+from windrow_kafka.writes import TopicTask, check_marks, newest_mark
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.outputs.output import Identity
 

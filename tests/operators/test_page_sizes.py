@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windrow_runtime.columnar.rows.groups import pages_of
-from windrow_runtime.storage.keyed_pages import half_of, page_of
-from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
+from windrow_spark.columnar.rows.groups import pages_of
+from windrow_spark.storage.keyed_pages import half_of, page_of
+from windrow_spark.storage.tuning import OBJECT_PAGES, PageTuning
 
 HASHES = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=50)
 COUNTS = st.integers(1, 1 << 17)

@@ -7,9 +7,9 @@ from typing import Any
 from windrow import Pipeline, from_source
 from windrow.sinks import DatabaseSink, Sink
 from windrow.sources import CollectionSource
-from windrow_runtime.connectors.database.output import DatabaseLimits, DatabaseOutput
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.registry import identities, open_outputs
+from windrow_sql.database.output import DatabaseLimits, DatabaseOutput
 
 __all__ = ["database_output", "output_of", "outputs_of"]
 

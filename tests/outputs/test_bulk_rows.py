@@ -22,8 +22,8 @@ from tests.outputs.postgres import PASSWORD
 from windrow.errors import InvalidArgumentError, SinkError
 from windrow.panes import ChangeKind
 from windrow.sinks import DatabaseSink
-from windrow_runtime.connectors.database.output import DatabaseLimits, DatabaseOutput
 from windrow_runtime.operators.changes import Changed
+from windrow_sql.database.output import DatabaseLimits, DatabaseOutput
 
 # Any in this module: rows as the driver gives them.
 

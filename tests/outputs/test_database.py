@@ -32,10 +32,10 @@ from windrow.sinks import DatabaseSink
 from windrow.sources import CollectionSource
 from windrow.triggers import after_count, after_watermark
 from windrow.windows import EventTimeSessionWindows, TimeWindow
-from windrow_runtime.connectors.database.output import DatabaseLimits
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.changes import Changed
 from windrow_runtime.spark import SparkRunner
+from windrow_sql.database.output import DatabaseLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -583,7 +583,7 @@ def test_an_error_of_the_driver_that_shows_a_secret_is_not_the_cause(postgres: P
 
 
 def test_a_library_that_is_missing_is_named(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "windrow_runtime.connectors.database.output")
+    monkeypatch.delitem(sys.modules, "windrow_sql.database.output")
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     with pytest.raises(UnsupportedOperationError, match="a library is missing") as caught:
         output_of(Total, sqlite.sink("totals"))

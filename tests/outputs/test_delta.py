@@ -21,9 +21,9 @@ from windrow.errors import InvalidArgumentError, SinkError, UnsupportedOperation
 from windrow.panes import ChangeKind
 from windrow.sinks import DeltaSink
 from windrow.sources import CollectionSource
-from windrow_runtime.connectors.delta import output as delta_module
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.changes import Changed
+from windrow_sql.delta import output as delta_module
 
 
 class Total(NamedTuple):
@@ -282,7 +282,7 @@ def test_a_table_that_is_gone_fails_the_batch(tmp_path: Path) -> None:
 
 
 def test_a_library_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "windrow_runtime.connectors.delta.output", raising=False)
+    monkeypatch.delitem(sys.modules, "windrow_sql.delta.output", raising=False)
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(UnsupportedOperationError, match="a library is missing") as caught:
         output_of(Total, DeltaSink[Total](tmp_path))

@@ -23,9 +23,9 @@ from tests.outputs.postgres import PASSWORD
 from tests.outputs.test_database import KEY, REPORTS, Database, Report, Total, postgresql
 from windrow.errors import InvalidArgumentError, SinkError
 from windrow.panes import ChangeKind
-from windrow_runtime.connectors.database.output import DatabaseLimits
-from windrow_runtime.connectors.database.postgres_copy import Row, StagedRows, _texts
 from windrow_runtime.operators.changes import Changed
+from windrow_sql.database.output import DatabaseLimits
+from windrow_sql.database.postgres_copy import Row, StagedRows, _texts
 
 __all__ = ["postgresql"]  # a fixture
 
@@ -211,7 +211,7 @@ def test_a_server_that_stays_away_is_an_error_after_some_attempts(
     postgresql: Database, postgres: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("windrow_runtime.connectors.database.output.time", SimpleNamespace(sleep=pauses.append))
+    monkeypatch.setattr("windrow_sql.database.output.time", SimpleNamespace(sleep=pauses.append))
     output = output_of(Total, postgresql.sink("totals"))
     socket = next(postgres.glob(".s.PGSQL.*[0-9]"))
     aside = socket.rename(socket.with_name("aside"))

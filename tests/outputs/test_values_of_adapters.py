@@ -31,11 +31,11 @@ from windrow.errors import WindrowError
 from windrow.kafka import AvroFormat
 from windrow.sinks import CollectSink, CsvFileSink, DatabaseSink, DeltaSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, ParquetFileSource
+from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.registry.values import RegisteredReader, RegisteredWriter, registered_type
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 

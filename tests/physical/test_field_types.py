@@ -22,7 +22,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import DataFrameSource, ParquetFileSource, Source
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.lowering import physical_plan
+from windrow_spark.lowering import physical_plan
 
 # Any in this module: fields, elements and results are of every type.
 

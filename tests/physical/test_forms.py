@@ -36,10 +36,10 @@ from windrow.windows import (
 )
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.forms.route_step import expression_of
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.lowering import physical_plan
+from windrow_spark.columnar.forms.route_step import expression_of
+from windrow_spark.lowering import physical_plan
 
 
 class Reading(NamedTuple):

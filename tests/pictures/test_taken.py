@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windrow_runtime.pictures.panel import Area, Taken
+from windrow_tools.pictures.panel import Area, Taken
 
 PLACES = st.integers(-60, 200)
 AREAS = st.builds(

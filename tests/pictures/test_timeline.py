@@ -22,8 +22,8 @@ from windrow.windows import (
     WindowAssigner,
 )
 from windrow_runtime.pictures import Recording, timeline
-from windrow_runtime.pictures.axes import Axis, Labels
 from windrow_runtime.testing import PushSource, StreamHarness
+from windrow_tools.pictures.axes import Axis, Labels
 
 NOON = 1_441_022_400_000
 

@@ -8,7 +8,7 @@ import pytest
 from windrow import Pipeline, from_collection
 from windrow.errors import UnsupportedOperationError
 from windrow.sinks import CollectSink, ConsoleSink
-from windrow_runtime.pytest_plugin.comparison import compare_engines, difference_of
+from windrow_tools.pytest_plugin.comparison import compare_engines, difference_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

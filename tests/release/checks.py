@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from windrow.distribution import PACKAGES
+
 __all__ = ["ReleaseError", "check_tag", "check_wheel", "consume", "main"]
 
 ROOT: Final = Path(__file__).parents[2]
@@ -69,7 +71,7 @@ def check_wheel(sdist: Path, wheel: Path) -> None:
     """Checks metadata, the description as a package index shows it, and the names of files."""
     run([sys.executable, "-m", "twine", "check", "--strict", str(sdist), str(wheel)])
     # Two packages in one wheel are meant: the language, and what runs it.
-    run(["check-wheel-contents", "--toplevel", "windrow,windrow_runtime", str(wheel)])
+    run(["check-wheel-contents", "--toplevel", ",".join(PACKAGES), str(wheel)])
     run(["pyroma", "--min", "10", str(sdist)])
 
 

@@ -11,9 +11,9 @@ from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import KeyState
-from windrow_runtime.spark.clock import SeenTimestamps
-from windrow_runtime.spark.exchange.facts import Count
-from windrow_runtime.spark.exchange.packer import ToSink, ToStep
+from windrow_spark.clock import SeenTimestamps
+from windrow_spark.exchange.facts import Count
+from windrow_spark.exchange.packer import ToSink, ToStep
 
 __all__ = ["ByKey", "Forward", "ListOfTens", "Store", "TimestampedSource", "by_key", "constant"]
 

@@ -12,19 +12,19 @@ from tests.columnar.engine import FINGERPRINT, BoundOf, Engine, Store, Times
 from tests.spark.fake_steps import Forward
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.arrow.encoding import encode_batch
-from windrow_runtime.columnar.forms.result_type import OnColumns
-from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.plan import Edge
-from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
-from windrow_runtime.spark.exchange.packer import Packer, ToSink
-from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, load_values
-from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
-from windrow_runtime.spark.keyed.level import KeyedStep, Level
-from windrow_runtime.spark.shipping import known_classes
-from windrow_runtime.storage.tuning import StateTuning
+from windrow_spark.clock import BatchTime, BatchTimes, encode_timer
+from windrow_spark.columnar.forms.result_type import OnColumns
+from windrow_spark.columnar.forms.row_form import RowForm
+from windrow_spark.exchange.packer import Packer, ToSink
+from windrow_spark.exchange.rows import PackedRow, Phase, RowKind, load_values
+from windrow_spark.key_groups import KeyGroups
+from windrow_spark.keyed.group_task import GroupTask, GroupUpdate
+from windrow_spark.keyed.level import KeyedStep, Level
+from windrow_spark.physical.plan import Edge
+from windrow_spark.shipping import known_classes
+from windrow_spark.storage.tuning import StateTuning
 
 __all__ = ["GroupEngine", "run"]
 

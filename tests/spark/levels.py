@@ -20,20 +20,20 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
-from windrow_runtime.spark.exchange.facts import RECORDS_IN
-from windrow_runtime.spark.exchange.packer import Packer
-from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, load_values, phase_of
-from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
-from windrow_runtime.spark.keyed.level import Level
-from windrow_runtime.spark.lowering import WorkerSteps
-from windrow_runtime.spark.shipping import known_classes, without_sources_and_sinks
-from windrow_runtime.spark.sinks.spark_writer import takes_columns
-from windrow_runtime.storage.tuning import MEASURED, StateTuning
+from windrow_spark.clock import BatchTime, BatchTimes, encode_timer
+from windrow_spark.columnar.state import load_rows
+from windrow_spark.exchange.facts import RECORDS_IN
+from windrow_spark.exchange.packer import Packer
+from windrow_spark.exchange.rows import PackedRow, Phase, RowKind, load_values, phase_of
+from windrow_spark.key_groups import KeyGroups
+from windrow_spark.keyed.group_task import GroupTask, GroupUpdate
+from windrow_spark.keyed.level import Level
+from windrow_spark.lowering import WorkerSteps
+from windrow_spark.shipping import known_classes, without_sources_and_sinks
+from windrow_spark.sinks.spark_writer import takes_columns
+from windrow_spark.storage.tuning import MEASURED, StateTuning
 
 __all__ = ["Ran", "Workers", "run"]
 

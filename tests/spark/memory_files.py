@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 
-from windrow_runtime.spark.checkpoint.storage import HadoopPath
+from windrow_spark.checkpoint.storage import HadoopPath
 
 __all__ = ["MemoryFiles", "MemoryPath", "folder_in"]
 

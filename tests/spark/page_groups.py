@@ -8,12 +8,12 @@ from typing import Any
 
 from windrow.windows import TimeWindow
 from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, WindowEntry
-from windrow_runtime.spark.exchange.rows import KeyedElements
-from windrow_runtime.storage.group_record import WORKING_SET, StepRecord
-from windrow_runtime.storage.object_pages import ObjectPages
-from windrow_runtime.storage.page_codec import PageCodec, keys_in
-from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.exchange.rows import KeyedElements
+from windrow_spark.storage.group_record import WORKING_SET, StepRecord
+from windrow_spark.storage.object_pages import ObjectPages
+from windrow_spark.storage.page_codec import PageCodec, keys_in
+from windrow_spark.storage.tuning import OBJECT_PAGES, PageTuning
+from windrow_spark.storage.values import StateCodec
 
 __all__ = ["CODEC", "NEVER", "Group", "Store", "put_list", "put_row", "remove_row"]
 

@@ -6,8 +6,8 @@ from tests.spark.comparison import Event
 from windrow import Pipeline, from_source
 from windrow.sinks import FileSink
 from windrow.sources import CollectionSource
-from windrow_runtime.connectors.files import staged as staged_files
-from windrow_runtime.spark.checkpoint.storage import HadoopPath
+from windrow_spark.checkpoint.storage import HadoopPath
+from windrow_spark.connectors.files import staged as staged_files
 
 __all__ = ["ROWS", "Stopper", "pipeline"]
 

@@ -24,10 +24,10 @@ from windrow.functions import (
 from windrow.state import MapStateDescriptor
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.plan import PhysicalPlan
-from windrow_runtime.spark.checkpoint.alike import alike_in
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.stored_plan import resume
+from windrow_spark.checkpoint.alike import alike_in
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.stored_plan import resume
+from windrow_spark.physical.plan import PhysicalPlan
 
 # Any in this module: streams of every type.
 Branch = Callable[[DataStream[Click], Any], DataStream[Click]]

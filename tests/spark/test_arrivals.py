@@ -39,9 +39,9 @@ from windrow.windows import (
     TumblingEventTimeWindows,
 )
 from windrow_runtime.codecs.stable_hash import stable_hash
-from windrow_runtime.columnar.rows.groups import stable_hashes
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning, StateTuning
+from windrow_spark.columnar.rows.groups import stable_hashes
+from windrow_spark.storage.tuning import OBJECT_PAGES, PageTuning, StateTuning
 
 # Any in this module: results of every type.
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from windrow.errors import SinkError
-from windrow_runtime.spark.run import background as module
-from windrow_runtime.spark.run.background import BackgroundCall, Ending, ctrl_c_kept, in_background, wait_through
+from windrow_spark.run import background as module
+from windrow_spark.run.background import BackgroundCall, Ending, ctrl_c_kept, in_background, wait_through
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

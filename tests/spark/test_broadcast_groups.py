@@ -22,9 +22,9 @@ from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.spark.clock import BatchTime, BatchTimes
-from windrow_runtime.storage.group_record import GroupState
-from windrow_runtime.storage.object_pages import ObjectPages, Share
+from windrow_spark.clock import BatchTime, BatchTimes
+from windrow_spark.storage.group_record import GroupState
+from windrow_spark.storage.object_pages import ObjectPages, Share
 
 
 def judged() -> Topology:

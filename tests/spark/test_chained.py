@@ -21,8 +21,8 @@ from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.exchange.rows import RowKind
-from windrow_runtime.storage.tuning import MEASURED
+from windrow_spark.exchange.rows import RowKind
+from windrow_spark.storage.tuning import MEASURED
 
 # Any in this module: results of every type.
 

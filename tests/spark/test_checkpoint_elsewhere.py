@@ -26,9 +26,9 @@ from windrow.sources import CollectionSource, FilesInOrder, JsonFileSource, Text
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.storage import HadoopPath
-from windrow_runtime.spark.run_limits import USUAL_LIMITS
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.storage import HadoopPath
+from windrow_spark.run_limits import USUAL_LIMITS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

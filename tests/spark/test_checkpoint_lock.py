@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from windrow.errors import CheckpointError, WindrowWarning
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.lock import CheckpointLock
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.lock import CheckpointLock
 
 # Holds a checkpoint, as a driver does, and has a child that outlives it, as the JVM does for a moment.
 PROGRAM = """
 import subprocess, sys, time
 from pathlib import Path
-from windrow_runtime.spark.checkpoint.lock import CheckpointLock
+from windrow_spark.checkpoint.lock import CheckpointLock
 lock = CheckpointLock(Path(sys.argv[1]))
 child = subprocess.Popen(["sleep", "600"], close_fds=False)
 print(child.pid, flush=True)

@@ -24,7 +24,7 @@ from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.exchange.picklable import make_picklable
+from windrow_spark.exchange.picklable import make_picklable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,10 +19,10 @@ from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.checkpoint.storage import StoragePath
-from windrow_runtime.spark.checkpoint.stored_file import BATCHES_KEPT
-from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.checkpoint.storage import StoragePath
+from windrow_spark.checkpoint.stored_file import BATCHES_KEPT
+from windrow_spark.clock import BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
+from windrow_spark.storage.values import StateCodec
 
 SECOND = timedelta(seconds=1)
 

@@ -15,7 +15,7 @@ from windrow.errors import UserFunctionError
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import CollectionSource
 from windrow_runtime.spark import RunningPipeline, SparkRunner
-from windrow_runtime.spark.run.gate import BatchGate
+from windrow_spark.run.gate import BatchGate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.spark_schema import spark_ddl
 from windrow_runtime.spark import SparkRunner
+from windrow_spark.spark_schema import spark_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

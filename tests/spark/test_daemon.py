@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from windrow_runtime.spark.daemon import silent_when_closed
-from windrow_runtime.spark.quiet.sitecustomize import pass_over_archive
+from windrow_spark.daemon import silent_when_closed
+from windrow_spark.quiet.sitecustomize import pass_over_archive
 
 PROGRAM = """
 import os, sys, zipimport
 from pathlib import Path
-from windrow_runtime.spark.daemon import preload
+from windrow_spark.daemon import preload
 preload()
 print("a line of the protocol")
 threads = [Path(task, "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]

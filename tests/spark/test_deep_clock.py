@@ -21,13 +21,13 @@ from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.stored_file import StoredFile
-from windrow_runtime.spark.checkpoint.stored_plan import KEPT_TIME, PROCESSING_TIME, Parallelism, resume
-from windrow_runtime.spark.clock import ClockFiles
-from windrow_runtime.spark.lowering import time_of
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.stored_file import StoredFile
+from windrow_spark.checkpoint.stored_plan import KEPT_TIME, PROCESSING_TIME, Parallelism, resume
+from windrow_spark.clock import ClockFiles
+from windrow_spark.lowering import time_of
+from windrow_spark.physical.plan import PhysicalPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,10 +15,10 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.spark_metadata import SPARK_KEY, spark_metadata
 from windrow_runtime.codecs.json.encoder import JsonEncoder
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.state import dump_rows
-from windrow_runtime.connectors.files.by_spark import _line_encoder
-from windrow_runtime.spark.exchange.rows import RowKind, dump_values
-from windrow_runtime.spark.sinks.unpacking import Unpack
+from windrow_spark.columnar.state import dump_rows
+from windrow_spark.connectors.files.by_spark import _line_encoder
+from windrow_spark.exchange.rows import RowKind, dump_values
+from windrow_spark.sinks.unpacking import Unpack
 
 # Any in this module: records of several classes, and pyarrow has no types.
 

@@ -13,9 +13,9 @@ from windrow import Pipeline, from_source
 from windrow.errors import CheckpointError, EngineError, SourceError, UserFunctionError, WindrowError
 from windrow.kafka import KafkaSink, KafkaSource
 from windrow_runtime.operators.outcome import secrets_of
-from windrow_runtime.spark.faults import MarkedError, engine_failure, find_failure, secrets_hidden, unwritable
-from windrow_runtime.spark.run.query import Query
-from windrow_runtime.spark.sinks.batch_writer import BatchWriter, ConnectWriter
+from windrow_spark.faults import MarkedError, engine_failure, find_failure, secrets_hidden, unwritable
+from windrow_spark.run.query import Query
+from windrow_spark.sinks.batch_writer import BatchWriter, ConnectWriter
 
 # Any in this module: what stands for Spark.
 

@@ -15,10 +15,10 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.codecs.stable_hash import stable_hash
-from windrow_runtime.spark.clock import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
-from windrow_runtime.spark.exchange.classes import class_name, find_class, register_classes
-from windrow_runtime.spark.exchange.packer import Packer, ToAllKeys, ToSink, ToStep
-from windrow_runtime.spark.exchange.rows import (
+from windrow_spark.clock import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
+from windrow_spark.exchange.classes import class_name, find_class, register_classes
+from windrow_spark.exchange.packer import Packer, ToAllKeys, ToSink, ToStep
+from windrow_spark.exchange.rows import (
     PackedRow,
     Phase,
     RowKind,
@@ -30,7 +30,7 @@ from windrow_runtime.spark.exchange.rows import (
     unpack_keyed,
     unpack_values,
 )
-from windrow_runtime.spark.key_groups import KeyGroups
+from windrow_spark.key_groups import KeyGroups
 
 
 @dataclass(frozen=True)

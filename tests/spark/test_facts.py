@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import functions as f
 
 from tests.spark.probe import Run, groups_of, order, run, stateful, watermarked, write_batch
-from windrow_runtime.spark.clock import END_OF_STREAM
-from windrow_runtime.spark.key_groups import KeyGroups, murmur3_int, spark_partition
+from windrow_spark.clock import END_OF_STREAM
+from windrow_spark.key_groups import KeyGroups, murmur3_int, spark_partition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

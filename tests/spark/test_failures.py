@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windrow.errors import Location, MissingTimestampError, UserFunctionError, WindrowError
-from windrow_runtime.spark.faults import MarkedError, failures_marked, find_failure
+from windrow_spark.faults import MarkedError, failures_marked, find_failure
 
 
 def divide(value: int) -> float:

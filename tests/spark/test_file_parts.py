@@ -16,14 +16,14 @@ from windrow.errors import InvalidArgumentError, SinkError
 from windrow.sinks import JsonFileSink, ParquetFileSink, Sink
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.state import dump_rows
-from windrow_runtime.connectors.files.sink_on_spark import PartSink
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.plan import Edge, Objects, PhysicalSink
-from windrow_runtime.spark.exchange.packer import Packer, ToSink
-from windrow_runtime.spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, load_values
-from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.sinks.parts import WorkerSinks, worker_sinks
+from windrow_spark.columnar.state import dump_rows
+from windrow_spark.connectors.files.writer import PartSink
+from windrow_spark.exchange.packer import Packer, ToSink
+from windrow_spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, load_values
+from windrow_spark.key_groups import KeyGroups
+from windrow_spark.physical.plan import Edge, Objects, PhysicalSink
+from windrow_spark.sinks.parts import WorkerSinks, worker_sinks
 
 # Any in this module: pyarrow has no types.
 

@@ -27,12 +27,12 @@ from windrow.errors import (
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import CsvFileSource, FilesInOrder, JsonFileSource, ParquetFileSource, TextFileSource
 from windrow_runtime.connectors.files.listing import FileOrder
-from windrow_runtime.connectors.files.plans import FilePlans, TaskShares
 from windrow_runtime.local import LocalRunner, PipelineResult
 from windrow_runtime.replay import replay
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.file_log import FileLog, FileLogInPieces
-from windrow_runtime.spark.sources.ranges import _StreamReader
+from windrow_spark.checkpoint.file_log import FileLog, FileLogInPieces
+from windrow_spark.connectors.files.plans import FilePlans, TaskShares
+from windrow_spark.sources.ranges import _StreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

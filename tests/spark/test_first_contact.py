@@ -14,7 +14,7 @@ from windrow.errors import InvalidArgumentError, WindrowWarning
 from windrow.sinks import CollectSink
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.session import SHUFFLE_PARTITIONS, settings_during
+from windrow_spark.session import SHUFFLE_PARTITIONS, settings_during
 
 
 class At(NamedTuple):

@@ -30,7 +30,7 @@ from windrow.sources import (
 )
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.run_limits import RunLimits
+from windrow_spark.run_limits import RunLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

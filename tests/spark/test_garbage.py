@@ -10,7 +10,7 @@ import pytest
 
 COUNT_FROZEN = """
 import gc
-from windrow_runtime.spark.worker import infrequent_gc
+from windrow_spark.worker import infrequent_gc
 
 for _ in range(4):
     with infrequent_gc():

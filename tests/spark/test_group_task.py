@@ -35,9 +35,9 @@ from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
-from windrow_runtime.spark.clock import BatchTime, BatchTimes, encode_timer
-from windrow_runtime.spark.exchange.packer import ToSink
-from windrow_runtime.spark.exchange.rows import (
+from windrow_spark.clock import BatchTime, BatchTimes, encode_timer
+from windrow_spark.exchange.packer import ToSink
+from windrow_spark.exchange.rows import (
     PackedRow,
     Phase,
     RowKind,
@@ -47,16 +47,16 @@ from windrow_runtime.spark.exchange.rows import (
     pack_keyed,
     phase_of,
 )
-from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.keyed.batch_level import BatchLevel
-from windrow_runtime.spark.keyed.group_task import GroupTask, GroupUpdate
-from windrow_runtime.spark.keyed.level import KeyedStep, Level
-from windrow_runtime.spark.shipping import known_classes
-from windrow_runtime.storage.group_record import WORKING_SET, GroupState
-from windrow_runtime.storage.object_pages import ObjectPages, Share, segments_in
-from windrow_runtime.storage.page_codec import PageCodec, keys_in
-from windrow_runtime.storage.tuning import ListTuning, PageTuning, StateTuning
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.key_groups import KeyGroups
+from windrow_spark.keyed.batch_level import BatchLevel
+from windrow_spark.keyed.group_task import GroupTask, GroupUpdate
+from windrow_spark.keyed.level import KeyedStep, Level
+from windrow_spark.shipping import known_classes
+from windrow_spark.storage.group_record import WORKING_SET, GroupState
+from windrow_spark.storage.object_pages import ObjectPages, Share, segments_in
+from windrow_spark.storage.page_codec import PageCodec, keys_in
+from windrow_spark.storage.tuning import ListTuning, PageTuning, StateTuning
+from windrow_spark.storage.values import StateCodec
 
 # Any in this module: keys of several types, and what steps make of elements.
 Element = tuple[Any, int, int]

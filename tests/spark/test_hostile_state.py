@@ -39,14 +39,14 @@ from windrow.sources import CollectionSource
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.columnar.state import dump_rows, load_rows
 from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.stored_file import StoredFile
-from windrow_runtime.storage import values as state_codec
-from windrow_runtime.storage.packed import Packed, decode, decompress, encode, packed
-from windrow_runtime.storage.page_codec import PageCodec, keys_in
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.checkpoint.stored_file import StoredFile
+from windrow_spark.columnar.state import dump_rows, load_rows
+from windrow_spark.storage import values as state_codec
+from windrow_spark.storage.packed import Packed, decode, decompress, encode, packed
+from windrow_spark.storage.page_codec import PageCodec, keys_in
+from windrow_spark.storage.values import StateCodec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -478,7 +478,7 @@ ONE: Final = CODEC.pack([1])
 FOREIGN: Final = {
     "a record of this module": packed("r", scalars=[f"{__name__}:Unnamed", "field"], columns=[ONE]),
     "a record of windrow": packed(
-        "r", scalars=["windrow_runtime.spark.keyed.processor:KeyGroupProcessor", "_packed"], columns=[ONE]
+        "r", scalars=["windrow_spark.keyed.processor:KeyGroupProcessor", "_packed"], columns=[ONE]
     ),
     "a node of a plan": packed("r", scalars=["windrow.plan.nodes:MapNode", "function"], columns=[ONE]),
     "a sink": packed("r", scalars=["windrow.sinks:WriterSink", "other"], columns=[ONE]),

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from windrow_runtime.spark.clock import BatchClock, ClockFiles
-from windrow_runtime.spark.run.idle import IdleBatches
+from windrow_spark.clock import BatchClock, ClockFiles
+from windrow_spark.run.idle import IdleBatches
 
 # Any in this module: a query that stands in for Spark's.
 

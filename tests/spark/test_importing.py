@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.command.program import main
+from windrow_tools.command.program import main
 
 STEPS = """\
 from typing import NamedTuple
@@ -35,7 +35,7 @@ RUNS = {
     "a function": "def started():\n    SparkRunner().run(pipeline)\nstarted()",
 }
 CHECK = """\
-from windrow_runtime.spark.importing import check_imported
+from windrow_spark.importing import check_imported
 check_imported(pipeline.steps)
 """
 

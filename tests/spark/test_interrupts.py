@@ -24,8 +24,8 @@ from windrow.sinks import FunctionSink, JsonFileSink
 from windrow.sources import CollectionSource
 from windrow_runtime.outputs.registry import claim_targets
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.lock import CheckpointLock
-from windrow_runtime.spark.run_limits import RunLimits
+from windrow_spark.checkpoint.lock import CheckpointLock
+from windrow_spark.run_limits import RunLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSource
-from windrow_runtime.connectors.kafka.values import kafka_decoder
+from windrow_kafka.values import kafka_decoder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from windrow.sinks import CollectSink
 from windrow.state import ValueStateDescriptor
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.shipping import known_classes
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.shipping import known_classes
+from windrow_spark.storage.values import StateCodec
 
 # Any in this module: streams of every type.
 T = TypeVar("T")

@@ -23,8 +23,8 @@ from windrow.errors import CheckpointError
 from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.state import ValueStateDescriptor
 from windrow.windows import SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.route import ExchangeRows
-from windrow_runtime.columnar.forms.row_form import RowForm
+from windrow_spark.columnar.forms.route import ExchangeRows
+from windrow_spark.columnar.forms.row_form import RowForm
 
 # Any in this module: accumulators and results of every type.
 

@@ -21,9 +21,9 @@ from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import RunningPipeline, SparkRunner
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.run.gate import BatchGate
-from windrow_runtime.spark.session import QUERY
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.run.gate import BatchGate
+from windrow_spark.session import QUERY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,15 +19,15 @@ from windrow.sources import ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.rows.groups import hash_keys
-from windrow_runtime.columnar.state import load_rows
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.plan import Edge
-from windrow_runtime.spark.exchange.packer import Packer
-from windrow_runtime.spark.exchange.rows import Phase, RowKind
-from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.sources.stage import MalformedRule, SourceStage
+from windrow_spark.columnar.rows.groups import hash_keys
+from windrow_spark.columnar.state import load_rows
+from windrow_spark.exchange.packer import Packer
+from windrow_spark.exchange.rows import Phase, RowKind
+from windrow_spark.key_groups import KeyGroups
+from windrow_spark.physical.plan import Edge
+from windrow_spark.sources.stage import MalformedRule, SourceStage
 
 # Any in this module: results of every type, and pyarrow has no types.
 

@@ -22,7 +22,7 @@ from tests.spark.group_engine import run
 from windrow import DataStream
 from windrow.functions import AggregateFunction
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.spark.exchange.rows import pack_values, unpack_values
+from windrow_spark.exchange.rows import pack_values, unpack_values
 
 # Any in this module: keys and results of every type.
 

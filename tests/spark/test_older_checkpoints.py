@@ -17,8 +17,8 @@ from tests.spark.marked_sinks import FORMS, Number, give, numbers_in, pipeline_o
 from windrow.errors import SinkError
 from windrow.sinks import FunctionSink, ParquetFileSink
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.storage import HadoopPath
-from windrow_runtime.spark.session import is_connect
+from windrow_spark.checkpoint.storage import HadoopPath
+from windrow_spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.folder import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,13 +20,13 @@ from windrow.errors import InvalidArgumentError, UserFunctionError
 from windrow.functions import AggregateFunction
 from windrow.plan import Step
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.row_form import RowForm
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.operator import KeyedOperator, Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.operators.windows.table_loop import TableOperator
+from windrow_spark.columnar.forms.row_form import RowForm
 
 # Any in this module: accumulators and results of every type.
 

@@ -38,18 +38,18 @@ from windrow.sources import JsonFileSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.connectors.custom.on_spark import CustomScanner
 from windrow_runtime.inputs.batches import Told
 from windrow_runtime.inputs.partitions import partitioned_sources
 from windrow_runtime.inputs.reader import reader_for
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Port, Topology, source_of
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.clock import Alignment, BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
-from windrow_runtime.spark.exchange.fragment import PortFragment
-from windrow_runtime.spark.sources.ranges import _StreamReader
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.clock import Alignment, BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
+from windrow_spark.connectors.custom import CustomScanner
+from windrow_spark.exchange.fragment import PortFragment
+from windrow_spark.sources.ranges import _StreamReader
+from windrow_spark.storage.values import StateCodec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.session import is_connect
+from windrow_spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

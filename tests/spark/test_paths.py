@@ -19,10 +19,10 @@ from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import LineRecords
 from windrow_runtime.connectors.files.formats import TextReader
-from windrow_runtime.connectors.files.on_spark import NamedFiles
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.paths import as_read_path, as_spark_path, source_path
+from windrow_spark.connectors.files.scanner import NamedFiles
+from windrow_spark.paths import as_read_path, as_spark_path, source_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

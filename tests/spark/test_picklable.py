@@ -17,7 +17,7 @@ from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProce
 from windrow.plan import Step
 from windrow.sinks import CollectSink
 from windrow_runtime.operators.sending.culprits import called_parts
-from windrow_runtime.spark.exchange.picklable import check_picklable
+from windrow_spark.exchange.picklable import check_picklable
 
 # Any in this module: functions that hold values of every type.
 

@@ -33,9 +33,9 @@ from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTi
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark import PipelineProgress, SparkRunner, progress
-from windrow_runtime.spark.clock import BatchClock, ClockFiles
-from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS, WATERMARK
-from windrow_runtime.spark.progress import ProgressKeeper, Reporter, StepProgress, WatchedStep, WatermarkBounds
+from windrow_spark.clock import BatchClock, ClockFiles
+from windrow_spark.exchange.facts import OPEN_WINDOWS, WATERMARK
+from windrow_spark.progress import ProgressKeeper, Reporter, StepProgress, WatchedStep, WatermarkBounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

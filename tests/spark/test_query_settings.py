@@ -19,8 +19,8 @@ from windrow.sinks import CollectSink, WriterSink
 from windrow.sources import JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.run import query
-from windrow_runtime.spark.session import (
+from windrow_spark.run import query
+from windrow_spark.session import (
     FEW_ROWS_SETTINGS,
     MOUNTED_SETTINGS,
     QUERY_SETTINGS,

@@ -18,8 +18,8 @@ from windrow import Pipeline, from_collection
 from windrow.errors import UserFunctionError
 from windrow.sinks import CollectSink
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.spark.faults import MarkedError, engine_failure
-from windrow_runtime.spark.quiet import _log4j_named, quiet_session
+from windrow_spark.faults import MarkedError, engine_failure
+from windrow_spark.quiet import _log4j_named, quiet_session
 
 PROGRAM = """
 import logging, sys
@@ -174,7 +174,7 @@ def test_a_log_that_the_user_configures_is_left_alone(
     with _log4j_named():
         options = os.environ.get("SPARK_SUBMIT_OPTS") or ""
         assert options.startswith(before or "")
-        assert ("windrow_runtime/spark/quiet/log4j2.properties" in options) is told
+        assert ("windrow_spark/quiet/log4j2.properties" in options) is told
     assert os.environ.get("SPARK_SUBMIT_OPTS") == before
 
 

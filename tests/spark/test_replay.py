@@ -25,15 +25,15 @@ from windrow.sources import CollectionSource, JsonFileSource, SocketSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.triggers import after_processing_time, after_watermark
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.command.program import main
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.replay import replay
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.stored_plan import Parallelism, resume
+from windrow_spark.physical.plan import PhysicalPlan
+from windrow_tools.command.program import main
 
 SECOND = timedelta(seconds=1)
 

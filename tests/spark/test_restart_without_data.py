@@ -24,7 +24,7 @@ from windrow.sinks import CollectSink, JsonFileSink
 from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import PipelineProgress, SparkRunner
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.folder import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

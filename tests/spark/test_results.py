@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from windrow.errors import CheckpointError, UnsupportedOperationError
-from windrow_runtime.spark.exchange.classes import state_codec
-from windrow_runtime.spark.exchange.rows import dump_values
-from windrow_runtime.spark.sinks.results import Results, SpooledResults
-from windrow_runtime.storage.packed import encode, packed
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.exchange.classes import state_codec
+from windrow_spark.exchange.rows import dump_values
+from windrow_spark.sinks.batch_reports import Results, SpooledResults
+from windrow_spark.storage.packed import encode, packed
+from windrow_spark.storage.values import StateCodec
 
 STEP: Final = "p.1.window"
 EXECUTED: Final[list[str]] = []

@@ -16,15 +16,15 @@ import pytest
 from tests.spark.checkpoints.archives import KEPT, archives, unpack
 from windrow.errors import CheckpointError, IncompatibleStateError, WindrowError
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.stored_file import StoredFile
-from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
-from windrow_runtime.spark.clock import BatchClock, ClockFiles, ClockKeeper, TrackerNote
-from windrow_runtime.spark.exchange.facts import OPEN_WINDOWS
-from windrow_runtime.spark.lowering import physical_plan, time_of
-from windrow_runtime.spark.progress import PipelineProgress, ProgressKeeper, StepProgress, WatchedStep
-from windrow_runtime.spark.sinks.results import SpooledResults
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.stored_file import StoredFile
+from windrow_spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
+from windrow_spark.clock import BatchClock, ClockFiles, ClockKeeper, TrackerNote
+from windrow_spark.exchange.facts import OPEN_WINDOWS
+from windrow_spark.lowering import physical_plan, time_of
+from windrow_spark.progress import PipelineProgress, ProgressKeeper, StepProgress, WatchedStep
+from windrow_spark.sinks.batch_reports import SpooledResults
+from windrow_spark.storage.values import StateCodec
 
 PAGED = next(archive for archive in archives() if archive.name.startswith("paged-"))
 # How many batches the clock makes differs from one run to the next.

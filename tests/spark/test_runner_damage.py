@@ -22,11 +22,11 @@ from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.clock import ClockFiles
-from windrow_runtime.spark.session import is_connect
-from windrow_runtime.storage.page_codec import PageCodec
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.clock import ClockFiles
+from windrow_spark.session import is_connect
+from windrow_spark.storage.page_codec import PageCodec
+from windrow_spark.storage.values import StateCodec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

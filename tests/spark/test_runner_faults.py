@@ -47,8 +47,8 @@ from windrow.windows import (
 )
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.faults import RemoteError
-from windrow_runtime.spark.session import is_connect
+from windrow_spark.faults import RemoteError
+from windrow_spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -313,6 +313,7 @@ def test_a_function_that_raises(spark: SparkSession, name: str) -> None:
         assert 'raise LookupError(f"no {value}")' in cause
         assert cause.endswith("LookupError: no 13")
     assert "windrow_runtime" not in cause
+    assert "windrow_spark" not in cause
     assert len(cause.splitlines()) < 20
 
 

@@ -22,7 +22,7 @@ from windrow.state import ReducingStateDescriptor, ValueStateDescriptor
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, WindowStagger
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.folder import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

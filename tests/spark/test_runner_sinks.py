@@ -23,9 +23,9 @@ from windrow.sources import CollectionSource, JsonFileSource, ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.faults import RemoteError
-from windrow_runtime.spark.session import is_connect
-from windrow_runtime.spark.sinks.batch_writer import BatchWriter
+from windrow_spark.faults import RemoteError
+from windrow_spark.session import is_connect
+from windrow_spark.sinks.batch_writer import BatchWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,10 +25,10 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.exchange.packer import Packer
-from windrow_runtime.spark.exchange.rows import Phase
-from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.keyed.level import Collector, KeyedStep
+from windrow_spark.exchange.packer import Packer
+from windrow_spark.exchange.rows import Phase
+from windrow_spark.key_groups import KeyGroups
+from windrow_spark.keyed.level import Collector, KeyedStep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.test_lifecycle import wait_for
-from windrow_runtime.spark.session import local_session
+from windrow_spark.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,7 +25,7 @@ from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWi
 from windrow.state import ValueStateDescriptor
 from windrow.windows import DynamicEventTimeSessionWindows, EventTimeSessionWindows, TimeWindow
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
-from windrow_runtime.storage.tuning import OBJECT_PAGES, PageTuning, StateTuning
+from windrow_spark.storage.tuning import OBJECT_PAGES, PageTuning, StateTuning
 
 # Any in this module: results of every type.
 

@@ -13,12 +13,12 @@ import pytest
 from tests.spark.fake_steps import ByKey, Forward, ListOfTens, TimestampedSource, by_key, constant
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.inputs.batches import SourceBatch
-from windrow_runtime.spark.exchange.packer import ToSink
-from windrow_runtime.spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind, load_values
-from windrow_runtime.spark.key_groups import KeyGroups
-from windrow_runtime.spark.keyed.level import KeyedStep, Level
-from windrow_runtime.spark.keyed.processor import KeyGroupProcessor
-from windrow_runtime.spark.sources.stage import MalformedRule, SourceStage
+from windrow_spark.exchange.packer import ToSink
+from windrow_spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind, load_values
+from windrow_spark.key_groups import KeyGroups
+from windrow_spark.keyed.level import KeyedStep, Level
+from windrow_spark.keyed.processor import KeyGroupProcessor
+from windrow_spark.sources.stage import MalformedRule, SourceStage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

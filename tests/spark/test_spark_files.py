@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from windrow.errors import CheckpointError
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.spark_files import (
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.spark_files import (
     batch_that_reads,
     check_source_logs,
     check_spark_files,

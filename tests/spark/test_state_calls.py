@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 
 from windrow.errors import UnsupportedOperationError
-from windrow_runtime.spark.keyed.state_calls import StateCalls, StoredPages
+from windrow_spark.keyed.state_calls import StateCalls, StoredPages
 
 # Any in this module: Spark's client has no types.
 

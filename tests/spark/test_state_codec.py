@@ -29,11 +29,11 @@ from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, StoredList, WindowEntry
 from windrow_runtime.operators.state.time_to_live import TtlTimer
-from windrow_runtime.spark.exchange.classes import register_classes, state_codec
-from windrow_runtime.storage.group_record import GroupState, StepRecord
-from windrow_runtime.storage.packed import compress, decompress
-from windrow_runtime.storage.page_codec import PageCodec
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.exchange.classes import register_classes, state_codec
+from windrow_spark.storage.group_record import GroupState, StepRecord
+from windrow_spark.storage.packed import compress, decompress
+from windrow_spark.storage.page_codec import PageCodec
+from windrow_spark.storage.values import StateCodec
 
 FINGERPRINT = bytes(range(16))
 

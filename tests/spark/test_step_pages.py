@@ -10,9 +10,9 @@ import pytest
 from tests.spark.page_groups import CODEC, NEVER, Group, put_list, put_row, remove_row
 from windrow.errors import CheckpointError
 from windrow_runtime.operators.state.model import KeyState, OperatorState, StoredList
-from windrow_runtime.spark.exchange.rows import KeyedElements
-from windrow_runtime.storage.group_record import NO_TIMER, int64_array
-from windrow_runtime.storage.object_pages import ObjectPages
+from windrow_spark.exchange.rows import KeyedElements
+from windrow_spark.storage.group_record import NO_TIMER, int64_array
+from windrow_spark.storage.object_pages import ObjectPages
 
 
 def test_a_small_state_needs_no_pages() -> None:

@@ -11,8 +11,8 @@ import pytest
 from tests.spark.page_groups import Group, put_list, put_row, remove_row
 from tests.working_sets import small_working_sets
 from windrow_runtime.operators.state.model import KeyState, OperatorState
-from windrow_runtime.storage.group_record import GroupState
-from windrow_runtime.storage.tuning import OBJECT_PAGES, HotKeyTuning, PageTuning
+from windrow_spark.storage.group_record import GroupState
+from windrow_spark.storage.tuning import OBJECT_PAGES, HotKeyTuning, PageTuning
 
 KEYS: list[Hashable] = [f"key {number}" for number in range(20_000)]
 HOT = KEYS[100:400]

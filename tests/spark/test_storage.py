@@ -19,16 +19,16 @@ import pytest
 from tests.spark.memory_files import MemoryFiles, MemoryPath, folder_in
 from windrow.errors import CheckpointError, InvalidArgumentError
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.connectors.files.staged import StagedBatch, begun_batches, clear_staging
-from windrow_runtime.spark.checkpoint import planner_paths
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.lease import LeaseLock
-from windrow_runtime.spark.checkpoint.newest_batch import _NotedNumber
-from windrow_runtime.spark.checkpoint.planner_paths import PlannerPath, for_planners
-from windrow_runtime.spark.checkpoint.spark_files import clear_leftovers
-from windrow_runtime.spark.checkpoint.storage import HadoopPath, StoragePath, clear, read_whole, write_once, write_whole
-from windrow_runtime.spark.checkpoint.stored_file import StoredFile, file_numbers
-from windrow_runtime.spark.clock import BatchClock, ClockFiles
+from windrow_spark.checkpoint import planner_paths
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.lease import LeaseLock
+from windrow_spark.checkpoint.newest_batch import _NotedNumber
+from windrow_spark.checkpoint.planner_paths import PlannerPath, for_planners
+from windrow_spark.checkpoint.spark_files import clear_leftovers
+from windrow_spark.checkpoint.storage import HadoopPath, StoragePath, clear, read_whole, write_once, write_whole
+from windrow_spark.checkpoint.stored_file import StoredFile, file_numbers
+from windrow_spark.clock import BatchClock, ClockFiles
+from windrow_spark.connectors.files.staged import StagedBatch, begun_batches, clear_staging
 
 OTHER = b"process 1 on elsewhere, since 2026\nabc 1\n"
 
@@ -371,7 +371,7 @@ def test_a_batch_that_was_stopped_at_any_move_is_finished_and_not_written_again(
     files = MemoryFiles()
     folder = folder_in(files, "sink")
     batch, attempt = staged(folder)
-    monkeypatch.setattr("windrow_runtime.connectors.files.staged._MOVES_AT_ONCE", 1)
+    monkeypatch.setattr("windrow_spark.connectors.files.staged._MOVES_AT_ONCE", 1)
     moved: list[str] = []
 
     def killed(url: str) -> None:

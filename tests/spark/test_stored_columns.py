@@ -33,24 +33,24 @@ from windrow.sources import ParquetFileSource
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.columnar.kernels.arrays import list_type, lists
-from windrow_runtime.columnar.results import values_of
-from windrow_runtime.columnar.rows.columns import WholeElement, element_values
-from windrow_runtime.columnar.rows.new_fields import defaults_of, narrowed
-from windrow_runtime.columnar.state import dump_rows, load_rows
-from windrow_runtime.columnar.windows.column_operator import Fired
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.columns import ColumnPlanner
-from windrow_runtime.physical.plan import PhysicalPlan, StepEdge
 from windrow_runtime.spark import PipelineProgress, SparkRunner
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume
-from windrow_runtime.spark.exchange.packer import Packer, ToStep
-from windrow_runtime.spark.exchange.rows import Phase
-from windrow_runtime.spark.lowering import physical_plan
-from windrow_runtime.storage.tuning import ROW_CHUNKS, StateTuning
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.stored_plan import Parallelism, resume
+from windrow_spark.columnar.kernels.arrays import list_type, lists
+from windrow_spark.columnar.results import values_of
+from windrow_spark.columnar.rows.columns import WholeElement, element_values
+from windrow_spark.columnar.rows.new_fields import defaults_of, narrowed
+from windrow_spark.columnar.state import dump_rows, load_rows
+from windrow_spark.columnar.windows.column_operator import Fired
+from windrow_spark.exchange.packer import Packer, ToStep
+from windrow_spark.exchange.rows import Phase
+from windrow_spark.lowering import physical_plan
+from windrow_spark.physical.columns import ColumnPlanner
+from windrow_spark.physical.plan import PhysicalPlan, StepEdge
+from windrow_spark.storage.tuning import ROW_CHUNKS, StateTuning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,9 +14,9 @@ from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError
 from windrow.functions import KeyedProcessFunction
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.physical.plan import PhysicalPlan
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.stored_plan import resume
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.stored_plan import resume
+from windrow_spark.physical.plan import PhysicalPlan
 
 # Any in this module: keys and streams of every type.
 

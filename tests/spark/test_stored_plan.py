@@ -27,10 +27,10 @@ from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDes
 from windrow.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger, PurgingTrigger, after_count, repeatedly
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, WindowAssigner
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.plan import PhysicalPlan
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
-from windrow_runtime.spark.lowering import physical_plan
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
+from windrow_spark.lowering import physical_plan
+from windrow_spark.physical.plan import PhysicalPlan
 
 # Any in this module: streams of every type.
 Change = Callable[[DataStream[Any]], DataStream[Any]]

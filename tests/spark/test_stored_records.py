@@ -12,9 +12,9 @@ import pytest
 
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.spark.checkpoint.plan_shape import type_shape
-from windrow_runtime.storage.packed import packed
-from windrow_runtime.storage.values import StateCodec
+from windrow_spark.checkpoint.plan_shape import type_shape
+from windrow_spark.storage.packed import packed
+from windrow_spark.storage.values import StateCodec
 
 # Any in this module: values of every class.
 

@@ -23,10 +23,10 @@ from windrow.sinks import DatabaseSink, DeltaSink, FunctionSink, JsonFileSink, S
 from windrow.sources import CollectionSource
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.stored_plan import Parallelism, resume
+from windrow_spark.physical.plan import PhysicalPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

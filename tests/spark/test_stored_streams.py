@@ -18,11 +18,11 @@ from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.physical.plan import PhysicalPlan
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.code_mark import Mark, mark_of
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
-from windrow_runtime.spark.checkpoint.stored_plan import Parallelism, resume
+from windrow_spark.checkpoint.code_mark import Mark, mark_of
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.stored_plan import Parallelism, resume
+from windrow_spark.physical.plan import PhysicalPlan
 
 # Any in this module: streams of every type.
 

@@ -25,7 +25,7 @@ from windrow.tags import OutputTag
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.sinks import batch_writer
+from windrow_spark.sinks import batch_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

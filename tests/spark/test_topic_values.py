@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.budget import examples
 from windrow.kafka import AvroFormat, KafkaFormat, KafkaRecordSource, KafkaSource, TopicSource
+from windrow_kafka.columns import TopicRows
+from windrow_kafka.registry.values import RegisteredReader
+from windrow_kafka.values import kafka_decoder, topic_values
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.parquet import UNREAD
-from windrow_runtime.codecs.registry.values import RegisteredReader
-from windrow_runtime.connectors.kafka.columns import TopicRows
-from windrow_runtime.connectors.kafka.values import kafka_decoder, topic_values
 
 # Any in this module: pyarrow has no types.
 

@@ -27,7 +27,7 @@ from windrow.time import timestamp_millis
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.folder import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

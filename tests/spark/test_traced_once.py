@@ -20,8 +20,8 @@ from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.checkpoint.code_mark import mark_of
-from windrow_runtime.spark.lowering import physical_plan
+from windrow_spark.checkpoint.code_mark import mark_of
+from windrow_spark.lowering import physical_plan
 
 # Any in this module: functions of elements of every type.
 

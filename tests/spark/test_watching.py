@@ -20,8 +20,8 @@ from windrow.sinks import CollectSink, WriterSink
 from windrow.sources import JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.spark.run.measures import has_own_bar
 from windrow_runtime.view import RunHistory, dashboard, watch
+from windrow_spark.run.measures import has_own_bar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,9 +24,9 @@ from windrow.functions import ProcessWindowContext, ProcessWindowFunction, Runti
 from windrow.state import ValueStateDescriptor
 from windrow.triggers import EventTimeTrigger, PurgingTrigger
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
-from windrow_runtime.columnar.forms.columnar_form import ColumnarForm
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.storage.tuning import ROW_CHUNKS, StateTuning
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.storage.tuning import ROW_CHUNKS, StateTuning
 
 # Any in this module: elements and results of every type.
 
@@ -116,7 +116,7 @@ def test_functions_give_what_the_general_operator_gives(case: str, seed: int, mo
     function = FUNCTIONS[CASES.index(case) * 7 // 4 % 4]
     chance = random.Random(f"{seed} {case} {function.__name__}")
     late, purges = chance.random() < 0.5, lateness == "purges"
-    monkeypatch.setattr("windrow_runtime.columnar.window_calls._VALUES_AT_ONCE", chance.choice([1, 3, 10, 8192]))
+    monkeypatch.setattr("windrow_spark.columnar.window_calls._VALUES_AT_ONCE", chance.choice([1, 3, 10, 8192]))
 
     def build(keyed: Keyed) -> DataStream[Any]:
         delay = millis(30 if purges else int(lateness))

@@ -30,9 +30,7 @@ def test_files_are_modules_by_their_import_names(path: str, name: str | None) ->
 
 def test_imports_are_seen_within_functions_and_of_names_in_modules() -> None:
     assert {"tests.quick"} == quick.imports_of("tests.testing.test_quick")
-    assert "windrow_runtime.connectors.database.output" in quick.imports_of(
-        "windrow_runtime.connectors.database.writer"
-    )
+    assert "windrow_sql.database.output" in quick.imports_of("windrow_sql.database.writer")
 
 
 def test_entry_points_are_imports() -> None:

@@ -15,7 +15,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import PipelineProgress
-from windrow_runtime.spark.progress import StepProgress
+from windrow_spark.progress import StepProgress
 
 NOON = 1_772_366_400_000
 """2026-03-01, 12:00 UTC."""

@@ -15,7 +15,7 @@ from windrow.plan import Form
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow_runtime.view import RunHistory
-from windrow_runtime.view.follow import Follower
+from windrow_tools.view.follow import Follower
 
 
 def test_nothing_is_there_before_the_first_batch() -> None:

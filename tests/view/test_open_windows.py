@@ -24,7 +24,7 @@ from windrow.windows import (
     WindowAssigner,
     WindowStagger,
 )
-from windrow_runtime.view.open_windows import open_windows
+from windrow_tools.view.open_windows import open_windows
 
 
 class Click(NamedTuple):

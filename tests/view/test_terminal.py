@@ -13,8 +13,8 @@ from rich.console import Console
 from tests.view.recorded import RecordedRun, clicks_pipeline, report_of
 from windrow.errors import EngineError, UnsupportedOperationError
 from windrow_runtime.view import RunHistory, watch
-from windrow_runtime.view.terminal import rendered
-from windrow_runtime.view.texts import cells, html_of, size_text, spark_line
+from windrow_tools.view.terminal import rendered
+from windrow_tools.view.texts import cells, html_of, size_text, spark_line
 
 
 def history_of_batches(batches: int) -> RunHistory:

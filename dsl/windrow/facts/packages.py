@@ -6,12 +6,13 @@ import sys
 from functools import lru_cache
 from typing import Final
 
+from windrow.distribution import PACKAGES
+
 __all__ = ["is_foreign", "is_installed", "is_library", "is_of_windrow", "is_standard", "top_package"]
 
 _ENGINES: Final = frozenset(
     {"cloudpickle", "msgspec", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "typing_extensions"}
 )
-_OWN: Final = frozenset({"windrow", "windrow_runtime"})
 _STANDARD: Final = frozenset(sys.stdlib_module_names) - {"__main__"}
 
 
@@ -27,7 +28,7 @@ def is_standard(module: str) -> bool:
 
 def is_of_windrow(module: str) -> bool:
     """Returns whether a module is of windrow."""
-    return top_package(module) in _OWN
+    return top_package(module) in PACKAGES
 
 
 def is_library(module: str | None) -> bool:

@@ -9,6 +9,7 @@ from types import MemberDescriptorType
 from typing import Any, Final
 
 from windrow.facts.code import is_generated
+from windrow.facts.packages import is_of_windrow
 
 __all__ = [
     "has_generated",
@@ -133,7 +134,7 @@ def _acts(kind: type[Any], name: str) -> bool:
     attribute = inspect.getattr_static(kind, name, None)
     if isinstance(attribute, MemberDescriptorType):
         return attribute.__name__ != name
-    if type(attribute).__module__.partition(".")[0] in ("windrow", "windrow_runtime"):
+    if is_of_windrow(type(attribute).__module__):
         return False
     # Any other descriptor comes behind the attributes of an object.
     return hasattr(type(attribute), "__set__") or hasattr(type(attribute), "__delete__")

@@ -13,6 +13,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import windrow
 from windrow.addresses.redaction import hide, longest_first
+from windrow.distribution import PACKAGES
 from windrow.errors import InvalidArgumentError, WindrowError, similar_name
 from windrow.plan import Step
 from windrow.plan.own_parts import counter_names
@@ -22,7 +23,8 @@ R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
 
-_PATHS = tuple(f"{os.path.abspath(path)}{os.sep}" for path in (*windrow.__path__, str(Path(__file__).parents[1])))
+_FOLDERS = (*windrow.__path__, *(str(Path(__file__).parents[2] / name) for name in PACKAGES[1:]))
+_PATHS = tuple(f"{os.path.abspath(folder)}{os.sep}" for folder in _FOLDERS)
 
 _OWN_COUNTERS: Final = (
     "closed_window_records_dropped",

@@ -1,9 +1,24 @@
 """Harnesses to test pipelines, triggers and assigners step by step, in milliseconds, without Spark."""
 
-from windrow_runtime.local.journal import Cause, Fate, Firing, Moment, Outcome, Placement
-from windrow_runtime.testing.explanations import ElementExplanation, Standing, WindowExplanation
-from windrow_runtime.testing.parts import LiveWindows, TriggerAnswer, TriggerHarness, assign_windows
-from windrow_runtime.testing.stream import OpenWindow, PendingTimer, PushSource, StreamHarness
+from windrow_tools.testing import (
+    Cause,
+    ElementExplanation,
+    Fate,
+    Firing,
+    LiveWindows,
+    Moment,
+    OpenWindow,
+    Outcome,
+    PendingTimer,
+    Placement,
+    PushSource,
+    Standing,
+    StreamHarness,
+    TriggerAnswer,
+    TriggerHarness,
+    WindowExplanation,
+    assign_windows,
+)
 
 __all__ = [
     "Cause",

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from tests.spark.checkpoints.archives import COLLECTED, INPUT, KEPT, ROOT, archive_of
 from windrow.distribution import DISTRIBUTION
 from windrow_runtime.spark import SparkRunner
-from windrow_runtime.storage.group_record import FINGERPRINT_BYTES, GroupState
+from windrow_spark.storage.group_record import FINGERPRINT_BYTES, GroupState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

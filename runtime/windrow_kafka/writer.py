@@ -1,0 +1,32 @@
+"""Answers what engines ask of a sink that writes Kafka topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windrow.kafka import KafkaSink
+from windrow_runtime.outputs.output import Identity, Output
+from windrow_runtime.outputs.writer import SinkWriter, Target
+
+# Any in this module: elements of every type.
+
+
+class TopicWriter(SinkWriter[KafkaSink[Any]]):
+    """Writes topics by confluent-kafka."""
+
+    extra = "kafka"
+
+    def output(self, identity: Identity) -> Output:
+        # The library is imported only if a plan has such a sink.
+        from windrow_kafka.writes import TopicOutput
+
+        return TopicOutput(self.step, self.sink, identity)
+
+    @property
+    def target(self) -> Target:
+        text = self.sink.topic if isinstance(self.sink.topic, str) else "topics-by-element"
+        return Target(KafkaSink.__name__, text, is_exact=True)
+
+    @property
+    def functions(self) -> tuple[object, ...]:
+        return tuple([each for each in (self.sink.topic, self.sink.key) if callable(each)])

@@ -1,1 +1,0 @@
-"""Reads the rate source of Spark."""

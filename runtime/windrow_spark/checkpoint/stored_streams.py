@@ -1,0 +1,289 @@
+"""Stores which streams feed which step of a plan, and finds streams that were exchanged in a later plan.
+
+State and positions are found by the names of steps, or by their order. Neither tells whether a step has the same inputs
+as before: two sources of one class, or the sides of a join, may have changed places.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any, Final
+
+from windrow.aggregates.declared import Declaration, DeclaredAggregate
+from windrow.errors import InvalidArgumentError
+from windrow.functions.marked import CoGroup, JoinPairs, SideKey
+from windrow.functions.wrapper import unwrapped
+from windrow.plan import AggregateSpec, AsOfJoinNode, IntervalJoinNode, KeyByNode, KeyedProcessNode, Step, WindowNode
+from windrow.plan.base_node import type_name
+from windrow.rolling import Extreme, RollingReduce, RollingValue
+from windrow_runtime.inputs.reader import reader_of
+from windrow_runtime.operators.topology import timestamps_of
+from windrow_runtime.outputs.writer import writer_of
+from windrow_spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, object_digest
+from windrow_spark.checkpoint.feeds import Feeds, Input, feeds_of, once_a_plan, stable_mark
+from windrow_spark.checkpoint.stored_sinks import (
+    FoundSinks,
+    SinkMarks,
+    StoredSink,
+    found_sinks,
+    new_sinks,
+    unstored_sinks,
+)
+from windrow_spark.physical.plan import PhysicalPlan
+
+# Any in this module: functions of elements of every type.
+
+_KEYS: Final = ("the key", "the key of the left", "the key of the right")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The mark of an input of a step: digests of the functions in front, and the names of their steps."""
+
+    functions: str
+    code: str
+    name: str | None = None
+
+    def is_that_of(self, other: Side) -> bool:
+        """Returns whether two marks belong to the same stream."""
+        return self.name == other.name and self.functions == other.functions and self.code == other.code
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMarks:
+    """The marks of one source, timestamp-assigning step or keyed step, by which changes of its streams are found.
+
+    Attributes:
+        parts: Marks that must not change, by their names in errors.
+        moving: Marks that may change, but not into the former mark of a similar step, by their names in errors.
+        name: The name that the user gave the step.
+        sides: Its inputs that the same sources and keyed steps feed, such as the left and the right of a self-join.
+    """
+
+    parts: Mapping[str, Mark] = field(default_factory=dict)
+    moving: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    sides: Mapping[str, Side] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStreams:
+    """The marks of a plan: those of sources in their order, and those of other steps by the names of their state.
+
+    The sinks are None where an earlier version wrote the checkpoint.
+    """
+
+    sources: Sequence[StreamMarks]
+    steps: Mapping[str, StreamMarks]
+    sinks: Sequence[StoredSink] | None = None
+
+
+@once_a_plan
+def streams_of(plan: PhysicalPlan) -> StoredStreams:
+    """Returns the marks of a plan."""
+    topology, names = plan.topology, plan.state_ids
+    feeds = feeds_of(plan)
+    steps: dict[str, StreamMarks] = {}
+    for step in topology.keyed:
+        # A named step cannot be mixed up with another one, but for those of several uses of one function.
+        route, moving = feeds.route_to(step), {}
+        if step.name is None or step.scope:
+            moving = {"the functions in front": route.functions, "the code in front": _of_this_python(route.code)}
+        parts = feeds.inputs_of(step) | _parts(step, topology.key_by(step))
+        steps[names[step.id]] = StreamMarks(parts, moving, step.name, _sides(feeds.alike_inputs_of(step)))
+    for step in topology.timestamps:
+        node = timestamps_of(step)
+        moving = {"the timestamps": digest(stable_mark(node.timestamp), node.strategy.description)}
+        steps[names[step.id]] = StreamMarks(feeds.inputs_of(step), moving, step.name)
+    return StoredStreams(list(map(_source_marks, topology.sources)), steps)
+
+
+def sinks_of(
+    stored: StoredStreams | None, plan: PhysicalPlan, accepted: Collection[str] = (), *, begins: bool = False
+) -> FoundSinks:
+    """Finds the sinks of a plan among those that its checkpoint has stored, unless the query ``begins``."""
+    feeds = feeds_of(plan)
+    marks = {
+        step: SinkMarks(
+            target,
+            None if step.scope else step.name,  # several uses of one function are numbered by their order
+            digest(writer.sink.describe(), "" if writer.definition is None else object_digest(writer.definition)),
+            _written_by(feeds, step, stable_mark, feeds.route_to(step).functions),
+            _written_by(feeds, step, code_of, feeds.route_to(step).code),
+        )
+        for step in plan.topology.sinks
+        if (target := (writer := writer_of(step)).target) is not None
+    }
+    if begins:
+        return new_sinks(marks)
+    if stored is None or stored.sinks is None:
+        return unstored_sinks(marks)
+    return found_sinks(stored.sinks, marks, lambda step: _is_in(step, accepted))
+
+
+def stream_changes(
+    stored: StoredStreams, now: StoredStreams, plan: PhysicalPlan, accepted: Collection[str]
+) -> Iterator[str]:
+    """Yields the steps whose streams were exchanged or replaced, except for steps whose changes are accepted."""
+    topology, names = plan.topology, plan.state_ids
+    pairs = list(zip(topology.sources, stored.sources, now.sources, strict=False))
+    yield from _exchanged(pairs, accepted)
+    for step, before, marks in pairs:
+        if None not in (before.name, marks.name) and before.name != marks.name and not _is_in(step, accepted):
+            yield f"{step.where}: the source in its place was {before.name!r} and is {marks.name!r}"
+    triples = [
+        (step, stored.steps[names[step.id]], now.steps[names[step.id]])
+        for step in (*topology.keyed, *topology.timestamps)
+        if names[step.id] in stored.steps
+    ]
+    for kind in (topology.keyed, topology.timestamps):
+        yield from _exchanged([each for each in triples if each[0] in kind], accepted)
+    for step, before, marks in triples:
+        if _is_in(step, accepted):
+            continue
+        yield from (f"{step.where}: {change}" for change in _exchanged_sides(before.sides, marks.sides))
+        for part in dict.fromkeys((*before.parts, *marks.parts)):
+            old, new = before.parts.get(part), marks.parts.get(part)
+            if old is None or new is None:
+                yield f"{step.where}: {part} was {old or 'nothing'} and is {new or 'nothing'}"
+            elif not old.is_that_of(new):
+                yield f"{step.where}: {part} {old.change_to(new)}"
+
+
+def key_changes(before: StreamMarks, now: StreamMarks) -> list[str]:
+    """Returns the changes of the functions that take the keys of a step."""
+    pairs = [(part, before.parts[part], mark) for part, mark in now.parts.items() if part in before.parts]
+    return [f"{part} {old.change_to(new)}" for part, old, new in pairs if part in _KEYS and not old.is_that_of(new)]
+
+
+def check_accepted(steps: Iterable[Step], accepted: Collection[str]) -> None:
+    """Raises an ``InvalidArgumentError`` if ``accepted`` names a step that the plan does not have."""
+    existing = {text for step in steps for text in (step.id, step.name) if text is not None}
+    for name in accepted:
+        if name not in existing:
+            raise InvalidArgumentError(
+                "accept_changes names no step of the plan",
+                given=name,
+                expected="ids of steps, as explain() shows them, or their names",
+                hint="leave out what an earlier run has accepted",
+            )
+
+
+def _is_in(step: Step, accepted: Collection[str]) -> bool:
+    return step.id in accepted or step.name in accepted
+
+
+def _exchanged_sides(before: Mapping[str, Side], now: Mapping[str, Side]) -> Iterator[str]:
+    """Yields the inputs of a step that are another one of its former inputs, by name or by the functions in front."""
+    both = [port for port in now if port in before]
+    for port, other in permutations(both, 2):
+        side, old = now[port], before[port]
+        if None not in (side.name, old.name):
+            if side.name != old.name:
+                yield f"the {port} was {old.name!r} and is {side.name!r}"
+            continue
+        by_name = side.name != old.name and (side.name, now[other].name) == (before[other].name, old.name)
+        is_other = side.is_that_of(before[other]) and not side.is_that_of(old)
+        if by_name or (is_other and not now[other].is_that_of(before[other])):
+            yield f"the {port} was the {other}"
+
+
+def _sides(inputs: Mapping[str, Input]) -> dict[str, Side]:
+    return {
+        port: Side(each.route.functions, _of_this_python(each.route.code), ", ".join(sorted(each.route.names)) or None)
+        for port, each in inputs.items()
+    }
+
+
+def _of_this_python(code: str) -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}:{code}"
+
+
+def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted: Collection[str]) -> Iterator[str]:
+    """Yields the steps that have the former mark of a similar step, which has another one now."""
+    for step, before, now in pairs:
+        for what, mark in now.moving.items():
+            if before.moving.get(what, mark) == mark or _is_in(step, accepted):
+                continue
+            for other, theirs, new in pairs:
+                moved = other is not step and theirs.moving.get(what) == mark and new.moving.get(what) != mark
+                if moved:
+                    yield f"{step.where}: {what} was that of {other.where}"
+                    break
+            else:
+                continue
+            break  # code changes places with its functions
+
+
+def _source_marks(step: Step) -> StreamMarks:
+    reader = reader_of(step)
+    moving = {"the type of the elements": type_name(step.node.element_type)}
+    identity = reader.identity
+    if identity is not None:
+        moving["what it reads"] = digest(identity)  # an address may hold a secret
+    return StreamMarks(moving=moving, name=step.name)
+
+
+def _written_by(feeds: Feeds, step: Step, function_mark: Callable[[Any], str], route: str) -> str:
+    """Returns a mark of what a sink writes: by which functions, of which sources and keyed steps, and how."""
+    return digest(
+        route,
+        *(f"{what} {mark}" for what, mark in feeds.inputs_of(step).items()),
+        (step.node.name or "") if step.scope else "",
+        type_name(step.node.element_type),
+        *map(function_mark, writer_of(step).functions),
+    )
+
+
+def _parts(step: Step, keys: KeyByNode | None) -> dict[str, Mark]:
+    """Returns marks of the functions on which stored state depends, and of the settings that decide a join's pairs."""
+    parts: dict[str, Mark] = {}
+    match keys:
+        case KeyByNode(selector=SideKey() as selector):
+            parts |= zip(_KEYS[1:], map(mark_of, selector.selectors), strict=True)
+        case KeyByNode(selector=selector):
+            parts[_KEYS[0]] = mark_of(selector)
+    match step.node:
+        case IntervalJoinNode() as join:
+            parts["the bounds"] = Mark(f"{join.lower} to {join.upper} ms")
+        case AsOfJoinNode() as join:
+            parts["the join"] = Mark("left outer" if join.is_outer else "inner")
+        case KeyedProcessNode() as node:
+            parts |= _rolling(unwrapped(node.function))
+        case WindowNode() as windows:
+            process = windows.function.process
+            if isinstance(process, (JoinPairs, CoGroup)):
+                parts["the join"] = Mark(process.kind.value if isinstance(process, JoinPairs) else "co_group")
+            aggregate = windows.function.aggregate if isinstance(windows.function, AggregateSpec) else None
+            if isinstance(aggregate, DeclaredAggregate):
+                parts |= {
+                    f"what aggregate {number} takes{role}": mark
+                    for number, member in enumerate(_plain(aggregate.declaration), start=1)
+                    for role, mark in _selectors(member)
+                }
+    return parts
+
+
+def _plain(declaration: Declaration) -> Iterator[Declaration]:
+    """Yields the single declarations that a declaration combines, or itself."""
+    if not declaration.members:
+        yield declaration
+    for _, member in declaration.members:
+        yield from _plain(member)
+
+
+def _selectors(declaration: Declaration) -> Iterator[tuple[str, Mark]]:
+    if not any(role == "value" for role, _ in declaration.selectors):
+        yield "", Mark("the element")
+    for role, selector in declaration.selectors:
+        yield "" if role == "value" else f" by {role!r}", mark_of(selector)
+
+
+def _rolling(function: object) -> dict[str, Mark]:
+    inner = getattr(function, "_function", None) if isinstance(function, RollingReduce) else None
+    if isinstance(inner, Extreme):
+        return {"what it compares": mark_of(inner.selector)}
+    return {"what it takes": mark_of(function._selector)} if isinstance(function, RollingValue) else {}

@@ -1,0 +1,454 @@
+"""Converts watermarks for Spark, and keeps the watermark and clock of each batch if Spark cannot.
+
+Spark keeps its watermark in milliseconds, never below 0, and 0 stands for none yet; its timestamps are microseconds in
+64 bits. Windrow's watermarks may be negative, and the highest one ends the stream. So times are shifted into the upper
+part of Spark's range: 0 stays "none", the topmost value is the end of the stream, and between them lie the years from
+144,000 before to 148,000 after 1970. Times beyond are clamped, which delays a watermark and never hastens it; a timer
+beyond waits for the end of the stream.
+
+Spark follows one watermark, computed from the rows of its sources. A plan with several timestamp-assigning steps, with
+one downstream of a window, with a user's generator, or with several partitions of a source needs more: the driver
+computes the watermark at the end of a batch, as the interpreter does, stores it in a file, and the workers read it when
+the next batch begins. A batch that runs again finds the same file. The same holds for a plan that waits for the clock,
+with chained keyed steps: Spark shows its watermark only to the first stateful operator then.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from windrow.errors import WindrowError
+from windrow.facts.reached import asks_for_time
+from windrow.plan import ProcessNode, Step, TimestampsNode
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
+from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks, WatermarkAlignment
+from windrow_runtime.codecs.malformed import damaged_state
+from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.partitions import PartitionedSource, held_partitions
+from windrow_runtime.operators.copies import own_all
+from windrow_runtime.operators.errors import errors_at
+from windrow_runtime.operators.topology import Topology, timestamps_of
+from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
+from windrow_spark.checkpoint.lock import checkpoint_in_use
+from windrow_spark.checkpoint.storage import StoragePath
+from windrow_spark.checkpoint.stored_file import (
+    BATCHES_KEPT,
+    StoredFile,
+    StoredTime,
+    checkpoint_errors,
+    damaged_file,
+    file_numbers,
+    is_there,
+)
+from windrow_spark.physical.plan import PhysicalPlan
+from windrow_spark.storage.values import StateCodec
+
+END_OF_STREAM: Final = (2**63 - 1) // 1000
+"""Spark's watermark (in ms) for the end of the stream: the latest timestamp that Spark has."""
+
+_SHIFT: Final = END_OF_STREAM // 2
+
+
+def encode_watermark(watermark: int) -> int | None:
+    """Returns the watermark in Spark's milliseconds; None if there is none, which does not move Spark's watermark."""
+    if watermark == MAX_TIMESTAMP:
+        return END_OF_STREAM
+    shifted = watermark + _SHIFT
+    return min(shifted, END_OF_STREAM - 1) if shifted >= 1 else None
+
+
+def decode_watermark(spark_millis: int) -> int:
+    """Returns windrow's watermark for the one that Spark reports."""
+    if spark_millis <= 0:
+        return MIN_TIMESTAMP
+    if spark_millis >= END_OF_STREAM:
+        return MAX_TIMESTAMP
+    return spark_millis - _SHIFT
+
+
+def encode_timer(time: int) -> int:
+    """Returns the expiry, in Spark's milliseconds, of a timer that is due when the watermark reaches ``time``."""
+    return min(max(time + _SHIFT, 1), END_OF_STREAM)
+
+
+class BatchTime(NamedTuple):
+    """The watermark and the processing time under which a batch runs, in milliseconds.
+
+    Spark stores the processing time with the batch, so that a batch that runs again sees the same.
+    """
+
+    watermark: int
+    now: int
+
+
+NO_TIME: Final = BatchTime(MIN_TIMESTAMP, MIN_TIMESTAMP)
+"""The time before the first batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """The times of this batch and of the previous one, under which results of timers are processed downstream.
+
+    If windrow keeps the watermarks, ``watermarks`` has those of each keyed step, in the previous batch and in this one.
+    """
+
+    previous: BatchTime
+    current: BatchTime
+    watermarks: Mapping[str, tuple[int, int]] | None = None
+
+    def of(self, step: str, *, has_watermark: bool = True) -> tuple[BatchTime, BatchTime]:
+        """Returns the times of the previous batch and of this one, for a step.
+
+        A step without a timestamp-assigning step upstream sees no watermark but the end of the stream.
+        """
+        if self.watermarks is not None:
+            before, now = self.watermarks.get(step, (MIN_TIMESTAMP, MIN_TIMESTAMP))
+            return self.previous._replace(watermark=before), self.current._replace(watermark=now)
+        if has_watermark:
+            return self.previous, self.current
+        return _without_watermark(self.previous), _without_watermark(self.current)
+
+
+def _without_watermark(time: BatchTime) -> BatchTime:
+    return time if time.watermark == MAX_TIMESTAMP else time._replace(watermark=MIN_TIMESTAMP)
+
+
+# Any in this module: elements of every type.
+
+V = TypeVar("V")
+
+TrackerNote: TypeAlias = tuple[StoredTime, bool, StoredTime | None, str]
+"""A tracker's state: its watermark, whether it is idle, its last active time, its generator's encoded attributes."""
+
+_NO_PARTITIONS: Final[Mapping[str, PartitionedSource]] = MappingProxyType({})
+_NOT_ALIGNED: Final[Mapping[str, WatermarkAlignment]] = MappingProxyType({})
+
+_HIGHEST_ONLY: Final = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
+"""The watermark generators that need only the highest timestamp of a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchClock:
+    """The watermarks of keyed steps and the clock at the beginning of a batch, in milliseconds."""
+
+    watermarks: Mapping[str, StoredTime] = field(default_factory=dict)  # by step id
+    previous: Mapping[str, StoredTime] = field(default_factory=dict)  # the watermarks in the previous batch
+    now: StoredTime | None = None  # None: Spark's clock
+    ended: bool = False  # whether the stream has ended
+    trackers: Mapping[str, TrackerNote] = field(default_factory=dict)  # of timestamp-assigning steps, by step id
+    ended_sources: list[int] = field(default_factory=list)  # indices of the sources that have ended
+    # Of steps whose watermark is made per partition of their source: the trackers of partitions that may have more, by
+    # step id and partition, and the highest watermark of the others.
+    partitions: Mapping[str, Mapping[str, TrackerNote]] = field(default_factory=dict)
+    released: Mapping[str, StoredTime] = field(default_factory=dict)
+    # The partitions that have elements which the previous batch has left, by the step id of the source.
+    waiting: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        """Whether no watermark has advanced since the previous batch."""
+        return self.watermarks == self.previous
+
+    def held(
+        self, aligned: Mapping[str, WatermarkAlignment], sources: Mapping[str, PartitionedSource]
+    ) -> dict[str, set[str]]:
+        """Returns the partitions of each source of which the batch reads nothing; see :func:`held_partitions`."""
+
+        def watermarks(step: str) -> dict[str, int]:
+            return {name: note[0] for name, note in self.partitions.get(step, {}).items()}
+
+        return held_partitions(aligned, sources, watermarks, self.waiting)
+
+    def renamed(self, names: Mapping[str, str]) -> BatchClock:
+        """Returns the same time with other names of steps."""
+
+        def named(values: Mapping[str, V]) -> dict[str, V]:
+            return {names.get(step, step): value for step, value in values.items()}
+
+        return replace(
+            self,
+            watermarks=named(self.watermarks),
+            previous=named(self.previous),
+            trackers=named(self.trackers),
+            partitions=named(self.partitions),
+            released=named(self.released),
+            waiting=named(self.waiting),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClockFiles:
+    """The files of a checkpoint with the time of each batch. A damaged file raises a ``CheckpointError``.
+
+    The driver and all workers see their folder. ``stored_ids`` has the names of steps in the files, by the steps' ids.
+    """
+
+    folder: StoragePath
+    stored_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def file(self, batch: int) -> StoredFile[BatchClock]:
+        """Returns the file of a batch."""
+        return StoredFile(self.folder / f"{batch}", BatchClock)
+
+    def exists(self, batch: int) -> bool:
+        """Returns whether the time of a batch is known."""
+        return is_there(self.file(batch).path)
+
+    def read(self, batch: int) -> BatchClock:
+        """Returns the time of a batch. The first one may begin without a file; a later file that is missing raises."""
+        clock = self.find(batch)
+        if clock is None and batch > 0:
+            raise damaged_file(self.file(batch).path, "it is missing")
+        return clock or BatchClock()
+
+    def find(self, batch: int) -> BatchClock | None:
+        """Returns the time of a batch; None: there is no file."""
+        clock = self.file(batch).read()
+        return clock and clock.renamed({name: step for step, name in self.stored_ids.items()})
+
+    def write(self, batch: int, clock: BatchClock, *, once: bool = False) -> None:
+        """Write the time of a batch, and delete the oldest file; ``once`` refuses to replace that of another run."""
+        with checkpoint_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not self.file(batch).write(clock.renamed(self.stored_ids), once=once):
+                raise checkpoint_in_use(self.folder, "")
+            self.file(batch - BATCHES_KEPT).path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Tells the planner of a source, in its process, which partitions wait, by the time of the newest batch."""
+
+    files: ClockFiles
+    source: str  # the id of the source's step
+    steps: Mapping[str, WatermarkAlignment]  # by the ids of timestamp-assigning steps
+    sources: Mapping[str, PartitionedSource]
+
+    def held(self) -> Collection[str]:
+        """Returns the partitions of which the next batch reads nothing."""
+        newest = max(file_numbers(self.files.folder), default=-1)
+        clock = self.files.find(newest) if newest >= 0 else None
+        return () if clock is None else clock.held(self.steps, self.sources).get(self.source, ())
+
+
+class SeenTimestamps(NamedTuple):
+    """The elements that a timestamp-assigning step saw in one task, with their timestamps in milliseconds.
+
+    It has only the highest timestamp, with None as the element, if the generator needs no more.
+    """
+
+    step: str
+    values: Sequence[Any]
+    timestamps: Sequence[int]
+    partition: str = ""  # of the source, if there are partitions
+
+
+class TimestampCollector:
+    """Replaces a step's tracker in a worker, and collects the elements that the driver's tracker has to see.
+
+    ``partition`` is the partition of the source that has the next elements.
+    """
+
+    def __init__(self, step: str, node: TimestampsNode, partition: str = "") -> None:
+        self.now = MIN_TIMESTAMP  # the clock in milliseconds, which is the timestamp in ingestion time
+        self.partition = partition
+        self._step = step
+        self._highest_only = type(node.strategy.create_generator()) in _HIGHEST_ONLY
+        self._seen: dict[str, tuple[list[Any], list[int]]] = {}  # elements and timestamps, by partition
+
+    def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
+        """Collect elements for the driver."""
+        seen = self._seen.setdefault(self.partition, ([], []))
+        if self._highest_only:
+            self._seen[self.partition] = [None], [max(*seen[1], *timestamps, MIN_TIMESTAMP)]
+        else:
+            # Elements are copied, since steps downstream may change them before they are packed.
+            seen[0].extend(own_all(list(values)))
+            seen[1].extend(timestamps)
+
+    def take(self) -> list[SeenTimestamps]:
+        """Returns what was collected since the last call, for each partition that had elements."""
+        seen = [SeenTimestamps(self._step, *each, partition) for partition, each in self._seen.items()]
+        self._seen = {}
+        return seen
+
+
+def needs_keeper(plan: PhysicalPlan) -> bool:
+    """Returns whether windrow has to keep a plan's watermark, since Spark's single watermark does not suffice.
+
+    Spark computes one watermark from the rows of its sources, the highest that any task gave. That suffices if one step
+    assigns timestamps, not downstream of a keyed step, and its generator needs only the highest timestamp. A process
+    function without keys that asks for the time downstream of a keyed step also needs the previous batch's watermark.
+    """
+    topology = plan.topology
+    if not topology.keyed or not topology.timestamps:
+        return False
+    if not sees_highest_only(topology.timestamps) or topology.keyed_before(topology.timestamps[0]):
+        return True
+    return any(
+        isinstance(step.node, ProcessNode) and asks_for_time(step.node.function) and topology.keyed_before(step)
+        for step in topology.steps
+    )
+
+
+def sees_highest_only(timestamps: Sequence[Step]) -> bool:
+    """Returns whether the watermark depends only on the highest timestamp of one timestamp-assigning step."""
+    if len(timestamps) != 1:
+        return False
+    (step,) = timestamps
+    return type(timestamps_of(step).strategy.create_generator()) in _HIGHEST_ONLY
+
+
+class ClockKeeper:
+    """Computes the time of the next batch when a batch has ended.
+
+    ``clock`` is the user's processing time in milliseconds; None: Spark's is used. The codec encodes the state of
+    watermark generators. ``ending`` are the sources, by step id, that no step waits for once a batch has read nothing
+    from them, each with whether it may have more in a later run. Batches up to ``planned`` do not count for that, since
+    an earlier run has planned them. ``partitioned`` has the sources of steps whose watermark is made per partition, and
+    ``aligned`` the alignments of such steps.
+    """
+
+    def __init__(
+        self,
+        files: ClockFiles,
+        topology: Topology,
+        clock: Callable[[], int] | None,
+        codec: StateCodec,
+        *,
+        ending: Mapping[str, bool] | None = None,
+        planned: int = -1,
+        partitioned: Mapping[str, PartitionedSource] = _NO_PARTITIONS,
+        aligned: Mapping[str, WatermarkAlignment] = _NOT_ALIGNED,
+    ) -> None:
+        self._files = files
+        self._codec = codec
+        self._topology = topology
+        self._clock = clock
+        self._ending = ending or {}
+        self._planned = planned
+        self._partitioned = dict(partitioned)
+        self._aligned = dict(aligned)
+        # The trackers that have seen all batches before the one with this number.
+        self._known: tuple[int, dict[str, WatermarkTracker]] = (-1, {})
+
+    def begin(self) -> None:
+        """Store the time of the first batch, unless Spark's clock gives it."""
+        if self._clock is not None and not self._files.exists(0):
+            self._files.write(0, BatchClock(now=clock_millis(self._clock)), once=True)
+
+    def end_batch(
+        self,
+        batch: int,
+        seen: Iterable[SeenTimestamps],
+        *,
+        ended: bool,
+        read: Collection[str] = (),
+        told: Iterable[tuple[str, Told]] = (),
+    ) -> None:
+        """Compute and store the time of the batch after ``batch``, from what its tasks saw, in order.
+
+        ``read`` are the ids of the sources from which the batch has read elements. ``told`` is what tasks have told of
+        the partitions of sources, with the step ids of these.
+        """
+        if self._files.exists(batch + 1):
+            # The batch ran before, and perhaps the next one did as well: the stored time stays.
+            return
+        stored = self._files.read(batch)
+        trackers = self._trackers_of(batch, stored)
+        # If this fails from here on, the next attempt must not reuse trackers that have seen these timestamps.
+        self._known = (-1, {})
+        for timestamps in seen:
+            tracker = trackers[timestamps.step]
+            tracker.partition = timestamps.partition
+            tracker.observe(timestamps.values, timestamps.timestamps)
+        now = now_millis() if stored.now is None else stored.now
+        by_source: dict[str, Told] = {}
+        for source, (open_, waiting) in told:
+            before = by_source.get(source, Told((), ()))
+            by_source[source] = Told([*before.open, *open_], [*before.waiting, *waiting])
+        for step, tracker in trackers.items():
+            partitioned = self._partitioned.get(step)
+            tracker.end_batch(now, partitioned and partitioned.read(by_source.get(partitioned.step)))
+        ended = ended or stored.ended
+        # A source that waits for others has not ended.
+        going_on = {*read, *stored.held(self._aligned, self._partitioned)}
+        ended_indices = [
+            index
+            for index, step in enumerate(self._topology.sources)
+            if step.id not in going_on and self._has_ended(step.id, batch, was_over=index in stored.ended_sources)
+        ]
+        silent = {self._topology.sources[index].id for index in ended_indices}
+        exhausted = {step for step in silent if self._ending[step]}
+        watermarks = {
+            step: MAX_TIMESTAMP if ended else max(stored.watermarks.get(step, MIN_TIMESTAMP), watermark)
+            for step, watermark in watermarks_of(
+                self._topology, trackers, stored.watermarks, silent - exhausted, exhausted
+            ).items()
+        }
+        memories = {step: tracker.memory() for step, tracker in trackers.items()}
+        self._files.write(
+            batch + 1,
+            BatchClock(
+                watermarks=watermarks,
+                # A step that was added at a restart has no stored watermark.
+                previous={step: stored.watermarks.get(step, MIN_TIMESTAMP) for step in watermarks},
+                now=None if self._clock is None else clock_millis(self._clock),
+                ended=ended,
+                trackers={step: self._encoded(step, memory) for step, memory in memories.items()},
+                ended_sources=ended_indices,
+                partitions={
+                    step: {name: self._encoded(step, each) for name, each in memories[step].partitions.items()}
+                    for step in self._partitioned
+                },
+                released={step: memories[step].released for step in self._partitioned},
+                waiting={source: list(each.waiting) for source, each in by_source.items() if each.waiting},
+            ),
+            once=True,
+        )
+        self._known = (batch + 1, trackers)
+
+    def _has_ended(self, source: str, batch: int, *, was_over: bool) -> bool:
+        """Returns whether a source from which a batch has read nothing has ended."""
+        return source in self._ending and (was_over or batch > self._planned)
+
+    def _trackers_of(self, batch: int, stored: BatchClock) -> dict[str, WatermarkTracker]:
+        number, trackers = self._known
+        if number == batch:
+            return trackers
+        trackers = {}
+        for step in self._topology.timestamps:
+            partitioned = step.id in self._partitioned
+            tracker = trackers[step.id] = WatermarkTracker(step, timestamps_of(step), partitioned=partitioned)
+            if step.id in stored.trackers:
+                partitions = stored.partitions.get(step.id, {})
+                with errors_at(str(self._files.file(batch))):
+                    memory = self._decoded(stored.trackers[step.id])
+                    by_name = {name: self._decoded(note) for name, note in partitions.items()}
+                    released = stored.released.get(step.id, memory.current)
+                    tracker.remember(memory._replace(partitions=by_name, released=released))
+        return trackers
+
+    def _encoded(self, step: str, memory: TrackerMemory) -> TrackerNote:
+        with errors_at(self._topology.step(step).where):
+            attributes = self._codec.dumps([memory.attributes])
+        return memory.current, memory.idle, memory.last_active, base64.b64encode(attributes).decode()
+
+    def _decoded(self, note: TrackerNote) -> TrackerMemory:
+        current, idle, last_active, memory = note
+        try:
+            (attributes,) = self._codec.loads(base64.b64decode(memory))
+            return TrackerMemory(current, idle, last_active, dict(attributes))
+        except WindrowError:
+            raise
+        except Exception as error:  # damaged bytes may raise anything
+            raise damaged_state(
+                f"{type(error).__name__}: {error}", message="the memory of a watermark generator is damaged"
+            ) from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": (-1, {})}

@@ -1,0 +1,261 @@
+"""Describes a step between a source, or a keyed step, and the next keyed step or sink, as columns take it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from windrow.aggregates import Expression, Opaque, recognise
+from windrow.errors import InvalidArgumentError
+from windrow.expressions.tree import Constant, Record
+from windrow.functions.marked import FromLeft, FromRight
+from windrow.kafka import KafkaRecord
+from windrow.plan import FilterNode, MapNode, Step, TimestampsNode
+from windrow.plan.records import hook_of
+from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
+from windrow_runtime.codecs.arrow.decoding import decode_batch
+from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.arrow.parquet import UNREAD
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
+from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, field_errors, raise_call_error, shortened
+from windrow_spark.columnar.expressions.built_in_on_columns import NotInColumnsError
+from windrow_spark.columnar.expressions.over_columns import ColumnExpression, ColumnRecord, column_expression
+from windrow_spark.columnar.rows.columns import check_element
+
+_KEYS = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.BYTES})
+
+# Any in this module: functions of elements of every type, and pyarrow has no types.
+
+
+@dataclass(frozen=True, slots=True)
+class RouteStep:
+    """A step that filters elements, stamps them, or makes a value or a record of each."""
+
+    step: Step
+    element: RecordType  # the type of the elements
+    result: RecordType  # the type of what it makes of them
+    expression: ColumnExpression | ColumnRecord | None  # None: it takes the timestamps that elements have
+    function: Callable[[Any], Any] | None = None  # None: there is none, as there is no expression
+    recognised: Expression | None = None  # what the function computes of an element, as the expression has it
+
+    @property
+    def makes(self) -> bool:
+        """Returns whether it makes an element of each."""
+        return isinstance(self.step.node, MapNode)
+
+    @property
+    def filters(self) -> bool:
+        """Returns whether it keeps some elements."""
+        return isinstance(self.step.node, FilterNode)
+
+    @property
+    def may_outgrow(self) -> bool:
+        """Returns whether Python may make an int of more than 64 bits, which sinks refuse and keyed steps take."""
+        parts = self.expression.fields if isinstance(self.expression, ColumnRecord) else (self.expression,)
+        return self.makes and any(part is not None and part.may_outgrow for part in parts)
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.RecordBatch:
+        """Computes what the function gives for the elements of a batch."""
+        assert self.expression is not None, "asked by the caller"
+        named = dict(zip(batch.schema.names, batch.columns, strict=True))
+        try:
+            return self.expression.evaluate(named)
+        except NotInColumnsError:
+            return self._in_python(batch)
+
+    def _in_python(self, batch: pa.RecordBatch) -> pa.Array | pa.RecordBatch:
+        """Computes the same element by element in Python; where that fails, the function is called for its error."""
+        assert self.recognised is not None, "there is an expression"
+        assert self.function is not None, "there is an expression"
+        values = decode_batch(batch, self.element)
+        results: list[Any] = []
+        try:
+            try:
+                # It has the values that variables around the function had, as the columns of other batches have.
+                results.extend(map(self.recognised.evaluate, values))
+            except USER_ERRORS:
+                self.function(values[len(results)])
+                raise
+        except USER_ERRORS as error:
+            raise_call_error(self.step, error, self._element_text(batch, values, len(results)))
+        if self.filters:
+            return pa.array(list(map(bool, results)), pa.bool_())
+        with field_errors(self.step.where):
+            columns = encode_batch(results, self.result)
+        if isinstance(self.expression, ColumnRecord):
+            return columns
+        # A tuple has a column for each part, and a key that is one is one column.
+        return (
+            columns.column(0)
+            if self.result.single
+            else pa.StructArray.from_arrays(columns.columns, names=columns.schema.names)
+        )
+
+    def _element_text(self, batch: pa.RecordBatch, values: Sequence[Any], place: int) -> str:
+        """Describes an element; of columns that were not read nothing is known."""
+        unread = (batch.schema.metadata or {}).get(UNREAD)
+        if not unread:
+            return f"element {shortened(values[place])}"
+        names = [name for name in batch.schema.names if name not in unread.decode().split(",")]
+        (row,) = batch.slice(place, 1).select(names).to_pylist()
+        return f"element {self.element.name} with {', '.join(f'{name}={shortened(row[name])}' for name in names)}"
+
+
+def columns_type(element_type: object) -> RecordType:
+    """The type of elements as columns; declined where they have none."""
+    try:
+        return record_type(element_type)
+    except InvalidArgumentError as error:
+        raise DeclinedError(error.message) from error
+
+
+def check_made(kind: RecordType) -> RecordType:
+    """Declines a type of elements whose objects have to be made, as only they know whether they are well-formed."""
+    check_element(kind)
+    return check_constructor(kind)
+
+
+def check_parts_only(kind: RecordType) -> None:
+    """Declines elements that state on columns does not hold: it may hold values of theirs."""
+    if kind.root.python_type is KafkaRecord:
+        raise DeclinedError("whole records of a topic are kept")
+
+
+def check_constructor(kind: RecordType) -> RecordType:
+    """Declines a record class whose constructor does more than set the fields."""
+    made_by = None if kind.single else hook_of(kind.root.python_type)
+    if made_by is not None:
+        raise DeclinedError(f"{kind.root.python_type.__name__} has a {made_by}")
+    return kind
+
+
+def route_step(
+    step: Step, node: FilterNode | MapNode | TimestampsNode, element: RecordType, *, is_stamped: bool
+) -> RouteStep:
+    """Decides how a step takes elements of a type as columns; ``is_stamped`` says whether they have timestamps."""
+    result = element
+    expression: ColumnExpression | ColumnRecord | None
+    if isinstance(node, TimestampsNode):
+        generator = type(node.strategy.create_generator())
+        if node.strategy.ingestion_time or generator not in (BoundedOutOfOrdernessWatermarks, NoWatermarks):
+            raise DeclinedError(f"the watermark generator of {step.id} looks at each element")
+        expression = None
+        if node.timestamp is not None:
+            expression = _total(expression_of(node.timestamp, element, "the timestamp"), "the timestamp")
+            if expression.value.kind not in (Kind.INT, Kind.DATETIME) or expression.value.nullable:
+                raise DeclinedError(f"the timestamp is a {expression.value}")
+        elif not is_stamped:
+            raise DeclinedError(f"{step.id} takes the timestamps that elements have")
+    elif isinstance(node, FilterNode):
+        expression = expression_of(node.function, element, "the filter")
+        if expression.value.kind is not Kind.BOOL or expression.value.nullable:
+            raise DeclinedError(f"the filter gives a {expression.value}")
+    else:
+        expression = _made_by(node, element)
+        result = expression.kind if isinstance(expression, ColumnRecord) else single(expression.value)
+    function = node.timestamp if isinstance(node, TimestampsNode) else node.function
+    return RouteStep(step, element, result, expression, function, _recognised(function))
+
+
+def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType) -> RouteStep:
+    """Decides how a step takes the keys of elements as columns."""
+    key = expression_of(selector, element, "the key")
+    if key.may_outgrow:
+        raise DeclinedError(f"the key: {key.expression} may outgrow 64 bits")
+    parts = key.value.arguments if key.value.kind is Kind.TUPLE else (key.value,)
+    if any(part.kind not in _KEYS for part in parts):
+        raise DeclinedError(f"the key is a {key.value}")
+    return RouteStep(step, element, single(key.value), key, selector, _recognised(selector))
+
+
+def _recognised(function: Callable[[Any], Any] | None) -> Expression | None:
+    expression = None if function is None else recognise(function)
+    return None if isinstance(expression, Opaque) else expression
+
+
+def _made_by(node: MapNode, element: RecordType) -> ColumnExpression | ColumnRecord:
+    """Returns the expression of what a map makes; declined where its results may be no elements in columns."""
+    if isinstance(node.function, (FromLeft, FromRight)):
+        raise DeclinedError("elements of two streams come together one by one")
+    record = recognise(node.function)
+    if not isinstance(record, Record):
+        return expression_of(node.function, element, "the map")
+    nones = {} if record.target is tuple else _types_of_none(record.target)
+    fields = [
+        ColumnExpression(of, nones[name])
+        if name in nones and of == Constant(None)
+        else _over_columns(of, element, f"the field {name} of the map")
+        for name, of in record.fields
+    ]
+    values = [field.value for field in fields]
+    kind = (
+        tuple_of(values) if record.target is tuple else record_of(record.target, [n for n, _ in record.fields], values)
+    )
+    check_made(kind)
+    return ColumnRecord(kind, tuple(fields))
+
+
+def _types_of_none(target: type[Any]) -> dict[str, ValueType]:
+    """The types of the fields of a record class that may be None, which has no type of its own."""
+    kind = columns_type(target)
+    return {field.name: field.type for field in kind.root.fields if field.type.nullable}
+
+
+def _total(expression: ColumnExpression, what: str) -> ColumnExpression:
+    """Declines an expression that is not computed on columns for every batch."""
+    if not expression.is_total:
+        raise DeclinedError(f"{what}: {expression.expression} is computed in Python for some elements")
+    return expression
+
+
+def record_of(target: Any, names: Sequence[str], values: Sequence[ValueType]) -> RecordType:
+    """The type of records that a class makes of its fields, by name, or in their order if they have no names.
+
+    The types of the fields are those of the values, not those of the annotations.
+    """
+    if not isinstance(target, type):
+        raise DeclinedError(f"{getattr(target, '__name__', 'a function')} makes its results")
+    kind = columns_type(target)
+    fields = kind.root.fields
+    by_name = dict(zip(names if names[0] else [field.name for field in fields], values, strict=False))
+    if kind.single or len(values) != len(fields) or by_name.keys() != {field.name for field in fields}:
+        # What is left out has a default, which the class knows.
+        raise DeclinedError(f"{target.__name__} makes its results")
+    fields = tuple([replace(field, type=by_name[field.name]) for field in fields])
+    return RecordType(None, kind.name, replace(kind.root, fields=fields), fields)
+
+
+def tuple_of(values: Sequence[ValueType]) -> RecordType:
+    """The type of tuples of values."""
+    root = ValueType(Kind.TUPLE, tuple, arguments=tuple(values))
+    columns = tuple([replace(part, name=part.column) for part in root.columns])
+    return RecordType(None, str(root), root, columns)
+
+
+def single(value: ValueType) -> RecordType:
+    """The type of elements that are one value."""
+    return RecordType(None, str(value), value, (Field("value", "value", value),))
+
+
+def expression_of(selector: Any, element: RecordType, what: str) -> ColumnExpression:
+    """The expression of columns that a function computes from elements; declined if it is no plain one."""
+    expression = recognise(selector)
+    if isinstance(expression, Opaque):
+        raise DeclinedError(f"{what} {expression.reason}")
+    return _over_columns(expression, element, what)
+
+
+def total_expression(selector: Any, element: RecordType, what: str) -> ColumnExpression:
+    """The same, of an expression that is computed on columns for every batch."""
+    return _total(expression_of(selector, element, what), what)
+
+
+def _over_columns(expression: Expression, element: RecordType, what: str) -> ColumnExpression:
+    try:
+        return column_expression(expression, element)
+    except DeclinedError as reason:
+        raise DeclinedError(f"{what}: {reason}") from None

@@ -1,0 +1,159 @@
+"""Makes pairs of the elements of two streams, which are rows of the same columns: the base of operators of joins."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.functions.marked import LEFT, RIGHT
+from windrow_runtime.codecs.malformed import damaged_state
+from windrow_spark.columnar import Ints, Mask
+from windrow_spark.columnar.joins.ranges import Ranges
+from windrow_spark.columnar.state import concatenated
+from windrow_spark.columnar.step_operator import ColumnsArrived, Output, PagedOperator, StateRows, Times, late_apart
+from windrow_spark.storage.tuning import PortionTuning
+
+FIRST_SLOT: Final = 3
+"""The index of the first slot among the columns of rows."""
+
+
+class Taken(NamedTuple):
+    """Where a value of a join's result comes from: a slot of one side's rows, or the key if there is no side."""
+
+    side: int | None  # LEFT or RIGHT
+    slot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs of elements that a join makes, as columns side by side."""
+
+    keys: pa.Array
+    stamps: Ints  # the timestamps of the results, in milliseconds
+    values: Sequence[pa.Array]  # a column for each value of the results
+
+    def __len__(self) -> int:
+        """The number of pairs."""
+        return len(self.stamps)
+
+    def slice(self, start: int, count: int) -> Pairs:
+        """Returns up to ``count`` of them that follow each other."""
+        part = slice(start, start + count)
+        return Pairs(self.keys[part], self.stamps[part], [column[part] for column in self.values])
+
+
+@dataclass(frozen=True)
+class JoinOperator(PagedOperator[Pairs]):
+    """Joins the elements of two streams by key, for the keys of some pages at a time.
+
+    The elements of both are rows of the same columns. The values that results take lie in slots, columns that both
+    sides share if the types are the same.
+    """
+
+    key_type: pa.DataType
+    slots: tuple[pa.DataType, ...]
+    taken: tuple[Taken, ...]  # what the result is made of
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of elements as they arrive and as they are stored: key, timestamp, side and slots."""
+        fields = [pa.field("key", self.key_type), pa.field("at", pa.int64()), pa.field("side", pa.int8())]
+        return pa.schema([*fields, *[pa.field(f"s{slot}", slot_type) for slot, slot_type in enumerate(self.slots)]])
+
+    def check(self, rows: pa.RecordBatch) -> None:
+        sides = rows.column(2)
+        if rows.column(1).null_count or sides.null_count or not np.isin(sides.to_numpy(), (LEFT, RIGHT)).all():
+            raise damaged_state("an element of a join has no place in time, or is of no stream")
+
+    @abstractmethod
+    def late(self, stamps: Ints, watermark: int) -> Mask:
+        """Marks the elements that are late."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Tells when pairs are made, for ``explain()``."""
+
+    def open_windows(self, state: StateRows) -> int:
+        return 0
+
+    def advance(self, state: StateRows, before: int, times: Times) -> Iterator[Output[Pairs]]:
+        rows = state.rows
+        if times.watermark > before and rows.num_rows:
+            state.rows = rows.filter(pa.array(~self.expired(rows, times.watermark)))
+            yield from self.pairs_due(rows, before, times.watermark, state.portions)
+
+    def add(self, state: StateRows, arrived: ColumnsArrived, times: Times) -> Iterator[Output[Pairs]]:
+        elements = arrived.elements
+        are_late = self.late(elements.column(1).to_numpy(), times.watermark)
+        elements = yield from late_apart(elements, are_late, times.watermark)
+        yield from self.pairs_with(state.rows, elements, state.portions)
+        state.rows = concatenated([state.rows, elements])
+
+    def pairs_due(self, rows: pa.RecordBatch, before: int, watermark: int, portions: PortionTuning) -> Iterable[Pairs]:
+        """Makes the pairs that wait until the watermark advances."""
+        return ()
+
+    def pairs_with(self, rows: pa.RecordBatch, elements: pa.RecordBatch, portions: PortionTuning) -> Iterable[Pairs]:
+        """Makes the pairs of elements that arrived with each other and with rows of state."""
+        return ()
+
+    @abstractmethod
+    def expired(self, rows: pa.RecordBatch, watermark: int) -> Mask:
+        """Marks the rows that can be dropped: all partners to come would be late."""
+
+    def pairs_of(
+        self,
+        rows: tuple[pa.RecordBatch, pa.RecordBatch],
+        pairs: Ranges,
+        portion: int,
+        *,
+        by_left: bool = True,
+        stamps: Ints | None = None,
+    ) -> Iterator[Pairs]:
+        """Yields joined pairs, with the values that results take from them.
+
+        Args:
+            rows: The rows of which the ranges are, and those in them.
+            pairs: Which of them make pairs.
+            portion: How many pairs are made at a time.
+            by_left: Whether the ranges are those of left rows.
+            stamps: The timestamp of each range's results; None: they carry the later one of both.
+        """
+        paired = np.flatnonzero(pairs.counts)
+        if len(paired) < len(pairs.rows):
+            # Rows without a partner are left out, so that their values are not copied.
+            pairs = pairs._replace(rows=pairs.rows[paired], starts=pairs.starts[paired], counts=pairs.counts[paired])
+            stamps = None if stamps is None else stamps[paired]
+        one, other = rows[0].take(pa.array(pairs.rows)), rows[1].take(pa.array(pairs.others))
+        of_one, of_other = one.column(1).to_numpy(), other.column(1).to_numpy()
+        for places, partners in pairs.portions(portion):
+            of_pairs = np.maximum(of_one[places], of_other[partners]) if stamps is None else stamps[places]
+            at = {LEFT if by_left else RIGHT: (one, pa.array(places))}
+            at[RIGHT if by_left else LEFT] = (other, pa.array(partners))
+            yield self._taken(one.column(0).take(pa.array(places)), of_pairs, at)
+
+    def alone(self, rows: pa.RecordBatch, side: int, stamps: Ints, portion: int) -> Iterator[Pairs]:
+        """Makes the results of rows of a side that have no partner."""
+        for start in range(0, rows.num_rows, portion):
+            part = rows.slice(start, portion)
+            every = pa.array(np.arange(part.num_rows))
+            yield self._taken(part.column(0), stamps[start : start + portion], {side: (part, every)})
+
+    def _taken(self, keys: pa.Array, stamps: Ints, at: Mapping[int, tuple[pa.RecordBatch, pa.Array]]) -> Pairs:
+        """Takes the values of results from rows of either side, at some places; a side that is not there gives None."""
+        columns: list[pa.Array] = []
+        for side, slot in self.taken:
+            if side is None:
+                columns.append(keys)
+            elif side in at:
+                rows, row_numbers = at[side]
+                columns.append(rows.column(FIRST_SLOT + slot).take(row_numbers))
+            else:
+                columns.append(pa.nulls(len(keys), self.slots[slot]))
+        return Pairs(keys, stamps, columns)

@@ -1,0 +1,1 @@
+"""What Spark asks of the sources and sinks of ``windrow_runtime.connectors``."""

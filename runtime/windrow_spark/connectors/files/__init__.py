@@ -1,0 +1,1 @@
+"""Reads and writes files by Spark: the scanner, the writer, and what Spark itself reads."""

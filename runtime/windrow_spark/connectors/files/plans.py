@@ -1,0 +1,122 @@
+"""Plans which files of a source each batch of a stream reads, and how the tasks of a batch share them.
+
+Spark's own source of files takes them by the time of their modification, and divides them into batches so. For other
+orders windrow lists the files, in the process in which Spark plans batches of Python sources. Before Spark notes a
+batch, a log in the checkpoint has its files; an offset is the number of entries that were read. So a batch that runs
+again has the same files in the same order, and one that was logged by a process that died is run next.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from windrow_runtime.connectors.files.listing import FileOrder
+from windrow_runtime.connectors.files.reads import Chunk
+from windrow_runtime.inputs.batches import Told
+from windrow_spark.checkpoint.file_log import FileLog
+from windrow_spark.checkpoint.spark_files import LogOffset
+from windrow_spark.session import own_partitions
+from windrow_spark.sources.scan import ScanContext
+
+# Any in this module: the listing that Spark's planner hands back.
+
+MOST_PARTS: Final = 64
+_CHUNK_BYTES: Final = 128 << 20  # Spark's own default, as the next one
+_OPENING_BYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True)
+class TaskShares:
+    """Divides files, or the parts of large ones, into chunks for tasks, and keeps their order.
+
+    There are as many chunks as there would be of Spark's own: one for each core, or more of :data:`_CHUNK_BYTES` each,
+    in which opening a file counts as :data:`_OPENING_BYTES`.
+    """
+
+    parts: int
+    cores: int
+    large_file_bytes: int
+
+    @classmethod
+    def of(cls, context: ScanContext) -> TaskShares:
+        """Returns the shares for the session of a source."""
+        parts = max(1, min(own_partitions(context.spark), MOST_PARTS))
+        spark_context = getattr(context.spark, "sparkContext", None)  # a session of a Spark Connect server has none
+        cores = parts if spark_context is None else spark_context.defaultParallelism
+        return cls(parts, cores, context.limits.large_file_bytes)
+
+    def divide(self, files: Iterable[str]) -> list[Chunk]:
+        """Returns the chunks, each for one task, in order."""
+        sizes = {file: _size(file) for file in files}
+        divided = {file: self.parts if size >= self.large_file_bytes else 1 for file, size in sizes.items()}
+        costs = {file: (size + _OPENING_BYTES) / divided[file] for file, size in sizes.items()}
+        total = sum(size + _OPENING_BYTES for size in sizes.values())
+        count = max(total // _CHUNK_BYTES, min(self.cores, total // _OPENING_BYTES))
+        chunks: dict[int, Chunk] = {}
+        reached = 0.0
+        for file, cost in costs.items():
+            for part in range(divided[file]):
+                chunks.setdefault(int(reached * count / total), []).append((file, part, divided[file]))
+                reached += cost
+        return list(chunks.values())
+
+
+def _size(file: str) -> int:
+    try:
+        return os.path.getsize(file)
+    except OSError:
+        return 0  # the worker that opens it says what is wrong
+
+
+@dataclass
+class FilePlans:
+    """Plans the batches of a stream, as a :class:`windrow_spark.sources.ranges.StreamPlanner`."""
+
+    order: FileOrder
+    per_batch: int | None
+    log: FileLog
+    shares: TaskShares
+    _waiting: list[str] = field(default_factory=list)  # in order, so that they are soon sorted together with new ones
+
+    def latest(self) -> set[str]:
+        """Returns the files that are there."""
+        return self.order.find()
+
+    def advance(self, start: dict[str, Any], latest: set[str]) -> dict[str, Any]:
+        """Returns the offset behind the next batch; the files of one that was not logged yet are logged first."""
+        read = msgspec.convert(start, LogOffset).read
+        self.log.update(read)
+        if self.per_batch is None or len(self.log.entries) == read:
+            new = latest - self.log.files
+            waiting = [file for file in self._waiting if file in new]
+            self._waiting = self.order.sort(waiting + sorted(new.difference(waiting)))
+            if new:
+                self.log.append(self._waiting[: self.per_batch])
+        logged = len(self.log.entries)
+        # A batch that reads all that there is also reads what a process that died has logged, before the new files.
+        return start if logged == read else {"entries": logged if self.per_batch is None else read + 1}
+
+    def ranges(self, start: dict[str, Any], end: dict[str, Any]) -> list[Chunk]:
+        """Returns what each task of a batch reads."""
+        first, last = (msgspec.convert(offset, LogOffset).read for offset in (start, end))
+        self.log.update(last)
+        return self.shares.divide(file for entry in range(first, last) for file in self.log.entries[entry])
+
+    def check_end(self, done: dict[str, Any], latest: set[str]) -> None:
+        """Does nothing: a batch has a file, unless all have been read."""
+
+    def advance_but(self, held: Collection[str], start: dict[str, Any], latest: set[str]) -> dict[str, Any]:
+        """Returns the offset behind the next batch: no file waits for others."""
+        return self.advance(start, latest)
+
+    def told(self, reached: dict[str, Any], latest: set[str]) -> Told:
+        """Tells nothing: workers tell the files that they read."""
+        return Told(())
+
+    def commit(self, offsets: dict[str, Any]) -> None:
+        """Does nothing: the log keeps the names of all files."""

@@ -1,0 +1,101 @@
+"""Decides which keyed steps and sinks of a plan take columns, and in which form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+
+from windrow.functions.marked import JoinPairs
+from windrow.plan import Step, TimedJoinNode, WindowNode
+from windrow_runtime.codecs.arrow.encoding import arrow_type
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_spark.columnar.forms.columnar_form import columnar_form
+from windrow_spark.columnar.forms.join_form import join_form
+from windrow_spark.columnar.forms.result_type import OnColumns, result_type
+from windrow_spark.columnar.forms.route import Route
+from windrow_spark.columnar.forms.route_step import columns_type
+from windrow_spark.columnar.forms.row_form import RowForm, row_form, task_aggregation_of
+from windrow_spark.physical.plan import Objects, PhysicalSink, PhysicalStep, Planner, decided
+from windrow_spark.physical.streams import CheckSource, Streams
+
+
+class ColumnPlanner(Planner):
+    """Plans one step after another, in order, for an engine: on columns where it can.
+
+    ``check_source`` declines sources that give the engine no columns, and ``takes_columns`` knows the sinks that it
+    writes from columns. Steps that are ``stored`` on columns, by id, stay there: where their elements come as objects,
+    these become columns before the exchange.
+    """
+
+    def __init__(
+        self,
+        check_source: CheckSource,
+        takes_columns: Callable[[Step], bool] = lambda sink: False,
+        stored: Collection[str] = (),
+    ) -> None:
+        self._streams = Streams(check_source)
+        self._takes_columns = takes_columns
+        self._stored = stored
+
+    def stateless(self, step: Step) -> None:
+        self._streams.add(step)
+
+    def sink(self, step: Step) -> PhysicalSink | None:
+        if not self._takes_columns(step):
+            return None
+        kind = decided(lambda: columns_type(step.node.element_type))
+        if isinstance(kind, Objects):
+            return PhysicalSink(step, None, kind)
+        return PhysicalSink(step, kind, decided(lambda: self._sink_routes(step, kind)))
+
+    def keyed(self, step: Step) -> PhysicalStep:
+        form = self._decided_form(step)
+        aggregation = decided(lambda: task_aggregation_of(step))
+        by_tasks = None if isinstance(aggregation, Objects) else aggregation
+        arrival: RowForm | Objects = decided(lambda: row_form(step, self._streams.routes_to, by_tasks))
+        results = _results(step, form)
+        self._streams.add(step, results)
+        return PhysicalStep(step, form, arrival, aggregation, results)
+
+    def _decided_form(self, step: Step) -> OnColumns | Objects:
+        form = decided(lambda: self._form_of(step))
+        if isinstance(form, Objects) and step.id in self._stored:
+            of_objects = decided(lambda: self._form_of(step, of_objects=True))
+            return form if isinstance(of_objects, Objects) else of_objects
+        return form
+
+    def _form_of(self, step: Step, *, of_objects: bool = False) -> OnColumns:
+        """The form of a keyed step on columns; declined where it has none."""
+        node = step.node
+        if isinstance(node, TimedJoinNode) or (
+            isinstance(node, WindowNode) and isinstance(node.function.process, JoinPairs)
+        ):
+            return join_form(step, partial(self._streams.side_routes, of_objects=of_objects))
+        return columnar_form(step, partial(self._streams.routes_to, of_objects=of_objects))
+
+    def _sink_routes(self, step: Step, kind: RecordType) -> tuple[Route, ...]:
+        """The routes to a sink; declined where its elements do not get there as columns."""
+        for route in (routes := self._streams.routes_behind(step.inputs[0])):
+            _check_fits(route.element, kind)
+        return routes
+
+
+def _results(step: Step, form: OnColumns | Objects) -> RecordType | Objects:
+    """The type of the results of a keyed step, or why they are no columns."""
+    if isinstance(form, Objects):
+        return Objects(f"{step.id} is in front")
+    kind = decided(lambda: result_type(form))
+    return Objects(f"{step.id} is in front: {kind.reason}") if isinstance(kind, Objects) else kind
+
+
+def _check_fits(element: RecordType, wanted: RecordType) -> None:
+    """Declines columns that are not those which the sink would make of the elements."""
+    if len(element.columns) != len(wanted.columns) or element.single != wanted.single:
+        raise DeclinedError(f"the columns of a {element} are not those of a {wanted}")
+    for one, other in zip(element.columns, wanted.columns, strict=True):
+        same = one.column == other.column and one.type.kind is other.type.kind
+        if not same or arrow_type(one.type) != arrow_type(other.type):
+            raise DeclinedError(f"{wanted.prefix}{other.name} is a {other.type}, and it gets a {one.type}")
+        if one.type.nullable and not other.type.nullable:
+            raise DeclinedError(f"{wanted.prefix}{other.name} may get None")

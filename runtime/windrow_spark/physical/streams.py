@@ -1,0 +1,175 @@
+"""Finds the routes by which columns get to each step of a plan, in one pass: inputs come before what reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from windrow.errors import InvalidArgumentError
+from windrow.functions.marked import LEFT, RIGHT, SideKey
+from windrow.plan import (
+    BroadcastProcessNode,
+    FilterNode,
+    KeyByNode,
+    MapNode,
+    Node,
+    ReturnsNode,
+    SourceNode,
+    Step,
+    TimestampsNode,
+    UnionNode,
+    WindowNode,
+)
+from windrow.plan.changing import carries_changes
+from windrow.windows import GlobalWindows
+from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_spark.columnar.forms.route import Route
+from windrow_spark.columnar.forms.route_step import (
+    check_constructor,
+    check_made,
+    check_parts_only,
+    columns_type,
+    keying_step,
+    route_step,
+)
+from windrow_spark.physical.plan import Objects, decided
+
+# Any in this module: sources and selectors of elements of every type.
+
+CheckSource: TypeAlias = Callable[[Step], None]
+"""Declines a source that gives an engine no columns."""
+
+
+class Streams:
+    """The streams of a plan as columns, as far as its steps were added."""
+
+    def __init__(self, check_source: CheckSource) -> None:
+        self._check_source = check_source
+        self._steps: dict[str, Step] = {}
+        self._routes: dict[str, tuple[Route, ...] | Objects] = {}  # those to what reads a step, by its id
+
+    def add(self, step: Step, results: RecordType | Objects | None = None) -> None:
+        """Adds a step whose inputs were added; a keyed one with the type of its results."""
+        self._steps[step.id] = step
+        self._routes[step.id] = decided(lambda: self._routes_out_of(step, results))
+
+    def routes_behind(self, step_id: str) -> tuple[Route, ...]:
+        """Returns all routes to the readers of a step, without keys; declined if elements get there as objects."""
+        routes = self._routes_behind(step_id)
+        _check_single(routes)
+        return routes
+
+    def routes_to(self, step: Step, *, stamped: bool = True, of_objects: bool = False) -> tuple[Route, ...]:
+        """All routes to a keyed step; declined where elements cannot get there as columns, with timestamps.
+
+        The route ``of_objects`` begins where the key is taken: they may have come any way.
+        """
+        if isinstance(step.node, BroadcastProcessNode):
+            raise DeclinedError("some elements are for all keys")
+        upstream = self._steps[step.inputs[0]]
+        selector = upstream.node.selector if isinstance(upstream.node, KeyByNode) else None
+        routes = self._routes_behind(upstream.id if selector is None else upstream.inputs[0], of_objects=of_objects)
+        routes = tuple([_ending(route, upstream, selector, stamped=stamped) for route in routes])
+        _check_single(routes, "get there")
+        return routes
+
+    def side_routes(self, step: Step, *, of_objects: bool = False) -> tuple[Route, ...]:
+        """All routes of two streams to a keyed step that joins them by key; declined as those of :meth:`routes_to`.
+
+        A step upstream may be on routes of both streams.
+        """
+        upstream = self._steps[step.inputs[0]]
+        assert isinstance(upstream.node, KeyByNode), "joins are by key"
+        selector = upstream.node.selector
+        assert isinstance(selector, SideKey), "each stream has a selector of its own"
+        marking = self._steps[upstream.inputs[0]].inputs
+        routes: list[Route] = []
+        for side, marker, of_side in zip((LEFT, RIGHT), marking, selector.selectors, strict=True):
+            marked = self._routes_behind(self._steps[marker].inputs[0], of_objects=of_objects)
+            ending = [_ending(route, upstream, of_side, stamped=True) for route in marked]
+            for route in ending:
+                check_parts_only(route.element)
+            _check_single(ending, "are in one of the streams")
+            routes += [replace(route, side=side) for route in ending]
+        if len({route.key_type for route in routes}) > 1:
+            raise DeclinedError("the keys of both streams have other columns")
+        return tuple(routes)
+
+    def _routes_behind(self, step_id: str, *, of_objects: bool = False) -> tuple[Route, ...]:
+        if of_objects:
+            kind = columns_type(_known_type(self._steps[step_id].node))
+            return (Route("", check_constructor(kind), has_stamps=True),)
+        routes = self._routes[step_id]
+        if isinstance(routes, Objects):
+            raise DeclinedError(routes.reason)
+        return routes
+
+    def _routes_out_of(self, step: Step, results: RecordType | Objects | None) -> tuple[Route, ...]:
+        """Returns the routes to the readers of a step, where no key is taken upstream."""
+        node = step.node
+        if isinstance(node, SourceNode):
+            # Before its elements and the steps behind it: without columns at the source, no change of these helps.
+            try:
+                self._check_source(step)
+            except InvalidArgumentError as error:
+                raise DeclinedError(error.message) from error  # a type that no format reads, which a run refuses
+            return (Route(step.id, _element_of(node)),)
+        if node.is_keyed:
+            if carries_changes(node):
+                # Their kinds have no column in the exchange.
+                raise DeclinedError(f"{step.id} withdraws results")
+            assert results is not None, "it was planned"
+            if isinstance(results, Objects):
+                raise DeclinedError(results.reason)
+            at_end = isinstance(node, WindowNode) and isinstance(node.assigner, GlobalWindows)
+            return (Route(step.id, results, has_stamps=True, begins_at_end=at_end),)
+        if not isinstance(node, (FilterNode, MapNode, ReturnsNode, TimestampsNode, UnionNode)):
+            raise DeclinedError(f"{step.id} is in front")
+        routes = tuple([route for source in step.inputs for route in self._routes_behind(source)])
+        if isinstance(node, (ReturnsNode, UnionNode)):
+            return routes
+        return tuple([_extended(route, step, node) for route in routes])
+
+
+def _check_single(routes: Sequence[Route], of_several_types: str | None = None) -> None:
+    """Declines several routes from one step and, if the text for them is given, elements of several types."""
+    if len({route.source for route in routes}) < len(routes):
+        raise DeclinedError("elements of one step get there by several routes")
+    if of_several_types is not None and len({route.element for route in routes}) > 1:
+        raise DeclinedError(f"elements of several types {of_several_types}")
+
+
+def _ending(route: Route, step: Step, selector: Callable[[Any], Any] | None, *, stamped: bool) -> Route:
+    """The route with the key that is taken at its end."""
+    for each in route.steps:
+        if each.may_outgrow:
+            raise DeclinedError(f"{each.step.id} makes ints that may outgrow 64 bits")
+    if stamped and not route.is_stamped:
+        raise DeclinedError("elements have no timestamps on the way")
+    if selector is None:
+        return route
+    return replace(route, keyed=keying_step(step, selector, route.element))
+
+
+def _element_of(node: SourceNode) -> RecordType:
+    kind = columns_type(_known_type(node))
+    decoded = node.source.decoded_type
+    if decoded is not None:
+        # What the source adds to a record is well-formed.
+        check_made(columns_type(decoded))
+        return kind
+    return check_made(kind)
+
+
+def _known_type(node: Node) -> object:
+    if node.element_type is None:
+        raise DeclinedError("the type of the elements is not known")
+    return node.element_type
+
+
+def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsNode) -> Route:
+    """The route that goes on through one more step."""
+    last = route_step(step, node, route.element, is_stamped=route.is_stamped)
+    return replace(route, element=last.result, steps=(*route.steps, last))

@@ -1,0 +1,126 @@
+"""Defines what Spark asks of a source beyond its reader, and finds the scanner that answers for a source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from windrow.entry_points import has
+from windrow.errors import UnsupportedOperationError
+from windrow.plan import Step
+from windrow.sources import Source
+from windrow_runtime.inputs.batches import SourceBatch
+from windrow_runtime.inputs.offsets import Reads
+from windrow_runtime.inputs.reader import SourceReader, reader_for
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.registered import registered
+from windrow_runtime.operators.topology import source_of
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.sources.ranges import scan_reads
+from windrow_spark.sources.scan import Scan, ScanContext
+
+R_co = TypeVar("R_co", bound=SourceReader[Any], covariant=True)
+
+SCANNERS: Final = "windrow.spark_scanners"
+"""The entry points by which packages register scanners, under the :attr:`~windrow.sources.Source.connector_name`.
+
+A source whose reader has ``reads`` needs none.
+"""
+
+# Any in this module: sources and elements of every type.
+
+
+class SparkScanner(Generic[R_co]):
+    """Scans the source of a step by Spark, and answers the questions that Spark alone asks about it."""
+
+    def __init__(self, reader: R_co) -> None:
+        self.reader = reader
+        self.source: Source[Any] = reader.source
+        self.step = reader.step
+
+    def scan(self, context: ScanContext) -> Scan:
+        """Returns the scan of the source."""
+        reads = self.reader.reads(context.columns)
+        if reads is None:
+            raise UnsupportedOperationError(
+                "Spark cannot read this source",
+                given=self.source.describe(),
+                expected="a collection, files, a DataFrame, Kafka, a socket, the rate source or a CustomSource",
+                where=self.step.where,
+            )
+        return scan_reads(reads, context)
+
+    def as_part(self, context: ScanContext, place: int) -> Reads:
+        """Returns the reads of the source as the part of a hybrid source that has the number ``place``."""
+        return self.reader.as_part(place)
+
+    def check_sent(self) -> None:
+        """Refuse a source that cannot be sent to workers."""
+
+    def check_columns(self) -> None:
+        """Declines a source that does not give its elements as columns."""
+        raise DeclinedError(f"{self.source.describe()} gives records one by one")
+
+    def check_plan(self) -> None:
+        """Refuse a source that Spark cannot read, before there is a session."""
+
+    def check_resumable(self, checkpoint: Checkpoint) -> None:
+        """Refuse a source that cannot go on from a checkpoint."""
+
+    @property
+    def known_batches(self) -> float:
+        """In how many batches Spark reads all that the source has at the start; infinity: that is not known."""
+        return math.inf
+
+    @property
+    def has_several_partitions(self) -> bool:
+        """Whether a source with partitions has several at the begin of a query, or may find some later."""
+        return True
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether Spark or windrow divides the source into tasks, and not its own partitions."""
+        return True
+
+    @property
+    def is_stream_of_user(self) -> bool:
+        """Whether the source is a stream of Spark's that the user made, which may have several sources."""
+        return False
+
+    @property
+    def is_replayable(self) -> bool:
+        """Whether what a batch has read is still known, by the names of the files that Spark has noted."""
+        return False
+
+    def replayed(self, files: Sequence[str]) -> SourceBatch:
+        """Returns what a batch has read that Spark has noted with some files."""
+        raise NotImplementedError(f"{self.source.describe()} is not replayable")
+
+
+def count_logged(sources: Sequence[Step]) -> int | None:
+    """Returns the number of sources that Spark has a log of; None: it is not known.
+
+    Spark reads a stream that two DataFrames of the user share only once, and has one log for both.
+    """
+    of_user = sum(scanner_of(step).is_stream_of_user for step in sources)
+    return len(sources) if of_user < 2 else None
+
+
+def check_source_columns(step: Step) -> None:
+    """Declines a source that does not give its elements as columns."""
+    scanner_of(step).check_columns()
+
+
+def scanner_of(step: Step) -> SparkScanner[SourceReader[Any]]:
+    """Returns the scanner of a step's source."""
+    return scanner_for(source_of(step), step)
+
+
+def scanner_for(source: Source[Any], step: Step) -> SparkScanner[SourceReader[Any]]:
+    """Returns the scanner of a source for a step."""
+    reader = reader_for(source, step)
+    if not has(SCANNERS, type(source).connector_name):
+        return SparkScanner(reader)
+    scanner: SparkScanner[SourceReader[Any]] = registered(SCANNERS, source, step.where)(reader)
+    return scanner

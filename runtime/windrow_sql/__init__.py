@@ -1,0 +1,1 @@
+"""Writes tables: those of databases, and those of Delta Lake."""

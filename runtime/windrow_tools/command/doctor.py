@@ -1,0 +1,260 @@
+"""Checks what this machine needs to run pipelines on Spark, and says how to mend what is wrong.
+
+It looks at versions, Java, the name of the host and the Python of Spark's workers, and runs a small pipeline on a Spark
+of this machine. The exit code is 1 if anything is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+import windrow
+from windrow import Pipeline, WatermarkStrategy, from_collection
+from windrow import aggregates as agg
+from windrow.distribution import DISTRIBUTION, install_hint
+from windrow.distribution import PACKAGES as OWN_PACKAGES
+from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.sinks import CollectSink
+from windrow.windows import TumblingEventTimeWindows
+from windrow_spark import PACKAGES
+from windrow_spark.checkpoint.storage import S3A_UPLOADS
+from windrow_spark.java import check_java
+from windrow_tools.command.failures import ExitCode
+
+_WORKER_PROGRAM: Final = """
+import importlib, json, sys
+failed = []
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        failed.append(f"{name}: {type(error).__name__}: {error}")
+print(json.dumps([list(sys.version_info[:2]), failed]))
+"""
+_WORKER_SECONDS: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check has found: a line, and how to mend what is wrong; None: all is well."""
+
+    text: str
+    mend: str | None = None
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the subcommand."""
+    parser.add_argument("--no-spark", action="store_true", help="leave out the job on Spark, which takes some seconds")
+
+
+def prepare(options: Namespace) -> Callable[[], int]:
+    """Returns the checks."""
+
+    def check() -> int:
+        findings = []
+        for finding in _machine():
+            _show(finding)
+            findings.append(finding)
+        if not options.no_spark:
+            if any(finding.mend for finding in findings):
+                last = Finding("job on Spark: not tried", "mend what is above first")
+            else:
+                _say("waiting for Spark to start and to run a small job, which takes some 20 seconds")
+                last = _job(verbose=options.verbose)
+            _show(last)
+            findings.append(last)
+        return ExitCode.FAILED if any(finding.mend for finding in findings) else ExitCode.OK
+
+    return check
+
+
+def _show(finding: Finding) -> None:
+    print(f"{'ok' if finding.mend is None else 'wrong':<7}{finding.text}")
+    if finding.mend is not None:
+        print(f"       mend: {finding.mend}")
+    sys.stdout.flush()
+
+
+def _say(text: str) -> None:
+    print(f"windrow: {text}", file=sys.stderr, flush=True)
+
+
+def _machine() -> Iterator[Finding]:
+    try:
+        distribution = metadata.distribution(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        folder = Path(windrow.__file__).parent
+        yield Finding(f"windrow {windrow.__version__} of {folder}, not installed: the bounds of versions are not known")
+        needed, python = [Requirement(name) for name in PACKAGES.values()], SpecifierSet()
+    else:
+        yield Finding(f"windrow {windrow.__version__}")
+        needed = requirements(distribution.requires or ())
+        python = SpecifierSet(distribution.metadata["Requires-Python"])
+    yield python_finding(python, platform.python_version())
+    yield _java()
+    for requirement in needed:
+        yield package_finding(requirement, _installed(requirement.name))
+    yield host_finding(os.environ.get("SPARK_LOCAL_IP"), socket.gethostname())
+    _say("waiting for the Python of workers to import windrow and Arrow")
+    yield worker_finding(os.environ.get("PYSPARK_PYTHON") or sys.executable)
+    if _installed("pyspark") is not None:
+        # Spark only once it is there.
+        from windrow_spark.session import configuration
+
+        yield from s3_findings(configuration())
+
+
+def s3_findings(texts: Iterable[str]) -> Iterator[Finding]:
+    """Checks the settings for checkpoints on S3, where Spark's configuration has its client or that setting."""
+    text = "\n".join(texts)
+    uploads = re.search(rf"{re.escape(S3A_UPLOADS)}[\s=]+(\w+)", text)
+    if uploads is not None and uploads[1].lower() == "true":
+        yield Finding(
+            f"checkpoints on s3a://: {S3A_UPLOADS}=true, with which files of state cannot be uploaded",
+            "leave it out, or set it to false",
+        )
+    elif uploads is not None or "hadoop-aws" in text:
+        yield Finding(f"checkpoints on s3a://: {S3A_UPLOADS}=false, which windrow sets where it is left out")
+
+
+def requirements(texts: Iterable[str]) -> list[Requirement]:
+    """Reads the requirements of windrow and of its extra ``spark`` out of a distribution's metadata."""
+    needs = map(Requirement, texts)
+    return [need for need in needs if need.marker is None or need.marker.evaluate({"extra": "spark"})]
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def python_finding(needed: SpecifierSet, version: str) -> Finding:
+    """Checks the version of this Python."""
+    return Finding(
+        f"Python {version}, {sys.executable}",
+        None
+        if needed.contains(version, prereleases=True)
+        else f"windrow needs Python {needed}: make an environment with one",
+    )
+
+
+def package_finding(needed: Requirement, version: str | None) -> Finding:
+    """Checks the version of a package; None: it is not installed."""
+    install = f"pip install '{needed.name}{needed.specifier}'"
+    if version is None:
+        return Finding(f"{needed.name}: not installed", f"{install_hint('spark')}, or {install}")
+    bounds = f", within {needed.specifier}" if needed.specifier else ""
+    if needed.specifier.contains(version, prereleases=True):
+        return Finding(f"{needed.name} {version}{bounds}")
+    return Finding(f"{needed.name} {version}: windrow needs {needed.specifier}", install)
+
+
+def _java() -> Finding:
+    try:
+        return Finding(check_java())
+    except UnsupportedOperationError as error:
+        details = f" ({error.given})" if error.given else ""
+        return Finding(f"Java: {error.message}{details}", f"{error.expected}; {error.hint}")
+
+
+def host_finding(local_ip: str | None, name: str) -> Finding:
+    """Checks whether Spark can listen at the address that it takes for its own, by ``SPARK_LOCAL_IP`` or the name."""
+    shown = f"host name {name}" if local_ip is None else f"SPARK_LOCAL_IP={local_ip}"
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(local_ip or name, 0, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:  # a name of empty labels has no form in DNS
+        return Finding(f"{shown}: does not resolve ({error})", _mended_host(local_ip, name))
+    try:
+        with socket.socket(family, kind) as listening:
+            listening.bind(address)
+    except OSError as error:
+        return Finding(f"{shown}: Spark cannot listen at {address[0]} ({error})", _mended_host(local_ip, name))
+    return Finding(f"{shown}, {address[0]}")
+
+
+def _mended_host(local_ip: str | None, name: str) -> str:
+    if local_ip is not None:
+        return "unset SPARK_LOCAL_IP, or set it to an address of this machine, such as 127.0.0.1"
+    return f"export SPARK_LOCAL_IP=127.0.0.1, or add the line `127.0.0.1 {name}` to /etc/hosts"
+
+
+def worker_finding(python: str) -> Finding:
+    """Checks whether the Python of Spark's workers has the version of this one, and imports what workers need."""
+    shown = f"Python of workers, {python}"
+    names = [*OWN_PACKAGES, *(module for module in PACKAGES if module != "pyspark")]
+    paths = [*_own_folders(), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    mend = f"unset PYSPARK_PYTHON, or set it to {sys.executable}"
+    try:
+        done = subprocess.run(
+            [python, "-c", _WORKER_PROGRAM, *names],
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=True,
+            timeout=_WORKER_SECONDS,
+        )
+        version, failed = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        return Finding(f"{shown}: cannot be run ({error})", mend)
+    if tuple(version) != sys.version_info[:2]:
+        here = ".".join(map(str, sys.version_info[:2]))
+        return Finding(f"{shown}: is Python {version[0]}.{version[1]}, and this one {here}", mend)
+    if failed:
+        return Finding(f"{shown}: cannot import {'; '.join(failed)}", f"{mend}; or in it: {install_hint('spark')}")
+    return Finding(f"{shown}, imports windrow")
+
+
+def _own_folders() -> list[str]:
+    """Returns the folders of windrow if it is not installed, which a session on this machine hands to its workers."""
+    folders = dict.fromkeys(str(Path(file).parents[1]) for file in (windrow.__file__, str(Path(__file__).parent)))
+    return [folder for folder in folders if not folder.endswith(("site-packages", "dist-packages"))]
+
+
+def _job(*, verbose: bool) -> Finding:
+    """Runs a pipeline on a Spark of this machine."""
+    # Spark only where it is asked for, and once its packages are there.
+    from windrow_spark import SparkRunner
+
+    began = time.monotonic()
+    sink = CollectSink[int]()
+    stamped = from_collection(range(1000)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda number: number
+    )
+    windows = stamped.key_by(lambda number: number % 10).window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+    try:
+        result = SparkRunner(verbose=verbose).run(Pipeline("doctor", windows.aggregate(agg.count()).sink_to(sink)))
+    except WindrowError as error:
+        return Finding("job on Spark: " + str(error).replace("\n", "\n       "), "see the hint; --verbose shows all")
+    except Exception as error:
+        return Finding(
+            f"job on Spark: {type(error).__name__}: {error}", "run it with --verbose, which shows Spark's messages"
+        )
+    return job_finding(result.collected(sink), time.monotonic() - began)
+
+
+def job_finding(counts: Sequence[int], seconds: float) -> Finding:
+    """Checks what the job has counted."""
+    if list(counts) == [100] * 10:
+        return Finding(f"job on Spark: 1,000 elements in windows, {seconds:.1f} s with the start of Spark")
+    return Finding(f"job on Spark: it counted {counts}", "please report this: each of ten keys has 100 elements")
