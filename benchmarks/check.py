@@ -43,7 +43,7 @@ class Outcome:
 def check(outcome: Outcome, right: Answer) -> None:
     """Compare an outcome with the right answer: the same windows, the same values, floats within 1e-9 relative.
 
-    With late readings a window comes out again and again; its pane with the highest ``n`` counts.
+    Where readings may be late, or windows fire at intervals, one comes out again and again; its highest ``n`` counts.
 
     Raises:
         WrongResultError: If anything differs.

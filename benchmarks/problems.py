@@ -20,7 +20,9 @@ __all__ = [
     "Problem",
 ]
 
-Problem = Literal["tumbling", "sliding", "sessions", "lateness", "panes", "count", "top", "chained", "join"]
+Problem = Literal[
+    "tumbling", "sliding", "sessions", "lateness", "panes", "intervals", "count", "top", "chained", "join"
+]
 """What is computed.
 
 - ``tumbling``: the mean of each sensor over 5 s.
@@ -28,6 +30,7 @@ Problem = Literal["tumbling", "sliding", "sessions", "lateness", "panes", "count
 - ``sessions``: count and mean of sessions with a gap of 30 s.
 - ``lateness``: count and mean over 5 s, kept for 30 s more; what is later is counted.
 - ``panes``: the same, refined: results before the end of a window as well, and again for late readings.
+- ``intervals``: count and mean over 60 s, each 5 s of them, and at the end.
 - ``count``: count and mean of each hundred readings of a sensor.
 - ``top``: the three highest values over 5 s.
 - ``chained``: the mean over 5 s, and the highest of these over 60 s.

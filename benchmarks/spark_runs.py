@@ -28,7 +28,18 @@ from benchmarks.memory import PeakMemorySampler
 from benchmarks.problems import Problem
 from benchmarks.results import InputResult, Run, SparkWorkloadResult
 from benchmarks.scale import Scale
-from benchmarks.workloads import FOLDING, GENERAL, HANDWRITTEN, NATIVE, PYFLINK, InputSize, SparkWorkload
+from benchmarks.workloads import (
+    CLOCK_OBJECTS,
+    COUNT_OBJECTS,
+    FOLDING,
+    GENERAL,
+    HANDWRITTEN,
+    NATIVE,
+    OBJECTS,
+    PYFLINK,
+    InputSize,
+    SparkWorkload,
+)
 
 __all__ = ["Warm", "run_spark_workload", "use_fresh_workers", "warm_up"]
 
@@ -50,7 +61,7 @@ _WARM_SECONDS = 60
 _WARM_BATCHES_PER_QUERY = 10
 _WARM_ROWS_PER_BATCH = 8_000
 # One of their batches takes longer than several of the others: they need no more to be as fast as they get.
-_SLOW = (GENERAL, HANDWRITTEN, FOLDING)
+_SLOW = (GENERAL, OBJECTS, CLOCK_OBJECTS, COUNT_OBJECTS, HANDWRITTEN, FOLDING)
 _SLOW_BATCHES = 5
 
 Warm = set[tuple[Problem, str]]

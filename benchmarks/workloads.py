@@ -15,6 +15,8 @@ __all__ = [
     "BASELINES",
     "BY_CLOCK",
     "BY_COUNT",
+    "CLOCK_OBJECTS",
+    "COUNT_OBJECTS",
     "DECLARED",
     "DISCARDING",
     "FOLDING",
@@ -22,6 +24,7 @@ __all__ = [
     "HANDWRITTEN",
     "LATENCY",
     "NATIVE",
+    "OBJECTS",
     "PYFLINK",
     "PYTHON",
     "RETRACTING",
@@ -41,6 +44,9 @@ BY_COUNT = "windrow, early by count"
 DISCARDING = "windrow, by the clock, discarding"
 RETRACTING = "windrow, by the clock, retracting"
 RETRACTING_COUNT = "windrow, by count, retracting"
+OBJECTS = "windrow, declared, on objects"
+CLOCK_OBJECTS = "windrow, early by the clock, on objects"
+COUNT_OBJECTS = "windrow, early by count, on objects"
 GENERAL = "windrow, general operator"
 HANDWRITTEN = "hand-written, state by row"
 FOLDING = "hand-written, folding batches"
@@ -205,9 +211,13 @@ SPARK_WORKLOADS = (
         "panes",
         "the same, refined: early, on time and at each late reading",
         "panes",
-        (NATIVE, TUNED, DECLARED, BY_CLOCK, BY_COUNT, DISCARDING, RETRACTING, RETRACTING_COUNT),
+        (
+            *(NATIVE, TUNED, DECLARED, BY_CLOCK, BY_COUNT, DISCARDING, RETRACTING, RETRACTING_COUNT),
+            *(CLOCK_OBJECTS, COUNT_OBJECTS),
+        ),
         shape="late",
     ),
+    *_both("intervals", "count and mean over 60 s, each 5 s of them", "intervals", (DECLARED, OBJECTS)),
     # The general operator runs Python functions here, so it is no contender of its own.
     *_both(
         "count",

@@ -23,12 +23,15 @@ from benchmarks.problems import Problem
 from benchmarks.workloads import (
     BY_CLOCK,
     BY_COUNT,
+    CLOCK_OBJECTS,
+    COUNT_OBJECTS,
     DECLARED,
     DISCARDING,
     FOLDING,
     GENERAL,
     HANDWRITTEN,
     NATIVE,
+    OBJECTS,
     PYTHON,
     RETRACTING,
     RETRACTING_COUNT,
@@ -79,6 +82,12 @@ _CONTENDERS: Mapping[Problem, Mapping[str, Contender]] = {
         DISCARDING: WindrowPlan(windrow_panes.discarding, windrow_panes.added_up),
         RETRACTING: WindrowPlan(windrow_panes.retracting, windrow_panes.netted),
         RETRACTING_COUNT: WindrowPlan(windrow_panes.retracting_by_count, windrow_panes.netted),
+        CLOCK_OBJECTS: WindrowPlan(windrow_panes.by_clock, columnar=False),
+        COUNT_OBJECTS: WindrowPlan(windrow_panes.by_count, columnar=False),
+    },
+    "intervals": {
+        DECLARED: WindrowPlan(windrow_declared.intervals),
+        OBJECTS: WindrowPlan(windrow_declared.intervals, columnar=False),
     },
     "count": {
         DECLARED: WindrowPlan(windrow_declared.count),

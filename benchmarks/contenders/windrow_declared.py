@@ -10,9 +10,10 @@ from benchmarks.problems import COUNT, GAP_MS, LATENESS_MS, LONG_WINDOW_MS, SECO
 from benchmarks.readings import Reading, SensorMean, SessionMean, WindowMean, WindowPeak, WindowStats, WindowTop
 from windrow import DataStream, DataStreamSink, OutputTag
 from windrow import aggregates as agg
+from windrow.triggers import ContinuousEventTimeTrigger
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
-__all__ = ["by_second", "chained", "count", "lateness", "sessions", "sliding", "top", "tumbling"]
+__all__ = ["by_second", "chained", "count", "intervals", "lateness", "sessions", "sliding", "top", "tumbling"]
 
 WINDOW = timedelta(milliseconds=WINDOW_MS)
 LONG_WINDOW = timedelta(milliseconds=LONG_WINDOW_MS)
@@ -96,6 +97,25 @@ def count(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStreamSin
         )
     )
     return [means.sink_to(sinks.results)]
+
+
+def intervals(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStreamSink]:
+    """Count and mean over 60 s, each 5 s of them, and at the end."""
+    stats = (
+        readings.key_by(lambda r: r.sensor)
+        .window(TumblingEventTimeWindows.of(LONG_WINDOW))
+        .trigger(ContinuousEventTimeTrigger.of(WINDOW))
+        .aggregate(
+            agg.into(
+                WindowStats,
+                sensor=agg.key(),
+                window_end=agg.window_end(),
+                n=agg.count(),
+                mean=agg.mean(lambda r: r.celsius),
+            )
+        )
+    )
+    return [stats.sink_to(sinks.results)]
 
 
 def top(readings: DataStream[Reading], sinks: Sinks) -> Sequence[DataStreamSink]:

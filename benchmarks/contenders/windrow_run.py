@@ -54,17 +54,19 @@ class WindrowPlan(Contender):
     Args:
         build: Makes the plan.
         finish: Makes the columns of an answer from the table of results, when the time has been taken.
+        columnar: Whether steps run on columns where they can, or all on objects.
     """
 
-    def __init__(self, build: Build, finish: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, build: Build, finish: Callable[[Any], Any] | None = None, *, columnar: bool = True) -> None:
         self._build = build
         self._finish = finish
+        self._columnar = columnar
 
     def run(self, job: Job) -> Outcome:
         results, late = _Taken(job, job.results), _Taken(job, job.late)
         ends = self._ends(job, Sinks(results.sink, late.sink))
         # Not drained: the closing reading closes the windows, as it does for the other contenders.
-        SparkRunner(job.spark).run(Pipeline("benchmark", *ends), drain=False)
+        SparkRunner(job.spark, columnar=self._columnar).run(Pipeline("benchmark", *ends), drain=False)
         table = results.table()
         if self._finish is not None:
             table = self._finish(table)

@@ -94,7 +94,7 @@ class TopicValues:
 
         def read(batch: Any) -> tuple[Any, Sequence[int]]:
             texts = values_of(batch)
-            return blocks.read_texts(texts, b"\n".join(texts))
+            return blocks.read_texts(texts)
 
         return read
 

@@ -51,6 +51,7 @@ BUILDS: dict[Problem, list[Build]] = {
     "sessions": [windrow_declared.sessions, windrow_python.sessions, partial(windrow_python.sessions, general=True)],
     "lateness": [windrow_declared.lateness, windrow_python.lateness, partial(windrow_python.lateness, general=True)],
     "panes": [windrow_panes.on_time, windrow_panes.by_clock, windrow_panes.by_count],
+    "intervals": [windrow_declared.intervals],
     "count": [windrow_declared.count, windrow_python.count],
     "top": [windrow_declared.top, windrow_python.top],
     "join": [joined(joining.declared), joined(joining.python)],

@@ -23,8 +23,11 @@ from hypothesis import strategies as st
 
 from tests.budget import examples
 from windrow.sources import JsonFileSource
+from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
+from windrow_runtime.codecs.json.decoder import JsonDecoder
+from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.text_files import LineRecords
 from windrow_runtime.codecs.text_sizes import TextSizes
 from windrow_runtime.connectors.files.formats import file_reader
@@ -77,8 +80,8 @@ class Named(msgspec.Struct, rename="camel"):
 TYPES = [Reading, Everything, Maybe, Defaults, Named]
 
 
-SMALL = TextSizes(block=2_000, alone=0)
-"""Files have several blocks, and blocks are read as columns however few lines are good."""
+SMALL = TextSizes(block=2_000, together=300, alone=0)
+"""Files have several blocks, of several pieces, and blocks are read as columns however few lines are good."""
 
 
 def reader_of(kind: type, zone: ZoneInfo | None = None, sizes: TextSizes = SMALL) -> TextBlockReader:
@@ -339,8 +342,73 @@ def test_lines_that_make_up_for_each_other() -> None:
         [GOOD[:-1], ',"x":1}', f"{GOOD}{GOOD}"],
         ['{"sensor":"a","at":1,"celsius":1,"x":{}', f'{{"y":1}}}}{GOOD}', f"{GOOD}{GOOD}"],
         ['{"sensor":"}', '{","at":1,"celsius":1}', f"{GOOD}{GOOD}"],
+        ['{"sensor":"a","at":1,"celsius":1,"x":[', "{}]}", f"{GOOD}{GOOD}"],
+        ['{"sensor":"a","at":1,"celsius":1,"x":{}', ',"y":{}}', f"{GOOD} {GOOD}"],
+        [GOOD[:-1], "}", f"{GOOD}\t{GOOD}"],
     ):
-        assert_read_alike("\n".join(lines).encode(), Reading)
+        for order in (lines, lines[::-1]):
+            assert_read_alike("\n".join([*order, GOOD]).encode(), Reading)
+
+
+TOKENS = st.sampled_from(
+    [
+        ["{", '"sensor"', ":", '"a"', ",", '"at"', ":", "1", ",", '"celsius"', ":", "2.5", "}"],
+        ["{", '"x"', ":", "[", "{", "}", ",", "{", "}", "]", ",", '"sensor"', ":", '"}"', ",", '"at"', ":", "1", "}"],
+        [
+            "{",
+            '"sensor"',
+            ":",
+            '"{"',
+            ",",
+            '"at"',
+            ":",
+            "7",
+            ",",
+            '"x"',
+            ":",
+            "{",
+            "}",
+            ",",
+            '"celsius"',
+            ":",
+            "1",
+            "}",
+        ],
+    ]
+)
+
+
+@examples(300)
+@given(data=st.data())
+def test_objects_that_lines_cut_elsewhere(data: st.DataObject) -> None:
+    """Line ends anywhere in a stream of objects: all of them together would be read as objects, as many as lines."""
+    objects = data.draw(st.lists(TOKENS, min_size=1, max_size=4))
+    tokens = list(chain.from_iterable(objects))
+    ends = data.draw(st.lists(st.integers(0, len(tokens)), min_size=len(objects) - 1, max_size=len(objects) + 1))
+    after_objects = data.draw(st.booleans())
+    text = "".join(("\n" * ends.count(n) + token) for n, token in enumerate(tokens))
+    if after_objects:
+        text = text.replace("}{", data.draw(st.sampled_from(["}\n{", "} {", "}\r\n{", "}{"])))
+    assert_read_alike(text.encode(), Reading)
+    assert_read_alike("\n".join([GOOD, GOOD, text, GOOD]).encode(), Reading)
+
+
+PARTS_OF_TEXTS = st.lists(
+    st.sampled_from([GOOD, "\n", "\r", " ", "{", "}", ",", "", '{"sensor":"é","at":2,"celsius":-0.0}']), max_size=4
+)
+
+
+@examples(200)
+@given(texts=st.lists(PARTS_OF_TEXTS.map("".join).map(str.encode) | st.just(b"\xff"), max_size=6))
+def test_texts_of_a_topic_are_decoded_each_alone(texts: list[bytes]) -> None:
+    """Where one has line ends, the others are none the less what each of them is by itself."""
+    records = reader_of(Reading).records
+    assert isinstance(records, LineRecords)
+    columns, others = JsonBlocks(records).read_texts(texts)
+    decode = JsonDecoder(records.kind).decode
+    wanted = [decode(text) for number, text in enumerate(texts) if number not in others]
+    assert list(map(repr, decode_batch(columns, records.kind))) == list(map(repr, wanted))
+    assert all(isinstance(decode(texts[number]), MalformedRecord) for number in others)
 
 
 @pytest.mark.parametrize("parts", [1, 4])

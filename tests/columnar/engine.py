@@ -263,6 +263,9 @@ RARE = [math.nan, math.inf, -math.inf, 0.0, 1e120]
 FEW, MANY = for_a_night((24, 40), (18, 30))
 """The numbers of batches that most steps take, and that those take which fire seldom."""
 
+MOST = for_a_night(200, 100)
+"""The elements of the largest batches."""
+
 
 def batches(chance: random.Random, count: int = FEW) -> Iterator[list[Element]]:
     """Batches of every size; time goes on by some 60 ms in each, with disorder; keys come and go."""
@@ -276,7 +279,7 @@ def batches(chance: random.Random, count: int = FEW) -> Iterator[list[Element]]:
                 chance.choice([None, chance.random() * 100, -0.0] if chance.randrange(25) else RARE),
                 chance.choice("abcdef") * chance.randrange(3),
             )
-            for _ in range(chance.choice([0, 1, 7, 60, 200]))
+            for _ in range(chance.choice([0, 1, 7, 60, MOST]))
         ]
 
 

@@ -113,7 +113,7 @@ PLANS: dict[str, Build] = {
 @pytest.mark.parametrize(("name", "seed"), seeded(PLANS))
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     in_time = name.startswith(("tumbling", "sliding in time"))
-    inputs = [*batches(random.Random(seed), 40 if name == "hundreds" else FEW), []]
+    inputs = [*batches(random.Random(seed), 70 if name == "hundreds" else FEW), []]
     engine, wanted, dropped = run(PLANS[name], inputs, column_form, crash_at=seed, late=in_time, tuning=TINY)
     assert len(wanted[0]) > 5
     assert by_key(engine.results) == by_key(wanted[0])

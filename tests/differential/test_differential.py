@@ -99,11 +99,20 @@ def test_steps_by_the_clock_are_drawn_for_live_cases(tmp_path: Path) -> None:
 
 
 def test_live_cases_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--live", "--local", "--cases", "40"]) == 0
-    assert "40 equal, 0 different" in capsys.readouterr().out
+    cases = for_a_night(40, 20)
+    assert main(["--live", "--local", "--cases", str(cases)]) == 0
+    assert f"{cases} equal, 0 different" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("columns", [False, True], ids=["objects", "columns"])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param(
+            False, id="objects", marks=pytest.mark.thorough(reason="tests/two_inputs runs them on Spark, as objects")
+        ),
+        pytest.param(True, id="columns"),
+    ],
+)
 def test_random_pipelines_of_two_inputs_on_spark(spark: SparkSession, tmp_path: Path, columns: bool) -> None:
     from windrow_runtime.spark import SparkRunner
 
@@ -194,20 +203,21 @@ def test_windows_are_staggered_where_one_instance_has_all_elements() -> None:
 
 
 def test_random_pipelines_with_declared_aggregates(capsys: pytest.CaptureFixture[str]) -> None:
-    cases = for_a_night(100, 60)
+    cases = for_a_night(100, 40)
     assert main(["--local", "--columns", "--cases", str(cases), "--seed", "7"]) == 0
     assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
 
 
 def test_random_pipelines_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
-    cases = for_a_night(200, 120)
+    cases = for_a_night(200, 80)
     assert main(["--local", "--cases", str(cases), "--seed", "7"]) == 0
     assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
 
 
 def test_random_pipelines_of_two_inputs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--local", "--two-inputs", "--cases", "60", "--seed", "7"]) == 0
-    assert capsys.readouterr().out.endswith(": 60 equal, 0 different\n")
+    cases = for_a_night(60, 40)
+    assert main(["--local", "--two-inputs", "--cases", str(cases), "--seed", "7"]) == 0
+    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
 
 
 def test_declared_joins_run_on_columns(tmp_path: Path) -> None:
@@ -235,7 +245,7 @@ def test_all_kinds_of_steps_of_two_inputs_are_drawn() -> None:
     assert found == {*steps, *JoinKind, CoGroup}
 
 
-@pytest.mark.parametrize("first", range(0, 100, 20))
+@pytest.mark.parametrize("first", range(0, for_a_night(100, 60), 20))
 def test_what_functions_change_is_seen_by_nobody_else(first: int) -> None:
     def tidy(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
         with tidied():
@@ -246,8 +256,9 @@ def test_what_functions_change_is_seen_by_nobody_else(first: int) -> None:
 
 
 def test_cases_in_one_batch(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--local", "--batch", "--cases", "40", "--seed", "7"]) == 0
-    assert capsys.readouterr().out.endswith(": 40 equal, 0 different\n")
+    cases = for_a_night(40, 20)
+    assert main(["--local", "--batch", "--cases", str(cases), "--seed", "7"]) == 0
+    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
     several, one = (Prepared(7, range(20), one_batch=one_batch).run(_right) for one_batch in (False, True))
     assert _dropped(several) > 0
     assert _dropped(one) == 0

@@ -21,6 +21,8 @@ ROOT = Path(__file__).parents[2]
 ORDERED = [["c3", "c9"], ["c10"], ["a1", "a20"], ["b2", "b4"], ["b5", "b6"], ["b30"], ["d1"]]
 """The files of each batch; those of one folder arrive at once."""
 
+ON_HDFS = pytest.mark.thorough(reason="a run on HDFS is killed and goes on in tests/crash/test_crash.py")
+
 # Any in this module: what a program prints.
 
 
@@ -45,7 +47,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.timeout(900)  # each starts Spark several times
 @pytest.mark.program
-@pytest.mark.parametrize("system", ["s3", "hdfs"])
+@pytest.mark.parametrize("system", ["s3", pytest.param("hdfs", marks=ON_HDFS)])
 def test_a_run_elsewhere_gives_what_one_here_does(
     system: str, local: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
@@ -72,7 +74,7 @@ def test_a_run_elsewhere_gives_what_one_here_does(
 
 @pytest.mark.timeout(900)  # each starts Spark
 @pytest.mark.program
-@pytest.mark.parametrize(("system", "moves"), [("s3", 1), ("hdfs", 0)])
+@pytest.mark.parametrize(("system", "moves"), [("s3", 1), pytest.param("hdfs", 0, marks=ON_HDFS)])
 def test_a_run_that_was_stopped_between_two_moves_goes_on_elsewhere(
     system: str, moves: int, request: pytest.FixtureRequest
 ) -> None:

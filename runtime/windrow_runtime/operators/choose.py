@@ -32,7 +32,7 @@ from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
 from windrow_runtime.operators.windows.table_loop import TableOperator
 
 # Any: each operator takes the nodes of its kind.
-_OPERATORS: Final[Mapping[type[Node], Callable[[Step, Any], KeyedOperator]]] = {
+OPERATORS: Final[Mapping[type[Node], Callable[[Step, Any], KeyedOperator]]] = {
     AsOfJoinNode: AsOfJoinOperator,
     BroadcastProcessNode: BroadcastOperator,
     IntervalJoinNode: IntervalJoinOperator,
@@ -52,9 +52,9 @@ def form_text(step: Step, *, fast: bool = True) -> str:
 
 def _chosen(step: Step, *, fast: bool) -> tuple[Callable[[], KeyedOperator], str]:
     """Chooses what makes the operator of a keyed step, and describes it."""
-    node = step.node
-    if not isinstance(node, WindowNode):
-        return partial(_OPERATORS[type(node)], step, node), "element by element"
+    node = step.node.windows
+    if node is None:
+        return partial(OPERATORS[type(step.node)], step, step.node), "element by element"
     if takes_changes(node):
         changing = ChangingPaneOperator if node.spec.fires_panes else ChangingWindowOperator
         return partial(changing, step, node), "changes: withdrawn elements are taken out again"

@@ -112,7 +112,7 @@ class CsvColumns:
         columns, good = read_columns(cells, self._kind)
         left = left_out(wrong_widths, good)
         plain = _rows_at(left, block, table.num_rows + len(wrong_widths)) if left else []
-        return None if plain is None else split_block(block, columns, plain, self._records)
+        return None if plain is None else split_block(block, columns, plain, self._records, lines_in(block))
 
 
 def _cells(texts: pa.Array, field: Field) -> pa.Array:

@@ -1,4 +1,4 @@
-"""JSON lines as columns: msgspec reads each line into a struct, and Arrow makes arrays of the structs' values.
+"""JSON lines as columns: msgspec reads lines into structs, and Arrow makes arrays of the structs' values.
 
 Lines that msgspec refuses, and those whose times only Python can tell, are left to
 :class:`~windrow_runtime.codecs.json.decoder.JsonDecoder`, which reads them or knows what is wrong.
@@ -10,10 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from operator import attrgetter
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from windrow.plan.records import hook_of
@@ -22,7 +25,7 @@ from windrow_runtime.codecs.arrow.text_blocks import BlockRead, PlainRows, is_ut
 from windrow_runtime.codecs.arrow.text_scalars import absent_is_none, read_columns
 from windrow_runtime.codecs.json.decoder import bounded_numbers
 from windrow_runtime.codecs.text_files import LineRecords
-from windrow_runtime.codecs.value_type import Field, Kind, RecordShape, RecordType
+from windrow_runtime.codecs.value_type import Field, Kind, RecordShape, RecordType, ValueType
 
 # Any in this module: pyarrow has no types, and structs have fields that are known at run time alone.
 
@@ -34,6 +37,8 @@ _ANNOTATIONS: Final[dict[Kind, Any]] = {
     Kind.DATE: str,
 }
 _TIMES: Final = (Kind.DATETIME, Kind.DATE)
+_NUMBERS: Final = {Kind.INT: np.int64, Kind.FLOAT: np.float64}
+_LINE_FEED, _OPEN, _CLOSE = b"\n{}"
 
 _LONG_INT: Final = re.compile(rb"[0-9]{4300}")
 """Python makes no int of so many digits, and its reader takes a line with one for no JSON, in any member."""
@@ -60,6 +65,14 @@ def line_by_line(kind: RecordType) -> str | None:
     return None
 
 
+class _Decoded(NamedTuple):
+    """What becomes of lines."""
+
+    structs: Sequence[Any]
+    refused: Sequence[int]  # the numbers of the lines that have none
+    lines: Sequence[bytes] = ()  # if they had to be taken apart
+
+
 @dataclass(frozen=True)
 class JsonBlocks:
     """Reads the lines of a file as columns, if :func:`line_by_line` has no reason against the type."""
@@ -81,42 +94,83 @@ class JsonBlocks:
         return self.records.decoder()
 
     @cached_property
-    def _decode(self) -> Callable[[bytes | str], Any]:
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
         # A struct that the garbage collector does not know takes less time; it holds no other.
         fields = [_struct_field(f"column_{i}", field) for i, field in enumerate(self.kind.columns)]
-        return msgspec.json.Decoder(msgspec.defstruct("Line", fields, kw_only=True, gc=False)).decode
+        return msgspec.json.Decoder(msgspec.defstruct("Line", fields, kw_only=True, gc=False))
 
     def _decode_with_care(self, line: bytes) -> Any:
         """Refuses what msgspec passes over in members that no field has: wrong bytes, and ints that are too long."""
         if _LONG_INT.search(line) is not None:
             raise ValueError("an int is too long")
-        return self._decode(line.decode())
+        return self._decoder.decode(line.decode())
 
     def read(self, block: bytes) -> Iterable[BlockRead]:
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        lines = block.removesuffix(b"\n").split(b"\n")
-        columns, others = self.read_texts(lines, block)
+        decoded = self._decode_lines(block, len(block) - block.endswith(b"\n"))
+        columns, others = self._columns(decoded)
+        lines = (decoded.lines or block.split(b"\n")) if others else []
         plain = (
             PlainRows(number - before, number, lines[number] + b"\n")
             for before, number in enumerate(others)
             if lines[number].strip()
         )
-        return [split_block(block, columns, plain, self.records)]
+        return [split_block(block, columns, plain, self.records, len(decoded.structs) + len(decoded.refused))]
 
-    def read_texts(self, lines: Sequence[bytes], block: bytes) -> tuple[pa.RecordBatch, list[int]]:
-        """Reads texts of a block; returns columns of most, and the numbers of the others, which are read one by one."""
-        is_clear = is_utf_8(block) and not _may_have_long_ints(block)
-        structs, refused = _decoded(lines, self._decode if is_clear else self._decode_with_care)
-        cells = [
-            pa.array(
-                list(map(attrgetter(f"column_{i}"), structs)),
-                pa.string() if field.type.kind in _TIMES else arrow_type(field.type),
-            )
-            for i, field in enumerate(self.kind.columns)
-        ]
+    def read_texts(self, texts: Sequence[bytes]) -> tuple[pa.RecordBatch, list[int]]:
+        """Reads texts; returns columns of most, and the numbers of the others, which are to be read one by one."""
+        lines = b"\n".join(texts)
+        if lines.count(b"\n") == len(texts) - 1:
+            return self._columns(self._decode_lines(lines, len(lines)))
+        return self._columns(_decoded(texts, self._decoder.decode if _is_clear(lines) else self._decode_with_care))
+
+    def _decode_lines(self, text: bytes, end: int) -> _Decoded:
+        """Decodes lines together, up to those among which one does not fit, and from there on each alone."""
+        if not _is_clear(text):
+            return _decoded(text[:end].split(b"\n"), self._decode_with_care)
+        structs: list[Any] = []
+        begin = 0
+        while begin <= end:
+            line_end = text.find(b"\n", begin + self.records.sizes.together, end)
+            last = end if line_end < 0 else line_end
+            together = self._decode_together(memoryview(text)[begin:last])
+            if together is None:
+                return _decoded(text[:end].split(b"\n"), self._decoder.decode, structs)
+            structs += together
+            begin = last + 1
+        return _Decoded(structs, [])
+
+    def _decode_together(self, lines: memoryview) -> list[Any] | None:
+        """Decodes lines of which each is an object; ``None`` if one may be something else, or does not fit.
+
+        Msgspec takes several objects in a line, and objects of several lines. But within an object JSON has no line end
+        between ``}`` and ``{``. So where each line end is there, no object has several lines, and if there are as many
+        objects as lines, each line is one.
+        """
+        count = _lines_of_objects(np.frombuffer(lines, np.uint8))
+        if not count:
+            return None
+        try:
+            structs = self._decoder.decode_lines(lines)
+        except (ValueError, RecursionError):
+            return None
+        return structs if len(structs) == count else None
+
+    def _columns(self, decoded: _Decoded) -> tuple[pa.RecordBatch, list[int]]:
+        """Returns columns of the good rows, and the numbers of the others."""
+        structs = decoded.structs
+        cells = [_cells(structs, f"column_{i}", field.type) for i, field in enumerate(self.kind.columns)]
         columns, good = read_columns(cells, self.kind)
-        return columns, left_out(refused, good)
+        return columns, left_out(decoded.refused, good)
+
+
+def _cells(structs: Sequence[Any], name: str, value: ValueType) -> pa.Array:
+    """The values that structs have in a field, times as texts."""
+    values = map(attrgetter(name), structs)
+    if value.kind in _NUMBERS and not value.nullable:
+        return pa.array(np.fromiter(values, _NUMBERS[value.kind], len(structs)))
+    return pa.array(list(values), pa.string() if value.kind in _TIMES else arrow_type(value))
 
 
 def _struct_field(name: str, field: Field) -> tuple[str, Any, Any]:
@@ -130,15 +184,30 @@ def _may_have_long_ints(text: bytes) -> bool:
     return any(text[at : at + 64].isdigit() for at in range(0, len(text), _IN_LONG_INT))
 
 
-def _decoded(lines: Sequence[bytes], decode: Callable[[bytes], Any]) -> tuple[list[Any], list[int]]:
-    """Decodes lines; returns what becomes of them, and the numbers of those that are refused."""
-    structs: list[Any] = []
+def _is_clear(text: bytes) -> bool:
+    """Returns whether no line of a text has to be decoded with care."""
+    return is_utf_8(text) and not _may_have_long_ints(text)
+
+
+def _lines_of_objects(signs: npt.NDArray[np.uint8]) -> int:
+    """The number of lines in the bytes of a text; 0 unless each line begins with ``{`` and ends with ``}``."""
+    if len(signs) < 2 or signs[0] != _OPEN or signs[-1] != _CLOSE:
+        return 0
+    ends = signs[1:-1] == _LINE_FEED
+    if (((signs[:-2] != _CLOSE) | (signs[2:] != _OPEN)) & ends).any():
+        return 0
+    return int(np.count_nonzero(ends)) + 1
+
+
+def _decoded(lines: Sequence[bytes], decode: Callable[[bytes], Any], first: Sequence[Any] = ()) -> _Decoded:
+    """Decodes lines each alone, but for the first ones, whose structs are known."""
+    structs = [*first]
     refused: list[int] = []
-    rest = iter(lines)
+    rest = islice(lines, len(structs), None)
     while len(structs) + len(refused) < len(lines):
         try:
             # What was decoded before a line that is refused stays in the list.
             structs.extend(map(decode, rest))
         except (ValueError, RecursionError):
             refused.append(len(structs) + len(refused))
-    return structs, refused
+    return _Decoded(structs, refused, lines)

@@ -93,7 +93,7 @@ def plain_block(block: bytes, kind: RecordType) -> BlockRead:
 
 
 def split_block(
-    block: bytes, columns: pa.RecordBatch, plain: Iterable[PlainRows], records: LineRecords | CsvRecords
+    block: bytes, columns: pa.RecordBatch, plain: Iterable[PlainRows], records: LineRecords | CsvRecords, lines: int
 ) -> BlockRead:
     """Returns the columns of a block and its plain rows, consecutive ones together; all are plain if that is faster."""
     groups: list[tuple[PlainRows, list[bytes]]] = []
@@ -104,8 +104,8 @@ def split_block(
         groups[-1][1].append(rows.text)
         expected = rows.line + rows.text.count(b"\n")
     if len(groups) * records.sizes.alone > columns.num_rows + len(groups):
-        return plain_block(block, records.kind)
-    return BlockRead(columns, [rows._replace(text=b"".join(texts)) for rows, texts in groups], lines_in(block))
+        return BlockRead(no_rows(records.kind), [PlainRows(0, 0, block)], lines)
+    return BlockRead(columns, [rows._replace(text=b"".join(texts)) for rows, texts in groups], lines)
 
 
 def left_out(refused: Sequence[int], good: Mask) -> list[int]:

@@ -15,7 +15,7 @@ from windrow.aggregates.combined import Combined
 from windrow.aggregates.facts import FilledWindow
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import AggregateFunction
-from windrow.plan import AggregateSpec, Form, ProcessSpec, ReduceSpec, Step, WindowNode
+from windrow.plan import AggregateSpec, Form, ProcessSpec, ReduceSpec, Step
 from windrow.plan.fitting import is_subtype
 from windrow.windows.spec import FARTHEST, Counts, Intervals, Panes
 from windrow_runtime.codecs.value_type import Kind, RecordType
@@ -84,7 +84,8 @@ class ColumnarForm(ScanTarget):
     @property
     def takes_elements(self) -> bool:
         """Returns whether the window function takes the elements themselves."""
-        return isinstance(self.step.node, WindowNode) and isinstance(self.step.node.function, ProcessSpec)
+        windows = self.step.node.windows
+        return windows is not None and isinstance(windows.function, ProcessSpec)
 
     @property
     def counts_windows(self) -> bool:
@@ -231,8 +232,8 @@ def check_near(stamps: Ints) -> None:
 
 def columnar_form(step: Step, routes_to: RoutesTo) -> ColumnarForm:
     """The form of a keyed step on columns; declined where it has none."""
-    node = step.node
-    if not isinstance(node, WindowNode):
+    node = step.node.windows
+    if node is None:
         raise DeclinedError("a process function sees each element")
     spec = node.function
     if isinstance(spec, ReduceSpec):

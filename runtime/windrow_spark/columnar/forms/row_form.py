@@ -35,7 +35,7 @@ import pyarrow as pa
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.functions import AggregateFunction, RichFunction
-from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
+from windrow.plan import AggregateSpec, ReduceSpec, Step
 from windrow.windows import TimeWindow
 from windrow.windows.spec import FARTHEST
 from windrow_runtime.operators.copies import accumulator_maker
@@ -324,8 +324,8 @@ def row_form(step: Step, routes_to: RoutesTo, aggregation: TaskAggregation | Non
 
 def task_aggregation_of(step: Step) -> TaskAggregation:
     """Decides how tasks aggregate elements partially; declines functions that see single elements, or cannot merge."""
-    node = step.node
-    if not isinstance(node, WindowNode):
+    node = step.node.windows
+    if node is None:
         raise DeclinedError("a process function sees each element")
     if isinstance(node.function, ReduceSpec):
         # It need not be associative.
