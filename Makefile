@@ -79,7 +79,7 @@ services: $(STAMP) browser
 browser: $(STAMP)
 	@$(BIN)/python -m tests.browser || echo "  tests that need it are skipped"
 
-thorough: java $(STAMP) ## run all tests for a night: random ones draw twenty times as much as in make test
+thorough: java $(STAMP) ## run all tests for a night: also those of `thorough`; random ones draw twenty times as much
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest --timeout 7200 --numprocesses 2 --dist loadfile $(ARGS)
 
 quick: $(STAMP) ## check in less than a minute what the working tree changes, without Spark

@@ -5,6 +5,7 @@ It stands at the root because tests, docstrings and pages all need it.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -18,7 +19,7 @@ from sybil import Document, Sybil
 from sybil.integration.pytest import SybilItem
 from sybil.parsers.myst import PythonCodeBlockParser
 
-from tests.budget import register_profiles
+from tests.budget import PROFILE, register_profiles
 from tests.java import JAVA_OPTIONS
 from tests.spark_home import home_without_zip, options_with_classes
 
@@ -46,6 +47,7 @@ USES_SPARK = re.compile(r"\bpyspark\b|\bwindrow_runtime\.spark\b|\bSparkRunner\b
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="run what needs Spark over a Spark Connect server")
+    parser.addoption("--thorough", action="store_true", help="run also what `make thorough` alone runs")
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +69,8 @@ def spark_if_marked(request: pytest.FixtureRequest) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
+    if not _is_thorough(item.config) and (marker := item.get_closest_marker("thorough")) is not None:
+        item.add_marker(pytest.mark.skip(reason=f"in `make thorough` alone: {marker.kwargs['reason']}"))
     if item.config.getoption("--connect") and (marker := item.get_closest_marker("classic")) is not None:
         item.add_marker(pytest.mark.skip(reason=marker.kwargs["reason"]))
     if "spark" in getattr(item, "fixturenames", ()) or USES_SPARK.search(_example_code(item)):
@@ -75,6 +79,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.spark)
         # One of them starts Spark up to five times, and another test may run beside it.
         item.add_marker(pytest.mark.timeout(900))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of each full collection of garbage, which else takes a tenth of the tests' time."""
+    gc.collect()
+    gc.freeze()
+
+
+def _is_thorough(config: pytest.Config) -> bool:
+    return bool(config.getoption("--thorough")) or PROFILE == "thorough"
 
 
 def _example_code(item: pytest.Item) -> str:

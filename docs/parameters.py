@@ -19,6 +19,8 @@ __all__ = ["named_by_class", "named_in", "public_callables", "unexplained"]
 _SECTION = re.compile(r"^( *)(?:Args|Attributes):\n((?:\1 +.*\n|\n)*)", re.MULTILINE)
 _STAGES = "windrow.builder."
 _MADE_BY_CALLS = ("DataStreamSink", "RunningPipeline")
+_MAKERS = ("of", "with_gap")
+"""The class methods that make triggers, evictors and windows, with the parameters of their constructors."""
 
 
 def named_in(docstring: str | None) -> set[str]:
@@ -58,8 +60,8 @@ def public_callables(modules: Iterable[str]) -> Iterator[tuple[str, Callable[...
     """Yields the name of each public function, constructor and method, itself, and the names that are explained.
 
     A method that overrides another one may leave its parameters to the docstring of that, and a constructor to those of
-    the base classes. What windrow alone makes has no constructor for callers: the stages, what a protocol describes,
-    and members of enums.
+    the base classes, or of the class method that makes objects. What windrow alone makes has no constructor for
+    callers: the stages, what a protocol describes, and members of enums.
     """
     for module_name in modules:
         module = importlib.import_module(module_name)
@@ -72,7 +74,8 @@ def public_callables(modules: Iterable[str]) -> Iterator[tuple[str, Callable[...
                 continue
             bases = [base for base in found.__mro__ if base.__module__.startswith("windrow")]
             if _is_made_by_hand(found):
-                yield label, found, set().union(*map(named_by_class, bases))
+                makers = [named_in(getattr(found, maker).__doc__) for maker in _MAKERS if hasattr(found, maker)]
+                yield label, found, set().union(*map(named_by_class, bases), *makers)
             for method_name in sorted({key for base in bases for key in vars(base) if key[0] != "_"}):
                 methods = [_function(vars(base)[method_name]) for base in bases if method_name in vars(base)]
                 if inspect.isfunction(methods[0]) and methods[0].__module__.startswith("windrow"):

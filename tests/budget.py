@@ -14,7 +14,7 @@ from hypothesis import settings
 __all__ = ["PROFILE", "examples", "for_a_night", "register_profiles", "seeded", "seeds"]
 
 PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "windrow")
-_EXAMPLES: Final = 50
+_EXAMPLES: Final = 30
 _MORE: Final = 20
 _T = TypeVar("_T")
 

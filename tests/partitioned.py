@@ -128,12 +128,16 @@ def hour_of(path: str) -> int:
 
 
 def hourly(
-    files: Hourly, size: int, order: FilesInOrder = hour_of, strategy: WatermarkStrategy[object] | None = None
+    files: Hourly,
+    size: int,
+    order: FilesInOrder = hour_of,
+    strategy: WatermarkStrategy[object] | None = None,
+    name: str = "files",
 ) -> tuple[Pipeline, Outputs]:
     """Counts the entries of each writer in batches of some files; those of one file come in any order."""
     source = JsonFileSource(files.folder, Entry, files_per_batch=size, files_in_order=order)
     hour = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(0))
-    return counted(from_source(source, name="files"), strategy or hour, seconds=600)
+    return counted(from_source(source, name=name), strategy or hour, seconds=600)
 
 
 @dataclass(frozen=True)

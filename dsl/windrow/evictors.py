@@ -127,15 +127,7 @@ class _OneSided(Evictor[T_contra, Window]):
 
 
 class CountEvictor(_OneSided[object]):
-    """Keeps the last elements, up to a number.
-
-    Args:
-        max_count: How many elements stay, at least 0.
-        do_evict_after: Whether it evicts after the window function instead of before it.
-
-    Raises:
-        InvalidArgumentError: If ``max_count`` is negative or not an int.
-    """
+    """Keeps the last elements, up to a number."""
 
     def __init__(self, max_count: int, do_evict_after: bool) -> None:
         if type(max_count) is not int or max_count < 0:
@@ -169,15 +161,7 @@ class CountEvictor(_OneSided[object]):
 
 
 class TimeEvictor(_OneSided[object]):
-    """Keeps the elements that are younger than the newest one minus a span. Without timestamps it evicts nothing.
-
-    Args:
-        window_size: The span, at least 0.
-        do_evict_after: Whether it evicts after the window function instead of before it.
-
-    Raises:
-        InvalidArgumentError: If ``window_size`` is negative.
-    """
+    """Keeps the elements that are younger than the newest one minus a span. Without timestamps it evicts nothing."""
 
     def __init__(self, window_size: timedelta, do_evict_after: bool) -> None:
         super().__init__(do_evict_after)
@@ -220,16 +204,7 @@ class TimeEvictor(_OneSided[object]):
 
 
 class DeltaEvictor(_OneSided[T_contra]):
-    """Evicts elements that are too far from the last one.
-
-    Args:
-        threshold: The distance from which on an element leaves.
-        delta: Gives the distance of an element from the last one: ``delta(element, last)``.
-        do_evict_after: Whether it evicts after the window function instead of before it.
-
-    Raises:
-        InvalidArgumentError: If ``delta`` cannot be called.
-    """
+    """Evicts elements that are too far from the last one."""
 
     def __init__(self, threshold: float, delta: Callable[[T_contra, T_contra], float], do_evict_after: bool) -> None:
         super().__init__(do_evict_after)

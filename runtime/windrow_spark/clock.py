@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from windrow.errors import WindrowError
 from windrow.facts.reached import asks_for_time
-from windrow.plan import ProcessNode, Step, TimestampsNode
+from windrow.plan import Step, TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks, WatermarkAlignment
 from windrow_runtime.codecs.malformed import damaged_state
@@ -290,7 +290,7 @@ def needs_keeper(plan: PhysicalPlan) -> bool:
     if not sees_highest_only(topology.timestamps) or topology.keyed_before(topology.timestamps[0]):
         return True
     return any(
-        isinstance(step.node, ProcessNode) and asks_for_time(step.node.function) and topology.keyed_before(step)
+        step.node.sees_time and any(map(asks_for_time, step.node.user_parts)) and topology.keyed_before(step)
         for step in topology.steps
     )
 

@@ -242,7 +242,7 @@ class Lowered:
         for step_id, planned in self.steps.plan.keyed.items():
             step, form = planned.step, planned.on_columns
             # Where windows share slices or runs of elements, nobody can count them.
-            has_windows = step.node.is_window and (form is None or form.counts_windows)
+            has_windows = step.node.windows is not None and (form is None or form.counts_windows)
             has_watermark = bool(self.topology.timestamp_steps[step.id])
             names = step_id, self.steps.plan.state_ids[step_id]
             watched_steps.append(WatchedStep(*names, has_watermark, has_windows, has_timers=form is None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import chain
@@ -23,7 +23,6 @@ from windrow.plan import (
     KeyedProcessNode,
     Node,
     ReduceSpec,
-    SinkNode,
     SourceNode,
     Step,
     WindowNode,
@@ -82,10 +81,9 @@ def without_sources_and_sinks(steps: Sequence[Step]) -> list[Step]:
 
 def sink_alone(step: Step) -> Step:
     """Returns a sink without the steps upstream of it, for a process that writes it and runs none of them."""
-    node = step.node
-    assert isinstance(node, SinkNode)
-    before = SourceNode(source=_NoSource(), name=None, element_type=node.input.element_type, location=None)
-    return replace(step, node=replace(node, input=before))
+    element_type = step.node.inputs[0].element_type
+    before = SourceNode(source=_NoSource(), name=None, element_type=element_type, location=None)
+    return replace(step, node=step.node.with_inputs([before]))
 
 
 def known_classes(steps: Sequence[Step]) -> tuple[UserClass, ...]:
@@ -114,19 +112,9 @@ def _holds_reference(hint: object) -> bool:
 def _types_of(node: Node) -> Iterable[object]:
     """Yields the types of what a step handles: elements, keys, accumulators, windows and state."""
     yield node.element_type
-    match node:
-        case SourceNode(source=source):
-            yield from _classes_of(source.held_elements)
-        case KeyByNode():
-            yield node.key_type
-        case WindowNode():
-            yield from _window_types(node)
-        case BroadcastNode():
-            yield from _kinds_of(node.descriptors)
-        case KeyedProcessNode() | BroadcastProcessNode():
-            function = unwrapped(node.function)
-            yield type(function)
-            yield from _held_types(function)
+    further = _TYPES.get(type(node))
+    if further is not None:
+        yield from further(node)
 
 
 def _classes_of(values: Iterable[Any]) -> Iterator[type[Any]]:
@@ -168,6 +156,24 @@ def _window_types(node: WindowNode) -> Iterable[object]:
             yield base_argument(member, AggregateFunction, 2)
     elif isinstance(spec, ReduceSpec):
         yield node.input.element_type
+
+
+def _process_types(node: KeyedProcessNode | BroadcastProcessNode) -> Iterable[object]:
+    function = unwrapped(node.function)
+    yield type(function)
+    yield from _held_types(function)
+
+
+# Any: each function takes nodes of its class.
+_TYPES: Final[Mapping[type[Node], Callable[[Any], Iterable[object]]]] = {
+    BroadcastNode: lambda node: _kinds_of(node.broadcast_state),
+    BroadcastProcessNode: _process_types,
+    KeyByNode: lambda node: [node.key_type],
+    KeyedProcessNode: _process_types,
+    SourceNode: lambda node: _classes_of(node.source.held_elements),
+    WindowNode: _window_types,
+}
+"""What gives the types of keys, accumulators, windows and state, by the class of a node."""
 
 
 def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:

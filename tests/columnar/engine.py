@@ -6,13 +6,13 @@ import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from tests.budget import for_a_night
+from tests.records import millis
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.plan import Step, WindowNode
 from windrow.sinks import CollectSink
@@ -100,10 +100,6 @@ BoundOf: TypeAlias = Callable[[int, int, str], int | None]
 """Tells what a task, by its number, knows of the watermark that a step has when elements arrive."""
 
 EngineOf: TypeAlias = Callable[[Topology, Any, type[Any], StateTuning, BoundOf], Any]
-
-
-def millis(number: int) -> timedelta:
-    return timedelta(milliseconds=number)
 
 
 def bound_in(task: int, watermark: int, step: str) -> int | None:
@@ -263,6 +259,9 @@ RARE = [math.nan, math.inf, -math.inf, 0.0, 1e120]
 FEW, MANY = for_a_night((24, 40), (18, 30))
 """The numbers of batches that most steps take, and that those take which fire seldom."""
 
+MOST = for_a_night(200, 100)
+"""The elements of the largest batches."""
+
 
 def batches(chance: random.Random, count: int = FEW) -> Iterator[list[Element]]:
     """Batches of every size; time goes on by some 60 ms in each, with disorder; keys come and go."""
@@ -276,7 +275,7 @@ def batches(chance: random.Random, count: int = FEW) -> Iterator[list[Element]]:
                 chance.choice([None, chance.random() * 100, -0.0] if chance.randrange(25) else RARE),
                 chance.choice("abcdef") * chance.randrange(3),
             )
-            for _ in range(chance.choice([0, 1, 7, 60, 200]))
+            for _ in range(chance.choice([0, 1, 7, 60, MOST]))
         ]
 
 

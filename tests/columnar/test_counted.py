@@ -21,7 +21,7 @@ from windrow.errors import AggregateOverflowError, CheckpointError
 from windrow.evictors import CountEvictor
 from windrow.triggers import CountTrigger, PurgingTrigger
 from windrow.windows import GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow.windows.unfired import UNFIRED
+from windrow.windows.spec import UNFIRED
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.state import RowContents, dump_rows
 from windrow_spark.columnar.windows.counted import CountOperator
@@ -113,7 +113,7 @@ PLANS: dict[str, Build] = {
 @pytest.mark.parametrize(("name", "seed"), seeded(PLANS))
 def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> None:
     in_time = name.startswith(("tumbling", "sliding in time"))
-    inputs = [*batches(random.Random(seed), 40 if name == "hundreds" else FEW), []]
+    inputs = [*batches(random.Random(seed), 70 if name == "hundreds" else FEW), []]
     engine, wanted, dropped = run(PLANS[name], inputs, column_form, crash_at=seed, late=in_time, tuning=TINY)
     assert len(wanted[0]) > 5
     assert by_key(engine.results) == by_key(wanted[0])

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from itertools import cycle, product
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.budget import seeds
+from tests.budget import for_a_night, seeds
 from tests.columnar.engine import LATE, Element, Keyed, at, by_key, millis, run, told
 from tests.columnar.planning import column_form
 from tests.working_sets import small_working_sets
@@ -22,9 +23,9 @@ from windrow.errors import AggregateOverflowError
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
 from windrow_spark.columnar.kernels.choice import kernel_for
-from windrow_spark.columnar.windows.kinds import Sessions
 from windrow_spark.columnar.windows.session_places import TimeLine
 from windrow_spark.columnar.windows.sessions import SessionOperator
+from windrow_spark.columnar.windows.step_windows import Sessions
 from windrow_spark.storage.tuning import ROW_PAGES, StateTuning
 
 # Any in this module: results of every type.
@@ -118,6 +119,7 @@ def bridges(results: list[tuple[Any, ...]]) -> int:
     return found
 
 
+LATENESS = (millis(1), millis(60), millis(250), timedelta(days=10**8), timedelta.max)
 MEMBERS: tuple[Any, ...] = (
     agg.count(),
     agg.sum(lambda e: e.number),
@@ -129,8 +131,10 @@ MEMBERS: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("lateness", [millis(1), millis(60), millis(250), timedelta(days=10**8), timedelta.max])
+@pytest.mark.parametrize(
+    ("lateness", "late"),
+    for_a_night([*product(LATENESS, (False, True))], [*zip(LATENESS, cycle((True, False)), strict=False)]),
+)
 def test_elements_in_any_order(lateness: timedelta, late: bool) -> None:
     tuning = replace(
         ROW_PAGES,

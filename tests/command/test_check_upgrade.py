@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
+from typing import TypeAlias
 
 import pytest
 from pyspark.sql import SparkSession
@@ -128,46 +130,83 @@ def of_a_run(spark: SparkSession, checkpoint: Path, program: str, *accepted: str
     return None
 
 
+def changed(*changes: Change) -> str:
+    """The first program with some of its texts replaced."""
+    text = PROGRAM
+    for old, new in changes:
+        text = text.replace(old, new)
+    return text
+
+
 def lines(done: Done, beginning: str) -> list[str]:
     return [line.removeprefix(beginning) for line in done.out.splitlines() if line.startswith(beginning)]
 
 
+Change: TypeAlias = tuple[str, str]
+
+NO_CHANGE = ("# none", "# none")
+COUPON = ("# coupon", "coupon: str = ''"), "record type: Order.coupon is new: stored records get its default"
+MORE = ("# state", "more = ValueStateDescriptor('more', int)"), "state 'more' is new, and begins empty"
+TTL = (
+    ('"seen", int', '"seen", int, ttl=StateTtlConfig(timedelta(hours=1), time_domain=TimeDomain.EVENT_TIME)'),
+    "state 'seen': its time to live was without end and is 1 h of event time, which counts for stored values as well",
+)
+RENAMED = (
+    ('"seen", int', '"before", int'),
+    "state 'before' is new, and begins empty",
+    "state 'seen' is gone: what is stored of it stays, and nothing reads it",
+)
+SHOWN_BY_ALL = pytest.mark.thorough(reason="a run goes on with all of the other changes at once")
+
+
 @pytest.mark.parametrize(
-    ("number", "change", "kept", "refused"),
+    ("number", "changes", "kept"),
     [
-        (0, ("# none", "# none"), [], 0),
-        (1, ("# coupon", "coupon: str = ''"), ["record type: Order.coupon is new: stored records get its default"], 0),
-        (2, ("# state", "more = ValueStateDescriptor('more', int)"), ["state 'more' is new, and begins empty"], 0),
-        (
-            3,
-            ('"seen", int', '"before", int'),
-            [
-                "state 'before' is new, and begins empty",
-                "state 'seen' is gone: what is stored of it stays, and nothing reads it",
-            ],
-            0,
-        ),
-        (4, ("at: int", "at: float"), [], 2),  # in the windows and in the function
-        (5, ("seconds=5", "seconds=6"), [], 1),
-        (6, ('seen", int', 'seen", str'), [], 1),
-        (7, ("newest.sink_to(CollectSink()), ", ""), [], 1),
-        # No run takes keys of another type, so nothing is said of accepting them.
-        (8, ("lambda order: order.shop", "lambda order: (order.shop, order.at)"), [], 4),
-        (
-            9,
-            ('"seen", int', '"seen", int, ttl=StateTtlConfig(timedelta(hours=1), time_domain=TimeDomain.EVENT_TIME)'),
-            [
-                "state 'seen': its time to live was without end and is 1 h of event time, "
-                "which counts for stored values as well"
-            ],
-            0,
-        ),
+        pytest.param(0, [NO_CHANGE], [], marks=SHOWN_BY_ALL),
+        (1, [change for change, _ in (COUPON, MORE, TTL)], [said for _, said in (COUPON, MORE, TTL)]),
+        pytest.param(2, [RENAMED[0]], RENAMED[1:], marks=SHOWN_BY_ALL),
     ],
 )
-def test_it_says_what_a_run_says(
+def test_a_run_goes_on_with_what_it_keeps(
     number: int,
-    change: tuple[str, str],
-    kept: list[str],
+    changes: list[Change],
+    kept: Sequence[str],
+    windrow: Command,
+    write: Write,
+    checkpoint: Path,
+    spark: SparkSession,
+    tmp_path: Path,
+) -> None:
+    name = f"kept_orders_{number}.py"
+    write(name, changed(*changes))
+    done = windrow("check-upgrade", checkpoint, name)
+    assert [line for line in kept if line not in lines(done, "  ")] == []
+    assert (done.code, lines(done, "refused: "), lines(done, "refused unless accepted: ")) == (0, [], [])
+    shutil.copytree(checkpoint, tmp_path / "copy")
+    assert of_a_run(spark, tmp_path / "copy", name) is None
+
+
+def test_state_of_another_name_begins_empty(windrow: Command, write: Write, checkpoint: Path) -> None:
+    write("renamed_orders.py", changed(RENAMED[0]))
+    done = windrow("check-upgrade", checkpoint, "renamed_orders.py")
+    assert [line for line in RENAMED[1:] if line not in lines(done, "  ")] == []
+    assert done.code == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "refused"),
+    [
+        (4, ("at: int", "at: float"), 2),  # in the windows and in the function
+        (5, ("seconds=5", "seconds=6"), 1),
+        (6, ('seen", int', 'seen", str'), 1),
+        (7, ("newest.sink_to(CollectSink()), ", ""), 1),
+        # No run takes keys of another type, so nothing is said of accepting them.
+        (8, ("lambda order: order.shop", "lambda order: (order.shop, order.at)"), 4),
+    ],
+)
+def test_it_refuses_what_a_run_refuses(
+    number: int,
+    change: Change,
     refused: int,
     windrow: Command,
     write: Write,
@@ -176,14 +215,11 @@ def test_it_says_what_a_run_says(
     tmp_path: Path,
 ) -> None:
     name = f"orders_{number}.py"
-    write(name, PROGRAM.replace(*change))
+    write(name, changed(change))
     done = windrow("check-upgrade", checkpoint, name)
-    assert [line for line in kept if line not in lines(done, "  ")] == []
-    assert (len(lines(done, "refused: ")), lines(done, "refused unless accepted: ")) == (refused, [])
-    assert done.code == (1 if refused else 0)
+    assert (done.code, len(lines(done, "refused: ")), lines(done, "refused unless accepted: ")) == (1, refused, [])
     shutil.copytree(checkpoint, tmp_path / "copy")
-    given = of_a_run(spark, tmp_path / "copy", name)
-    assert given == ("; ".join(lines(done, "refused: ")) if refused else None)
+    assert of_a_run(spark, tmp_path / "copy", name) == "; ".join(lines(done, "refused: "))
 
 
 def test_other_streams_are_accepted_by_name(

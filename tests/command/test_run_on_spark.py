@@ -178,7 +178,15 @@ def test_a_terminal_shows_the_table_of_a_run_that_ends(write: Write, tmp_path: P
 
 
 @pytest.mark.program
-@pytest.mark.parametrize(("told_by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("told_by", "code"),
+    [
+        pytest.param(
+            signal.SIGINT, 130, marks=pytest.mark.thorough(reason="Ctrl-C stops a run in the first test of this file")
+        ),
+        (signal.SIGTERM, 143),
+    ],
+)
 def test_a_page_shows_a_run_until_a_signal(told_by: signal.Signals, code: int, write: Write, tmp_path: Path) -> None:
     write("words.py", "def upper(word: str) -> str:\n    return word.upper()\n")
     write("paged.py", ORDERS)

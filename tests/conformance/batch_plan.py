@@ -1,8 +1,9 @@
 """The pipelines of cases as one pipeline that runs in batches: one collection in front, one sink behind.
 
-A batch reads one chunk, and a chunk is one step of every case: its element, and a marker that says the watermark of the
-next chunk. A generator makes watermarks of the markers, so what a watermark causes is in the batch of its own chunk.
-Each case has its own timestamp-assigning step, and so its own watermark.
+A batch reads one chunk, and a chunk is one step of every case: its element, and markers that say the watermarks of the
+next chunk. Each input of a case has a timestamp-assigning step of its own, whose watermark the markers make, so what a
+watermark causes is in the batch of its own chunk. An input is idle when it has been silent while the clock went on; so
+one that is not gets a marker in each chunk.
 
 Behind the step under test a process function notes what arrives: with timestamps, and with the watermark that it sees.
 """
@@ -10,13 +11,12 @@ Behind the step under test a process function notes what arrives: with timestamp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
 
 from tests.conformance.elements import Element, Record
-from tests.conformance.engines import ElementStep, Script
-from tests.conformance.functions import STEP
-from tests.conformance.pipeline import LATE
+from tests.conformance.engines import STEP, ElementStep, Script, StatusStep
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import FunctionSink
@@ -24,25 +24,13 @@ from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 
-__all__ = [
-    "EMITS",
-    "LATE_ELEMENTS",
-    "SIDE_OUTPUT",
-    "START",
-    "WATERMARK",
-    "Arriving",
-    "Chunk",
-    "Part",
-    "Seen",
-    "Watch",
-    "case_of",
-    "name_of",
-    "no_key",
-    "pipeline_of",
-]
+__all__ = ["EMITS", "LATE_ELEMENTS", "PATIENCE", "SIDE_OUTPUT", "Chunk", "Part", "Seen", "case_of", "pipeline_of"]
 
-START = "start"
+_START = "start"
 EMITS, LATE_ELEMENTS, SIDE_OUTPUT, WATERMARK = "emits", "late", "side", "watermark"
+
+PATIENCE = 5
+"""An input without markers is idle when the clock has gone on by so many milliseconds."""
 
 
 class Part(NamedTuple):
@@ -50,12 +38,14 @@ class Part(NamedTuple):
 
     Attributes:
         case: Which case of the pipeline.
+        side: The input; 0: this part wakes the step that watches the case.
         element: The element; None: this is a marker.
         timestamp: The timestamp of the element, or None.
-        watermark: The watermark that the marker makes. One without is the first part of its case.
+        watermark: The watermark that the marker makes.
     """
 
     case: int
+    side: int = 0
     element: Element | None = None
     timestamp: int | None = None
     watermark: int = MIN_TIMESTAMP
@@ -74,9 +64,9 @@ class Seen(NamedTuple):
     Attributes:
         case: Which case of the pipeline.
         kind: A record, a late element, one of the side output, or an advance of the watermark.
-        key: The key of a record or a late element.
+        key: The key of a record or a late element; the tag of a side output.
         value: The value.
-        window: The window of a record; the script of a late element.
+        window: The window of a record; the input of a late element.
         timestamp: The timestamp, or None.
         watermark: The watermark when it arrived.
     """
@@ -123,34 +113,34 @@ def case_of(step_id: str) -> int | None:
 _UNDER_TEST = f"{STEP}, case "
 
 
-def name_of(case: int) -> str:
-    """The name of the step under test of a case."""
-    return f"{_UNDER_TEST}{case}"
-
-
 def _case(parts: DataStream[Part], number: int, script: Script) -> DataStream[Seen]:
     mine = parts.filter(partial(_belongs, number))
-    computed = script.pipeline.compute(_stamped(mine, script).map(_element), name_of(number))
-    arriving = computed.records.map(_record).union(mine.filter(_is_start).map(_starting))
-    if computed.side is not None:
-        arriving = arriving.union(computed.side.map(_side))
-    if script.pipeline.has_late_output:
-        arriving = arriving.union(computed.step.get_side_output(LATE).map(_late))
-    return arriving.key_by(no_key).process(Watch(number), name=f"watch {number}")
+    inputs = [
+        _stamped(mine.filter(partial(_is_of, side), name=f"case {number}, side {side}"), script, side).map(_element)
+        for side in range(1, script.pipeline.inputs + 1)
+    ]
+    computed = script.pipeline.compute(inputs, f"{_UNDER_TEST}{number}")
+    arriving = computed.records.map(_record).union(mine.filter(partial(_is_of, 0)).map(_start))
+    for side, late in computed.late.items():
+        arriving = arriving.union(late.map(partial(_late, side)).returns(_Arriving))
+    for tag, values in computed.sides.items():
+        arriving = arriving.union(values.map(partial(_side, tag)).returns(_Arriving))
+    return arriving.key_by(_no_key).process(_Watch(number), name=f"watch {number}")
 
 
-def _stamped(parts: DataStream[Part], script: Script) -> DataStream[Part]:
-    """The elements among ``parts``, those with a timestamp stamped."""
-    without = [isinstance(step, ElementStep) and step.timestamp is None for step in script.steps]
-    bare = parts.filter(_has_no_timestamp)
-    if any(without) and not script.pipeline.assigner.is_event_time:
-        return bare
+def _stamped(parts: DataStream[Part], script: Script, side: int) -> DataStream[Part]:
+    """The elements of an input among ``parts``, those with a timestamp stamped."""
+    strategy = WatermarkStrategy.for_generator(_Markers)
+    if any(isinstance(step, StatusStep) for step in script.steps):
+        strategy = strategy.with_idleness(timedelta(milliseconds=PATIENCE))
     stamped = (
         parts.filter(_has_timestamp)
-        .assign_timestamps_and_watermarks(WatermarkStrategy.for_generator(_Markers), timestamp=_timestamp)
+        .assign_timestamps_and_watermarks(strategy, timestamp=_timestamp)
         .filter(_has_element)
     )
-    return stamped.union(bare) if any(without) else stamped
+    if any(isinstance(step, ElementStep) and step.side == side and step.timestamp is None for step in script.steps):
+        return stamped.union(parts.filter(_has_no_timestamp))
+    return stamped
 
 
 def _parts(chunk: Chunk) -> tuple[Part, ...]:
@@ -163,6 +153,10 @@ def _number(chunk: Chunk) -> int:
 
 def _belongs(case: int, part: Part) -> bool:
     return part.case == case
+
+
+def _is_of(side: int, part: Part) -> bool:
+    return part.side == side
 
 
 def _has_element(part: Part) -> bool:
@@ -187,12 +181,8 @@ def _timestamp(part: Part) -> int:
     return MIN_TIMESTAMP if part.timestamp is None else part.timestamp
 
 
-def _is_start(part: Part) -> bool:
-    return part == Part(part.case)
-
-
-class Arriving(NamedTuple):
-    """What arrives at a :class:`Watch`: a record, a late element, something of a side output, or what wakes it."""
+class _Arriving(NamedTuple):
+    """What arrives at a watch: a record, a late element, something of a side output, or what wakes it."""
 
     kind: str
     key: str = ""
@@ -200,23 +190,23 @@ class Arriving(NamedTuple):
     window: str = ""
 
 
-def _starting(part: Part) -> Arriving:
-    return Arriving(START)
+def _start(part: Part) -> _Arriving:
+    return _Arriving(_START)
 
 
-def _record(record: Record) -> Arriving:
-    return Arriving(EMITS, record.key, record.value, record.window)
+def _record(record: Record) -> _Arriving:
+    return _Arriving(EMITS, record.key, record.value, record.window)
 
 
-def _late(element: Element) -> Arriving:
-    return Arriving(LATE_ELEMENTS, element.key, element.value, element.script)
+def _late(side: int, element: Element) -> _Arriving:
+    return _Arriving(LATE_ELEMENTS, element.key, element.value, f"{side}")
 
 
-def _side(value: str) -> Arriving:
-    return Arriving(SIDE_OUTPUT, "", value, "")
+def _side(tag: str, value: str) -> _Arriving:
+    return _Arriving(SIDE_OUTPUT, tag, value)
 
 
-def no_key(arriving: Arriving) -> None:
+def _no_key(arriving: _Arriving) -> None:
     """The key of all that arrives."""
     return
 
@@ -231,15 +221,15 @@ class _Markers(WatermarkGenerator[Part]):
         """Says nothing."""
 
 
-class Watch(KeyedProcessFunction[None, Arriving, Seen]):
+class _Watch(KeyedProcessFunction[None, _Arriving, Seen]):
     """Notes what arrives, and each watermark from the start on, since it always waits for the next one."""
 
     def __init__(self, case: int) -> None:
         self._case = case
 
-    def process_element(self, value: Arriving, context: KeyedProcessContext[None]) -> Iterator[Seen]:
+    def process_element(self, value: _Arriving, context: KeyedProcessContext[None]) -> Iterator[Seen]:
         watermark = self._await(context)
-        if value.kind != START:
+        if value.kind != _START:
             yield Seen(self._case, *value, context.timestamp, watermark)
 
     def on_timer(self, timestamp: int, context: OnTimerContext[None]) -> Iterator[Seen]:

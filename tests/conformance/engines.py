@@ -9,37 +9,54 @@ from typing import Protocol, TypeAlias
 
 from tests.conformance.cases import Json
 from tests.conformance.elements import Element, Record
-from tests.conformance.pipeline import Pipeline
+from tests.conformance.triggers import Calls
+from windrow import DataStream
 
 __all__ = [
     "ENGINES",
+    "STEP",
     "ClockStep",
+    "Computed",
     "ElementStep",
     "Engine",
     "EngineUnavailableError",
     "Observed",
     "RestoreStep",
     "Script",
+    "ScriptPipeline",
     "StateCounts",
+    "StatusStep",
     "Step",
     "Told",
     "WatermarkStep",
 ]
 
+STEP = "step under test"
+
 
 @dataclass(frozen=True)
 class ElementStep:
-    """An element comes."""
+    """An element comes on an input."""
 
     element: Element
     timestamp: int | None
+    side: int = 1
 
 
 @dataclass(frozen=True)
 class WatermarkStep:
-    """The watermark advances."""
+    """The watermark of an input advances."""
 
     timestamp: int
+    side: int = 1
+
+
+@dataclass(frozen=True)
+class StatusStep:
+    """An input becomes idle or active."""
+
+    side: int
+    is_idle: bool
 
 
 @dataclass(frozen=True)
@@ -54,7 +71,40 @@ class RestoreStep:
     """The pipeline goes on from a snapshot, in a fresh instance."""
 
 
-Step: TypeAlias = ElementStep | WatermarkStep | ClockStep | RestoreStep
+Step: TypeAlias = ElementStep | WatermarkStep | StatusStep | ClockStep | RestoreStep
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What a pipeline makes of its inputs.
+
+    Attributes:
+        records: What it emits.
+        late: The late elements, by input, where they have a side output.
+        sides: The side outputs, by tag.
+    """
+
+    records: DataStream[Record]
+    late: Mapping[int, DataStream[Element]] = field(default_factory=dict)
+    sides: Mapping[str, DataStream[str]] = field(default_factory=dict)
+
+
+class ScriptPipeline(Protocol):
+    """The pipeline of a case, before its elements are put in front of it."""
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs it has: one or two."""
+        ...
+
+    @property
+    def calls(self) -> Calls | None:
+        """The calls of its trigger, where they are noted."""
+        ...
+
+    def compute(self, inputs: Sequence[DataStream[Element]], name: str = STEP) -> Computed:
+        """What the pipeline makes of its inputs. ``name`` names the step under test."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -62,12 +112,12 @@ class Script:
     """What an engine is to run.
 
     Attributes:
-        pipeline: The pipeline; it begins with neither watermark nor processing time.
+        pipeline: The pipeline; it begins with neither watermarks nor processing time.
         steps: What happens, in order.
         may_fail: Whether a step is expected to fail. A hint: an engine that runs scripts together runs this one alone.
     """
 
-    pipeline: Pipeline
+    pipeline: ScriptPipeline
     steps: tuple[Step, ...]
     may_fail: bool = False
 
@@ -93,23 +143,25 @@ class Observed:
 
     Attributes:
         emits: What the function emitted, with timestamps.
-        late: Late elements, with timestamps.
+        late: Late elements by their input, with timestamps.
         dropped: How many elements were dropped as late; None where the engine cannot tell for each step.
-        side: What went to the side output of the function, with timestamps.
+        side: What went to side outputs by their tag, with timestamps.
         state: What is kept now; None where the engine cannot tell.
         calls: The calls of the trigger; None where the engine cannot tell.
-        watermark: The last watermark that a step downstream saw; None where the engine cannot tell.
+        watermark: The last watermark that a step downstream saw.
+        advanced: Whether that watermark came in this step.
         overtaken: How many records a step downstream got behind the watermark that they belong before.
         error: Why the step failed; None: it did not.
     """
 
     emits: list[tuple[Record, int | None]] = field(default_factory=list)
-    late: list[tuple[Element, int | None]] = field(default_factory=list)
+    late: list[tuple[int, Element, int | None]] = field(default_factory=list)
     dropped: int | None = None
-    side: list[tuple[str, int | None]] = field(default_factory=list)
+    side: list[tuple[str, str, int | None]] = field(default_factory=list)
     state: StateCounts | None = None
     calls: Mapping[str, list[Json]] | None = None
     watermark: int | None = None
+    advanced: bool = False
     overtaken: int = 0
     error: Exception | None = None
 

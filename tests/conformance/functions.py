@@ -3,49 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tests.conformance.cases import CaseError, Fields, Json, decode, encode, window_json
 from tests.conformance.elements import Element, Record, number
+from tests.conformance.engines import Computed
 from windrow import DataStream, OutputTag
 from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream, MergingWindowedStream, WindowedStream
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.state import ValueStateDescriptor
 
-__all__ = ["SIDE", "STEP", "Computed", "compute"]
+__all__ = ["compute"]
 
 # Any in this module: a case chooses the type of its windows.
 Keyed: TypeAlias = WindowedStream[Element, str, Any] | MergingWindowedStream[Element, str, Any]
 NonKeyed: TypeAlias = AllWindowedStream[Element, Any] | MergingAllWindowedStream[Element, Any]
 Evaluate: TypeAlias = Callable[[ProcessWindowContext[Any], Sequence[Element]], Iterable[Json]]
 
-SIDE = OutputTag("side", str)
-STEP = "window under test"
+_SIDE = OutputTag("side", str)
 
 
-@dataclass(frozen=True)
-class Computed:
-    """What a function makes of windows.
-
-    Attributes:
-        step: The stream of the step, which has its side outputs.
-        records: What it emits.
-        side: What it puts out at :data:`SIDE`; None: nothing.
-    """
-
-    step: DataStream[Any]
-    records: DataStream[Record]
-    side: DataStream[str] | None = None
-
-
-def compute(stage: Keyed | NonKeyed, fields: Fields, name: str = STEP) -> Computed:
+def compute(stage: Keyed | NonKeyed, fields: Fields, name: str, late: OutputTag[Element] | None) -> Computed:
     """The streams of what the function that ``fields`` describe makes of the windows.
 
     Args:
         stage: The windows.
         fields: Describe the function.
         name: Names the step.
+        late: The side output of late elements; None: they are dropped.
 
     Raises:
         CaseError: If there is no such function.
@@ -56,7 +41,7 @@ def compute(stage: Keyed | NonKeyed, fields: Fields, name: str = STEP) -> Comput
     fields.done()
     if kind in ("reduce_sum", "aggregate_mean") and not with_window:
         step = stage.reduce(_add, name=name) if kind == "reduce_sum" else stage.aggregate(_Mean(), name=name)
-        return Computed(step, step.map(_record))
+        return Computed(step.map(_record), _late(step, late))
     if kind == "reduce_sum":
         records = _reduce(stage, name)
     elif kind == "aggregate_mean":
@@ -69,8 +54,12 @@ def compute(stage: Keyed | NonKeyed, fields: Fields, name: str = STEP) -> Comput
             records = stage.process(_Process(evaluate, with_window), name=name)
         else:
             records = stage.process(_ProcessAll(evaluate, with_window), name=name)
-    side = records.get_side_output(SIDE) if kind == "process_side" else None
-    return Computed(records, records, side)
+    sides = {"side": records.get_side_output(_SIDE)} if kind == "process_side" else {}
+    return Computed(records, _late(records, late), sides)
+
+
+def _late(step: DataStream[Any], late: OutputTag[Element] | None) -> dict[int, DataStream[Element]]:
+    return {} if late is None else {1: step.get_side_output(late)}
 
 
 def _reduce(stage: Keyed | NonKeyed, name: str) -> DataStream[Record]:
@@ -166,7 +155,7 @@ def _nothing(context: ProcessWindowContext[Any], elements: Sequence[Element]) ->
 def _side(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
     # An evictor may have left none.
     for element in elements[:1]:
-        context.output(SIDE, element.value)
+        context.output(_SIDE, element.value)
     return []
 
 

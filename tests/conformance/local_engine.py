@@ -1,22 +1,32 @@
-"""The interpreter, driven by the public harness."""
+"""The interpreter, driven by the public harness with a source for each input."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
-from tests.conformance.cases import Json
 from tests.conformance.elements import Element, Record
-from tests.conformance.engines import ClockStep, ElementStep, Observed, Script, StateCounts, Step, Told, WatermarkStep
-from tests.conformance.functions import SIDE, STEP
-from tests.conformance.pipeline import LATE, Pipeline
+from tests.conformance.engines import (
+    STEP,
+    ClockStep,
+    ElementStep,
+    Observed,
+    RestoreStep,
+    Script,
+    ScriptPipeline,
+    StateCounts,
+    StatusStep,
+    Step,
+    Told,
+    WatermarkStep,
+)
 from windrow import from_source
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers import Trigger, TriggerContext, TriggerResult
 from windrow.windows import GlobalWindow, GlobalWindows
 from windrow_runtime.testing import PushSource, StreamHarness
 
-__all__ = ["LocalEngine", "Probe"]
+__all__ = ["LocalEngine"]
 
 
 class LocalEngine:
@@ -33,7 +43,7 @@ class LocalEngine:
 
 def _run(script: Script, *, explains: bool) -> Told:
     try:
-        run = LocalRun(script.pipeline, explains=explains)
+        run = _LocalRun(script.pipeline, explains=explains)
     except Exception as error:  # whatever is raised is the outcome of the case
         return Told(unbuilt=error)
     try:
@@ -42,7 +52,7 @@ def _run(script: Script, *, explains: bool) -> Told:
         run.close()
 
 
-def _observed(run: LocalRun, script: Script) -> Iterator[Observed]:
+def _observed(run: _LocalRun, script: Script) -> Iterator[Observed]:
     for step in script.steps:
         try:
             run.perform(step)
@@ -52,49 +62,69 @@ def _observed(run: LocalRun, script: Script) -> Iterator[Observed]:
         yield run.observe()
 
 
-class LocalRun:
+class _LocalRun:
     """One script. A second step behind the one under test watches what arrives downstream, and in which order."""
 
-    def __init__(self, pipeline: Pipeline, *, explains: bool) -> None:
-        self._calls = pipeline.calls
-        self._explains = explains
-        self._probe = Probe()
+    def __init__(self, pipeline: ScriptPipeline, *, explains: bool) -> None:
+        self._pipeline = pipeline
+        self._explains = explains and pipeline.inputs == 1
+        self._probe = _Probe()
         self._dropped = 0
-        source = PushSource(Element)
+        self._sources = {side: PushSource(Element) for side in range(1, pipeline.inputs + 1)}
         start = PushSource(Record)
-        stream = pipeline.compute(from_source(source, name="elements")).records
+        self._computed = computed = pipeline.compute(
+            [from_source(source, name=f"input {side}") for side, source in self._sources.items()]
+        )
         downstream = (
-            stream.union(from_source(start))
+            computed.records.union(from_source(start))
             .window_all(GlobalWindows.create())
             .trigger(self._probe)
             .apply(_nothing, name="probe")
         )
-        self._harness = StreamHarness(stream, source, also=(downstream,), explains=explains, isolates_functions=False)
+        watched = (downstream, *computed.late.values(), *computed.sides.values())
+        self._harness = StreamHarness(
+            computed.records, self._sources[1], also=watched, explains=explains, isolates_functions=False
+        )
+        # It is there to wake the probe, which follows the step under test alone.
+        self._harness.set_idle(start)
         self._harness.process_element(Record("null", "null"), source=start)
         self._probe.take()
 
     def perform(self, step: Step) -> None:
+        harness = self._harness
         match step:
             case ElementStep():
-                self._harness.process_element(step.element, step.timestamp)
+                harness.process_element(step.element, step.timestamp, source=self._sources[step.side])
             case WatermarkStep():
-                self._harness.process_watermark(step.timestamp)
+                harness.process_watermark(step.timestamp, source=self._sources[step.side])
+            case StatusStep():
+                harness.set_idle(self._sources[step.side], idle=step.is_idle)
             case ClockStep():
-                self._harness.set_processing_time(step.timestamp)
-            case _:
-                self._harness.snapshot_restore()
+                harness.set_processing_time(step.timestamp)
+            case RestoreStep():
+                # Whether watermarks survive is not tested, but some cases take it that those of inputs do not.
+                harness.snapshot_restore(keeps_source_watermarks=False)
 
     def observe(self) -> Observed:
-        harness = self._harness
+        harness, computed, calls = self._harness, self._computed, self._pipeline.calls
         dropped = harness.counter("late_records_dropped")
         observed = Observed(
             emits=[(record.value, record.timestamp) for record in harness.take_output()],
-            late=[(element.value, element.timestamp) for element in harness.take_side_output(LATE)],
+            late=[
+                (side, element.value, element.timestamp)
+                for side, stream in computed.late.items()
+                for element in harness.take(stream)
+            ],
             dropped=dropped - self._dropped,
-            side=[(value.value, value.timestamp) for value in harness.take_side_output(SIDE)],
-            state=self._state(),
-            calls=self._take_calls(),
+            side=[
+                (tag, value.value, value.timestamp)
+                for tag, stream in computed.sides.items()
+                for value in harness.take(stream)
+            ],
+            state=self._state() if self._pipeline.inputs == 1 else None,
+            calls=None if calls is None else calls.take(),
             watermark=self._probe.watermark,
+            advanced=self._probe.has_advanced,
             overtaken=self._probe.take(),
         )
         self._dropped = dropped
@@ -115,11 +145,6 @@ class LocalRun:
             processing_timers=sum(_under_test(timer.step) for timer in harness.processing_timers()),
         )
 
-    def _take_calls(self) -> dict[str, list[Json]] | None:
-        if self._calls is None:
-            return None
-        return self._calls.take()
-
 
 def _under_test(step: str) -> bool:
     return step.endswith(f".{STEP}")
@@ -129,35 +154,31 @@ def _nothing(window: GlobalWindow, records: object) -> list[None]:
     return []
 
 
-class Probe(Trigger[Record, GlobalWindow]):
+class _Probe(Trigger[Record, GlobalWindow]):
     """Sees each record and each watermark that arrives, since it always waits for the next watermark."""
 
     def __init__(self) -> None:
         self.watermark = MIN_TIMESTAMP
-        self._advanced = False
-        self._counted = SimpleNamespace(overtaken=0)
-
-    @property
-    def has_advanced(self) -> bool:
+        self.has_advanced = False
         """Whether the watermark has come on since the last call of :meth:`take`."""
-        return self._advanced
+        self._counted = SimpleNamespace(overtaken=0)
 
     def take(self) -> int:
         """How many records came behind a watermark since the last call."""
         overtaken: int = self._counted.overtaken
-        self._counted.overtaken, self._advanced = 0, False
+        self._counted.overtaken, self.has_advanced = 0, False
         return overtaken
 
     def on_element(
         self, element: Record, timestamp: int, window: GlobalWindow, context: TriggerContext
     ) -> TriggerResult:
-        self._counted.overtaken += self._advanced
+        self._counted.overtaken += self.has_advanced
         self._await(context)
         return TriggerResult.PURGE
 
     def on_event_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
         self.watermark = context.current_watermark
-        self._advanced = True
+        self.has_advanced = True
         self._await(context)
         return TriggerResult.CONTINUE
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from tests.conformance.assigners import build_assigner, millis
 from tests.conformance.cases import CaseError, Fields
 from tests.conformance.elements import Element, number
-from tests.conformance.functions import STEP, Computed, compute
+from tests.conformance.engines import STEP, Computed
+from tests.conformance.functions import compute
 from tests.conformance.triggers import Calls, build_trigger, recording
 from windrow import DataStream, OutputTag
 from windrow.builder.windowed import AllWindowedStream, WindowedStream
@@ -17,9 +19,9 @@ from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from windrow.triggers import Trigger
 from windrow.windows import WindowAssigner
 
-__all__ = ["LATE", "Pipeline", "build_evictor"]
+__all__ = ["Pipeline", "build_evictor"]
 
-LATE = OutputTag("late", Element)
+_LATE = OutputTag("late", Element)
 
 Stage = TypeVar("Stage", WindowedStream[Element, str, Any], AllWindowedStream[Element, Any])
 
@@ -35,7 +37,7 @@ class Pipeline:
         trigger: The trigger; None: the assigner's default.
         evictor: The evictor.
         lateness: The allowed lateness.
-        late: Whether late elements go to :data:`LATE`.
+        late: Whether late elements go to a side output.
         function: The function, in JSON.
         calls: The calls of the trigger, where they are noted.
     """
@@ -48,6 +50,7 @@ class Pipeline:
     late: bool
     function: Fields
     calls: Calls | None = field(default=None)
+    inputs: ClassVar[int] = 1
 
     @classmethod
     def of(cls, fields: Fields, *, note_calls: bool) -> Pipeline:
@@ -79,15 +82,16 @@ class Pipeline:
             pipeline.trigger = recording(trigger_of_case, pipeline.calls)
         return pipeline
 
-    def compute(self, elements: DataStream[Element], name: str = STEP) -> Computed:
-        """What the pipeline makes of ``elements``. ``name`` names the step under test."""
+    def compute(self, inputs: Sequence[DataStream[Element]], name: str = STEP) -> Computed:
+        """What the pipeline makes of its one input. ``name`` names the step under test."""
+        (elements,) = inputs
+        late = _LATE if self._has_late_output else None
         if self.keyed:
-            return compute(self._configure(elements.key_by(_key).window(self.assigner)), self.function, name)
-        return compute(self._configure(elements.window_all(self.assigner)), self.function, name)
+            return compute(self._configure(elements.key_by(_key).window(self.assigner)), self.function, name, late)
+        return compute(self._configure(elements.window_all(self.assigner)), self.function, name, late)
 
     @property
-    def has_late_output(self) -> bool:
-        """Whether late elements go to :data:`LATE`."""
+    def _has_late_output(self) -> bool:
         return self.late and self.assigner.is_event_time
 
     def _configure(self, stage: Stage) -> Stage:
@@ -99,8 +103,8 @@ class Pipeline:
         # time only; windrow refuses it elsewhere, so it is left out there.
         if self.assigner.is_event_time:
             stage = stage.allowed_lateness(self.lateness)
-            if self.has_late_output:
-                stage = stage.side_output_late_data(LATE)
+            if self._has_late_output:
+                stage = stage.side_output_late_data(_LATE)
         return stage
 
 

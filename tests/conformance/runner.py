@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tests.conformance.cases import Case, CaseError, load
 from tests.conformance.compare import Differences
-from tests.conformance.engines import Engine
+from tests.conformance.engines import Engine, EngineUnavailableError
 from tests.conformance.merging_cases import run_merging_window_set
-from tests.conformance.operator_cases import OperatorCase, compare_operator, read_operator
-from tests.conformance.skips import NO_SKIPS, Skips
+from tests.conformance.operator_cases import CompareStep, RunCase, compare_run, compare_window_step, read_operator
 from tests.conformance.trigger_cases import run_trigger
 from tests.conformance.window_cases import (
     run_assign,
@@ -24,7 +26,9 @@ from tests.conformance.window_cases import (
     run_window_start,
 )
 
-__all__ = ["PARTS", "Outcome", "Running", "report", "run_cases", "run_files"]
+__all__ = ["PARTS", "Language", "Outcome", "main", "run_cases", "run_files"]
+
+AnyEngine = TypeVar("AnyEngine")
 
 # The kinds that need no engine: they look at the public parts alone.
 PARTS: Mapping[str, Callable[[Case, Differences], None]] = {
@@ -61,33 +65,60 @@ class Outcome:
         return not self.differences and self.skipped is None
 
 
-def run_cases(cases: Sequence[Case], engine: Engine, skips: Skips = NO_SKIPS) -> list[Outcome]:
+@dataclass(frozen=True)
+class Language:
+    """The kinds of cases that a folder has.
+
+    Attributes:
+        parts: The kinds that need no engine, each with what runs it.
+        runs: The kinds that an engine runs.
+        read: Reads a case that an engine runs; the flag says whether the engine tells the calls of triggers.
+        compare: Compares what a step of it caused.
+    """
+
+    parts: Mapping[str, Callable[[Case, Differences], None]]
+    runs: Collection[str]
+    read: Callable[[Case, bool], RunCase]
+    compare: CompareStep
+
+
+WINDOWS = Language(
+    PARTS, ("operator",), lambda case, note_calls: read_operator(case, note_calls=note_calls), compare_window_step
+)
+
+
+def run_cases(
+    cases: Sequence[Case],
+    engine: Engine,
+    why_skipped: Callable[[Case], str | None] = lambda _: None,
+    language: Language = WINDOWS,
+) -> list[Outcome]:
     """Run cases. Whatever goes wrong is the outcome of a case, never an error of the runner.
 
     The engine gets all pipelines at once, so that it may run some of them together.
     """
-    running: list[tuple[Running, OperatorCase]] = []
-    outcomes: list[Running] = []
+    running: list[tuple[_Running, RunCase]] = []
+    outcomes: list[_Running] = []
     for case in cases:
-        outcome = Running(case, skips.reason(case))
+        outcome = _Running(case, why_skipped(case))
         outcomes.append(outcome)
         if outcome.skipped is not None:
             continue
         with outcome.faults_noted():
-            if case.kind == "operator":
-                running.append((outcome, read_operator(case, note_calls=engine.tells_calls)))
-            elif case.kind in PARTS:
-                PARTS[case.kind](case, outcome.differences)
+            if case.kind in language.runs:
+                running.append((outcome, language.read(case, engine.tells_calls)))
+            elif case.kind in language.parts:
+                language.parts[case.kind](case, outcome.differences)
             else:
                 raise CaseError(f"unknown kind {case.kind!r}")
     told = engine.run([case.script for _, case in running]) if running else ()
     for (outcome, read), of_case in zip(running, told, strict=True):
         with outcome.faults_noted():
-            compare_operator(read, of_case, outcome.differences)
+            compare_run(read, of_case, outcome.differences, language.compare)
     return [outcome.done() for outcome in outcomes]
 
 
-class Running:
+class _Running:
     """A case that is being run; ``skipped`` says why it is not."""
 
     def __init__(self, case: Case, skipped: str | None) -> None:
@@ -111,6 +142,38 @@ class Running:
         return Outcome(self._case.file, self._case.name, tuple(self.differences.lines), self.skipped)
 
 
+def main(
+    program: str,
+    description: str,
+    arguments: Sequence[str] | None,
+    engines: Mapping[str, Callable[[], AbstractContextManager[AnyEngine]]],
+    run: Callable[[AnyEngine, Sequence[str]], list[Outcome]],
+) -> int:
+    """Run files of cases as a command does, and say what differed.
+
+    Args:
+        program: The module of the command.
+        description: What it does.
+        arguments: Those of the command line; None: those of the process.
+        engines: What may run the cases, by name.
+        run: Runs files on an engine.
+
+    Returns:
+        0 if no case failed, 1 if one did, 2 if the engine is not to be had.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {program}", description=description)
+    parser.add_argument("--engine", choices=sorted(engines), default="local", help="what runs the pipelines")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="a file of cases")
+    options = parser.parse_args(arguments)
+    try:
+        with engines[options.engine]() as engine:
+            outcomes = run(engine, options.files)
+    except EngineUnavailableError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return _report(outcomes)
+
+
 def run_files(paths: Sequence[str], run: Callable[[Sequence[Case]], list[Outcome]]) -> list[Outcome]:
     """Run the cases of files by ``run``. A file that cannot be read is one failure."""
     unreadable: list[Outcome] = []
@@ -123,7 +186,7 @@ def run_files(paths: Sequence[str], run: Callable[[Sequence[Case]], list[Outcome
     return unreadable + run(cases)
 
 
-def report(outcomes: Sequence[Outcome]) -> int:
+def _report(outcomes: Sequence[Outcome]) -> int:
     """Print what failed and why, what was skipped and why, and how many cases there are of each.
 
     Returns:

@@ -70,7 +70,7 @@ def titles(differences: tuple[str, ...]) -> list[str]:
 
 def test_all_cases_in_batches_of_the_interpreter() -> None:
     cases = [case for file in _FILES for case in load(str(file))]
-    outcomes = run_cases(cases, BatchEngine(local), SKIPS["spark"])
+    outcomes = run_cases(cases, BatchEngine(local), SKIPS["spark"].reason)
     assert [outcome for outcome in outcomes if outcome.differences] == []
     assert sum(outcome.passed for outcome in outcomes) == 102
 
@@ -110,7 +110,7 @@ def test_some_cases_on_spark(spark: SparkSession) -> None:
     wrong = copy.deepcopy(offset)
     wrong["steps"][3]["expect_watermark"] = 250
     wrong["steps"][4]["expect"]["emits"] = []
-    outcomes = run_cases([case_of(body) for body in (*bodies, wrong)], spark_engine(spark), SKIPS["spark"])
+    outcomes = run_cases([case_of(body) for body in (*bodies, wrong)], spark_engine(spark), SKIPS["spark"].reason)
     differences = [titles(outcome.differences) for outcome in outcomes]
     assert differences[:-1] == [[]] * len(bodies)
     assert [line.partition(": expected")[0] for line in differences[-1]] == [

@@ -12,13 +12,15 @@ from uuid import uuid4
 import pytest
 
 from tests.budget import for_a_night
-from tests.crash.elsewhere import SYSTEMS, Elsewhere
+from tests.crash.elsewhere import Elsewhere
 from tests.crash.ordered import run
 
 
 @pytest.mark.timeout(900)  # each starts Spark several times
 @pytest.mark.program
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize(
+    "system", ["s3", pytest.param("hdfs", marks=pytest.mark.thorough(reason="test_crash.py kills one on HDFS"))]
+)
 def test_a_killed_pipeline_reads_each_file_in_its_turn(
     system: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:

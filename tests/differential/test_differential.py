@@ -44,14 +44,14 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
+from windrow.windows.spec import Counts, Intervals, Panes
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.forms.join_form import JoinForm
-from windrow_spark.columnar.windows.kinds import Counted, Timed
-from windrow_spark.columnar.windows.pane_rules import Paned
+from windrow_spark.columnar.windows.step_windows import RuledWindows
 from windrow_spark.physical.columns import ColumnPlanner
 from windrow_spark.physical.plan import PhysicalPlan
 
@@ -99,11 +99,20 @@ def test_steps_by_the_clock_are_drawn_for_live_cases(tmp_path: Path) -> None:
 
 
 def test_live_cases_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--live", "--local", "--cases", "40"]) == 0
-    assert "40 equal, 0 different" in capsys.readouterr().out
+    cases = for_a_night(40, 20)
+    assert main(["--live", "--local", "--cases", str(cases)]) == 0
+    assert f"{cases} equal, 0 different" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("columns", [False, True], ids=["objects", "columns"])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param(
+            False, id="objects", marks=pytest.mark.thorough(reason="tests/two_inputs runs them on Spark, as objects")
+        ),
+        pytest.param(True, id="columns"),
+    ],
+)
 def test_random_pipelines_of_two_inputs_on_spark(spark: SparkSession, tmp_path: Path, columns: bool) -> None:
     from windrow_runtime.spark import SparkRunner
 
@@ -157,14 +166,14 @@ def test_declared_aggregates_of_all_windows_run_on_columns(tmp_path: Path) -> No
     # Windows of all time and of the clock have no late elements.
     shapes = {(kind, late, kept) for kind in _ASSIGNERS[:3] for late in (False, True) for kept in (False, True)}
     assert shapes <= found.keys()
-    counted = {form.windows.slices.is_global for form in forms if isinstance(form.windows, Counted)}
-    assert counted == {False, True}
-    timed = [form.windows for form in forms if isinstance(form.windows, Timed)]
-    assert {(bool(windows.interval), windows.slices.by_clock) for windows in timed} >= {(True, False), (False, True)}
-    assert {windows.purges for windows in timed} == {False, True}
-    paned = [form.windows for form in forms if isinstance(form.windows, Paned)]
-    assert {(windows.discards, windows.retracts) for windows in paned} == {(False, False), (True, False), (False, True)}
-    assert {type(each) for windows in paned for each in windows.conditions} == {AfterCount, AfterProcessingTime}
+    ruled = [form.windows for form in forms if isinstance(form.windows, RuledWindows)]
+    assert {windows.slices.is_global for windows in ruled if isinstance(windows.rule, Counts)} == {False, True}
+    timed = [windows.rule for windows in ruled if isinstance(windows.rule, Intervals)]
+    assert {(bool(rule.interval), rule.by_clock) for rule in timed} >= {(True, False), (False, True)}
+    assert {rule.purges for rule in timed} == {False, True}
+    paned = [windows.rule for windows in ruled if isinstance(windows.rule, Panes)]
+    assert {(rule.discards, rule.retracts) for rule in paned} == {(False, False), (True, False), (False, True)}
+    assert {type(each) for rule in paned for each in rule.conditions} == {AfterCount, AfterProcessingTime}
     assert len(forms) >= 30
     nodes = [form.step.node for form in forms if form.routes[0].has_stamps]
     assert {type(node.assigner) for node in nodes if isinstance(node, WindowNode)} == set(_ASSIGNERS[:3])
@@ -194,20 +203,21 @@ def test_windows_are_staggered_where_one_instance_has_all_elements() -> None:
 
 
 def test_random_pipelines_with_declared_aggregates(capsys: pytest.CaptureFixture[str]) -> None:
-    cases = for_a_night(100, 60)
+    cases = for_a_night(100, 40)
     assert main(["--local", "--columns", "--cases", str(cases), "--seed", "7"]) == 0
     assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
 
 
 def test_random_pipelines_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
-    cases = for_a_night(200, 120)
+    cases = for_a_night(200, 80)
     assert main(["--local", "--cases", str(cases), "--seed", "7"]) == 0
     assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
 
 
 def test_random_pipelines_of_two_inputs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--local", "--two-inputs", "--cases", "60", "--seed", "7"]) == 0
-    assert capsys.readouterr().out.endswith(": 60 equal, 0 different\n")
+    cases = for_a_night(60, 40)
+    assert main(["--local", "--two-inputs", "--cases", str(cases), "--seed", "7"]) == 0
+    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
 
 
 def test_declared_joins_run_on_columns(tmp_path: Path) -> None:
@@ -235,7 +245,7 @@ def test_all_kinds_of_steps_of_two_inputs_are_drawn() -> None:
     assert found == {*steps, *JoinKind, CoGroup}
 
 
-@pytest.mark.parametrize("first", range(0, 100, 20))
+@pytest.mark.parametrize("first", range(0, for_a_night(100, 60), 20))
 def test_what_functions_change_is_seen_by_nobody_else(first: int) -> None:
     def tidy(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
         with tidied():
@@ -246,8 +256,9 @@ def test_what_functions_change_is_seen_by_nobody_else(first: int) -> None:
 
 
 def test_cases_in_one_batch(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--local", "--batch", "--cases", "40", "--seed", "7"]) == 0
-    assert capsys.readouterr().out.endswith(": 40 equal, 0 different\n")
+    cases = for_a_night(40, 20)
+    assert main(["--local", "--batch", "--cases", str(cases), "--seed", "7"]) == 0
+    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
     several, one = (Prepared(7, range(20), one_batch=one_batch).run(_right) for one_batch in (False, True))
     assert _dropped(several) > 0
     assert _dropped(one) == 0

@@ -11,6 +11,7 @@ import pytest
 from tests.kafka.topics import Topics
 from tests.services.kafka import MAKES_TOPICS, launch
 from tests.services.server import stop_server
+from tests.support.files import forget_batch
 from windrow import Pipeline, from_collection, from_source
 from windrow.errors import SourceError
 from windrow.kafka import KafkaSink, KafkaSource
@@ -62,7 +63,6 @@ def test_topics_of_sinks_are_made_on_spark(spark: SparkSession, makes_topics: st
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     runner.run(pipeline(topics), drain=False)
     check(topics)
-    (tmp_path / "checkpoint" / "spark" / "commits" / "0").unlink()
-    (tmp_path / "checkpoint" / "spark" / "commits" / ".0.crc").unlink(missing_ok=True)
+    forget_batch(tmp_path / "checkpoint", 0)
     runner.run(pipeline(topics), drain=False)  # the batch runs again, and its marks are found
     check(topics)

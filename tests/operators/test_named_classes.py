@@ -19,7 +19,7 @@ import pytest
 
 import tests.spark.comparison  # noqa: F401  a function imports from it when it is called
 from windrow.errors import WindrowError
-from windrow.facts.reached import named_classes
+from windrow.facts.reached import named_classes, reached_texts
 from windrow.functions import AggregateFunction, MapFunction
 from windrow.rolling import RollingReduce
 
@@ -178,6 +178,15 @@ def test_classes_of_modules_that_nobody_can_import_are_left_out() -> None:
     """Compiled packages say of their classes that they are of a module such as `cimpl`; no worker could load them."""
     compiled = type("NewTopic", (), {"__module__": "cimpl"})
     assert names(lambda value: compiled(value)) == set()
+
+
+def test_what_pytest_puts_into_assertions_leads_nowhere() -> None:
+    def checked(line: str) -> str:
+        assert line == "a"
+        return line
+
+    assert "_call_reprcompare" in checked.__code__.co_names
+    assert reached_texts([checked]) == {each for each in checked.__code__.co_consts if isinstance(each, str)}
 
 
 def test_nothing_is_run() -> None:

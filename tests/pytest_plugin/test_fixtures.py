@@ -36,18 +36,11 @@ def test_the_example_passes(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.program
-@pytest.mark.spark
-def test_the_example_is_compared_with_spark(pytester: pytest.Pytester) -> None:
-    shutil.copytree(EXAMPLE, pytester.path, dirs_exist_ok=True)
-    result = pytester.runpytest_subprocess("-k", "spark", "--windrow-require-spark", "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=1, deselected=4)
-
-
-@pytest.mark.program
-@pytest.mark.spark
-def test_workers_find_modules_that_pytest_imports_by_their_path(pytester: pytest.Pytester) -> None:
+def test_tests_are_compared_with_spark(pytester: pytest.Pytester) -> None:
+    """Those of the example, and one whose functions are of a module that pytest imports by its path."""
     # The folder from which pytest runs is not that of the project.
-    pytester.makefile(".ini", **{"project/pytest": "[pytest]\naddopts = --import-mode=importlib\n"})
+    pytester.makefile(".ini", **{"project/pytest": "[pytest]\naddopts = --import-mode=importlib\npythonpath = ."})
+    shutil.copytree(EXAMPLE, pytester.path / "project", dirs_exist_ok=True)
     pytester.makepyfile(
         **{
             "project/checks/test_numbers": """
@@ -56,13 +49,15 @@ def test_workers_find_modules_that_pytest_imports_by_their_path(pytester: pytest
                 def twice(number: int) -> int:
                     return 2 * number
 
-                def test_twice(assert_same_on_spark):
+                def test_twice_on_spark(assert_same_on_spark):
                     assert_same_on_spark(from_collection([1, 2]).map(twice))
             """
         }
     )
-    result = pytester.runpytest_subprocess("project", "--windrow-require-spark", "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=1)
+    result = pytester.runpytest_subprocess(
+        "project", "-k", "spark", "--windrow-require-spark", "-p", "no:cacheprovider"
+    )
+    result.assert_outcomes(passed=2, deselected=4)
 
 
 def test_harnesses_are_closed_when_the_test_ends(pytester: pytest.Pytester) -> None:
@@ -144,19 +139,19 @@ def test_sums(stream_harness, timeline_snapshot):
 """
     )
     file = pytester.makepyfile(test_kept=program.replace("VALUE", "1"))
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest_inprocess()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*no picture is kept as __timelines__/test_kept.test_sums.after one.svg*"])
 
-    pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=1)
-    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--windrow-update").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess().assert_outcomes(passed=1)
 
     file.write_text(program.replace("VALUE", "20"))
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest_inprocess()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*the new one is __timelines__/test_kept.test_sums.after one.new.svg*"])
     assert (pytester.path / "__timelines__" / "test_kept.test_sums.after one.new.svg").read_text().startswith("<svg")
-    pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("--windrow-update").assert_outcomes(passed=1)
     assert [each.name for each in (pytester.path / "__timelines__").iterdir()] == ["test_kept.test_sums.after one.svg"]
 
 
@@ -176,8 +171,8 @@ class TestTwo(TestOne):
     value = 20
 """
     )
-    pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=2)
-    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+    pytester.runpytest_inprocess("--windrow-update").assert_outcomes(passed=2)
+    pytester.runpytest_inprocess().assert_outcomes(passed=2)
     kept = sorted(each.name for each in (pytester.path / "__timelines__").iterdir())
     assert kept == ["test_two.TestOne.test_sums.svg", "test_two.TestTwo.test_sums.svg"]
 
@@ -196,8 +191,8 @@ def test_sums(name, stream_harness, timeline_snapshot):
         timeline_snapshot(timeline(harness.recording, values=str), each)
 """
     )
-    pytester.runpytest_subprocess("--windrow-update").assert_outcomes(passed=4)
-    pytester.runpytest_subprocess().assert_outcomes(passed=4)
+    pytester.runpytest_inprocess("--windrow-update").assert_outcomes(passed=4)
+    pytester.runpytest_inprocess().assert_outcomes(passed=4)
     kept = sorted(each.name for each in (pytester.path / "__timelines__").iterdir())
     assert len(kept) == 8
     assert kept[-2:] == ["test_signs.test_sums[a-b].a-b%2e.svg", "test_signs.test_sums[a-b].a-b.svg"]

@@ -98,6 +98,16 @@ class Outputs:
         assert not empty, f"nothing to compare in {empty}"
         return found, result.counters
 
+    def check(self, run: Callable[[Pipeline], PipelineResult], name: str = "both") -> None:
+        """Runs the outputs in the interpreter and by ``run``: they agree, output by output, and in their counters."""
+        pipeline = self.pipeline(name)
+        expected, counters = self.expected(pipeline)
+        result = run(pipeline)
+        actual = self.of(result)
+        for output, elements in expected.items():
+            assert (output, actual[output]) == (output, elements)
+        assert result.counters == counters
+
     def _arranged(self, name: str, elements: list[Any]) -> dict[Hashable, list[Any]]:
         key = self._keys[name]
         if key is not None:

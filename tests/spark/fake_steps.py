@@ -1,56 +1,20 @@
-"""A keyed step and fragments that are small enough to work out by hand what a query must do with them."""
+"""Fragments that are small enough to work out by hand what a task must do with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tests.columnar.engine import Store
-from windrow.functions import RuntimeContext
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state.model import KeyState
 from windrow_spark.clock import SeenTimestamps
 from windrow_spark.exchange.facts import Count
 from windrow_spark.exchange.packer import ToSink, ToStep
 
-__all__ = ["ByKey", "Forward", "ListOfTens", "Store", "TimestampedSource", "by_key", "constant"]
+__all__ = ["ByKey", "Forward", "Store", "TimestampedSource", "by_key"]
 
 # Any: elements of all kinds.
-
-
-class ListOfTens(KeyedOperator):
-    """Lists the elements of each ten milliseconds, as (name, watermark at the firing, [(watermark, element), ...])."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-
-    def open(self, runtime: RuntimeContext) -> None:
-        self.runtime = runtime
-
-    def close(self) -> None:
-        pass
-
-    def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-            assert timestamp is not None
-            last = timestamp - timestamp % 10 + 9
-            if last <= self.current_watermark:
-                self.runtime.metrics.counter("late").inc()
-                self.output.side_output("late", (self.current_watermark, value), timestamp)
-                continue
-            held = self.state.keys.setdefault(key, KeyState()).state
-            if str(last) not in held:
-                self.state.event_timers.register(key, last, last)
-            held.setdefault(str(last), []).append((self.current_watermark, value))
-
-    def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
-        held = self.state.keys[key].state
-        self.output.collect((self.name, self.current_watermark, held.pop(str(namespace))), namespace)
-        if not held:
-            del self.state.keys[key]
 
 
 @dataclass(frozen=True)
@@ -144,7 +108,3 @@ class TimestampedSource:
 
 def by_key(value: Any) -> Any:
     return value[0]
-
-
-def constant(value: Any) -> str:
-    return "all"

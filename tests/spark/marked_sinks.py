@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from deltalake import DeltaTable
 
+from tests.support.files import put
 from windrow import Pipeline, from_source
 from windrow.connectors import CustomSink
 from windrow.sinks import DatabaseSink, DeltaSink, FunctionSink, JsonFileSink, Sink
@@ -50,10 +51,7 @@ class Noted(CustomSink[Number]):
 
 def give(folder: Path, number: int) -> None:
     """Gives the source a file with one number, which becomes a batch."""
-    (folder / "in").mkdir(exist_ok=True)
-    file = folder / "in" / f"{number}.json"
-    file.write_text(f'{{"n": {number}}}\n', encoding="utf-8")
-    os.utime(file, (1_700_000_000 + number,) * 2)
+    put(folder / "in", number, [Number(number)], second=number)
 
 
 def sink_in(folder: Path, form: str) -> Sink[Number]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.fork_server import ADDRESS_VARIABLE, forked_python
 from windrow_runtime.spark.daemon import DAEMON_MODULE
 
 if TYPE_CHECKING:
@@ -33,9 +34,14 @@ def embedded_session(warehouse: Path, *, connect: bool = False, jars: Sequence[P
     """
     from pyspark.sql import SparkSession
 
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        warnings.catch_warnings(),
+        TemporaryDirectory() as folder,  # with a short name, as addresses of sockets must be
+        forked_python(Path(folder)) as (python, server),
+    ):
         # Spark starts its workers with the `python3` of PATH unless it is told otherwise.
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_PYTHON", python)
         # Functions of test modules are pickled by name, so workers must be able to import `tests`.
         patch.setenv("PYTHONPATH", str(_ROOT), prepend=os.pathsep)
         builder = SparkSession.builder
@@ -57,6 +63,7 @@ def embedded_session(warehouse: Path, *, connect: bool = False, jars: Sequence[P
                 "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
             )
             .config("spark.sql.warehouse.dir", str(warehouse))
+            .config(f"spark.executorEnv.{ADDRESS_VARIABLE}", server)
         )
         if jars:
             builder = builder.config("spark.jars", ",".join(map(str, jars)))

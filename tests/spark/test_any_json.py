@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from windrow.formats import JsonValue, RawJson
 from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource, JsonFileSource, ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.local import LocalRunner
+from windrow_runtime.local import LocalRunner, PipelineResult
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Note:
 NOTES = [Note(number, "ab"[number % 2], {"n": [number]}, RawJson(f"{number}.0"), number) for number in range(6)]
 
 
-def results(runner: LocalRunner | SparkRunner, source: Any) -> list[str]:
+def results(run: Callable[[Pipeline], PipelineResult], source: Any) -> list[str]:
     """Counts, largest elements and kept elements of windows, and the elements behind a filter."""
     notes = from_source(source).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda note: note.at
@@ -48,7 +49,7 @@ def results(runner: LocalRunner | SparkRunner, source: Any) -> list[str]:
         windows.aggregate(agg.collect_list(lambda note: note)).sink_to(sinks[2]),
         notes.filter(lambda note: note.at > 1).sink_to(sinks[3]),
     )
-    result = runner.run(pipeline)
+    result = run(pipeline)
     return [repr(sorted(result.collected(sink), key=repr)) for sink in sinks]
 
 
@@ -59,13 +60,13 @@ def test_windows_over_them_are_the_same(spark: SparkSession, tmp_path: Path) -> 
         elements.sink_to(JsonFileSink(tmp_path / "json")),
         elements.sink_to(ParquetFileSink(tmp_path / "parquet")),
     )
-    SparkRunner(spark).run(write)
-    for source in (
-        CollectionSource(NOTES, Note),
-        JsonFileSource(tmp_path / "json", Note),
-        ParquetFileSource(tmp_path / "parquet", Note),
+    SparkRunner(spark).run_batch(write)
+    for source, run in (
+        (CollectionSource(NOTES, Note), SparkRunner(spark).run_batch),
+        (JsonFileSource(tmp_path / "json", Note), SparkRunner(spark).run),
+        (ParquetFileSource(tmp_path / "parquet", Note), SparkRunner(spark).run_batch),
     ):
-        assert results(SparkRunner(spark), source) == results(LocalRunner(), source)
+        assert results(run, source) == results(LocalRunner().run, source)
 
 
 def test_between_source_and_sink_a_value_is_what_python_likes(spark: SparkSession) -> None:
@@ -74,4 +75,4 @@ def test_between_source_and_sink_a_value_is_what_python_likes(spark: SparkSessio
         for number in range(6)
     ]
     source = CollectionSource(others, Note)
-    assert results(SparkRunner(spark), source) == results(LocalRunner(), source)
+    assert results(SparkRunner(spark).run, source) == results(LocalRunner().run, source)

@@ -59,7 +59,9 @@ def judged(outputs: Outputs, elements: DataStream[Element], rules: DataStream[Ru
     return stream
 
 
-@pytest.mark.parametrize(("seed", "groups"), [(1, 1), (2, 3)])
+@pytest.mark.parametrize(
+    ("seed", "groups"), [pytest.param(1, 1, marks=pytest.mark.thorough(reason="one group instead of three")), (2, 3)]
+)
 def test_random_rules_and_elements(spark: SparkSession, seed: int, groups: int) -> None:
     chance = random.Random(seed)
     outputs = Outputs()
@@ -228,6 +230,6 @@ def test_an_error_names_the_element(spark: SparkSession) -> None:
         .process(Failing())
     )
     pipeline = Pipeline("failing", stream.sink_to(CollectSink[Any]()))
-    for run in (LocalRunner().run, SparkRunner(spark).run):
+    for run in (LocalRunner().run, SparkRunner(spark).run_batch):
         with pytest.raises(UserFunctionError, match=r"(?s)no rule a.*element for all keys Rule"):
             run(pipeline)

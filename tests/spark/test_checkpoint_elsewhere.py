@@ -55,7 +55,7 @@ def sums(stream: DataStream[Event]) -> DataStream[Total]:
     return windows.aggregate(agg.into(Total, agg.key(), agg.sum(lambda event: event.value)))
 
 
-def collected(runner: SparkRunner, size: int, *, drain: bool = True) -> list[Total]:
+def collected(runner: SparkRunner | LocalRunner, size: int, *, drain: bool = True) -> list[Total]:
     sink = CollectSink[Total]()
     stream = sums(from_source(CollectionSource(EVENTS, Event, batch_size=size)))
     return sorted(runner.run(Pipeline("sums", stream.sink_to(sink)), drain=drain).collected(sink))
@@ -65,9 +65,10 @@ def collected(runner: SparkRunner, size: int, *, drain: bool = True) -> list[Tot
 def test_a_run_goes_on_where_another_one_stopped(
     spark: SparkSession, view: str, tmp_path: Path, clock: Callable[[], int] | None
 ) -> None:
-    here = collected(SparkRunner(spark, checkpoint=tmp_path / "local", clock=clock), 20)
+    here = collected(LocalRunner(), 20)
     runner = SparkRunner(spark, checkpoint=f"{view}/checkpoint", clock=clock)
     first = collected(runner, 20, drain=False)
+    assert spark.sparkContext.getLocalProperty("windrow.files") is None  # other jobs of the thread get none
     # A batch that runs again has the time that it had.
     checkpoint = tmp_path / "here" / "checkpoint"
     last = max(int(file.name) for file in (checkpoint / "spark" / "offsets").glob("[0-9]*"))
@@ -172,11 +173,6 @@ def test_a_batch_is_not_published_if_the_checkpoint_was_taken_over_meanwhile(
     assert not list((tmp_path / "out").glob("batch-0*"))
 
 
-def test_other_jobs_of_the_thread_get_no_files_of_a_checkpoint(spark: SparkSession, view: str) -> None:
-    assert collected(SparkRunner(spark, checkpoint=f"{view}/checkpoint"), 60)
-    assert spark.sparkContext.getLocalProperty("windrow.files") is None
-
-
 def test_a_file_is_written_once(spark: SparkSession, view: str, tmp_path: Path) -> None:
     file = HadoopPath.of(spark, f"{view}/below/file", lambda call: call())
     assert file.write_once(b"one", whole=True)
@@ -217,7 +213,7 @@ def test_a_sink_of_sparks_own_is_drained(spark: SparkSession, view: str, tmp_pat
     runner.run(pipeline)
     found = CollectSink[Total]()
     written = Pipeline("written", from_source(JsonFileSource(out / "*.json", Total)).sink_to(found))
-    assert sorted(LocalRunner().run(written).collected(found)) == collected(SparkRunner(spark), 20)
+    assert sorted(LocalRunner().run(written).collected(found)) == collected(LocalRunner(), 20)
     with pytest.raises(IncompatibleStateError, match="was drained"):
         runner.run(pipeline)
     (checkpoint / "drained").unlink()
@@ -226,7 +222,9 @@ def test_a_sink_of_sparks_own_is_drained(spark: SparkSession, view: str, tmp_pat
         runner.run(pipeline)
 
 
-@pytest.mark.parametrize("size", [2, None])
+@pytest.mark.parametrize(
+    "size", [2, pytest.param(None, marks=pytest.mark.thorough(reason="a batch of all files instead of two"))]
+)
 def test_files_in_an_order_of_ones_own(spark: SparkSession, view: str, tmp_path: Path, size: int | None) -> None:
     names, found = tmp_path / "in", dict[int, list[str]]()
     names.mkdir()

@@ -349,7 +349,7 @@ def test_records_of_the_main_program_are_read_alike(spark: SparkSession, shipped
         latest: DataStream[Any] = from_source(source).key_by(lambda row: row.celsius).reduce(lambda a, b: b)
         outputs.add(f"source {number}", latest, lambda row: row.celsius)
     pipeline = outputs.pipeline("read")
-    found = outputs.of(SparkRunner(spark).run(pipeline))
+    found = outputs.of(SparkRunner(spark).run_batch(pipeline))
     expected, _ = outputs.expected(pipeline)
     assert [len(elements) for elements in expected.values()] == [2, 2, 2]
     assert found == expected

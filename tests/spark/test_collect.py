@@ -58,7 +58,9 @@ def test_the_end_of_a_block_stops_the_pipeline(spark: SparkSession, tmp_path: Pa
     assert SparkRunner(spark, checkpoint=tmp_path).run(pipeline).collected(sink) == []
 
 
-@pytest.mark.parametrize("call", ["stop", "drain"])
+@pytest.mark.parametrize(
+    "call", [pytest.param("stop", marks=pytest.mark.thorough(reason="the block before stops it, too")), "drain"]
+)
 def test_a_block_may_end_the_pipeline_by_itself(spark: SparkSession, tmp_path: Path, call: str) -> None:
     pipeline, sink = counted()
     with SparkRunner(spark, checkpoint=tmp_path).start(pipeline) as running:
@@ -189,16 +191,3 @@ def test_a_failure_before_a_block_is_left_is_a_note(spark: SparkSession, tmp_pat
         leave(running, until_it_failed, LeftError("left"))
     (note,) = caught.value.__notes__
     assert "LookupError: no such table" in note
-
-
-@pytest.mark.classic(reason="sinks tell this process what they see")
-def test_the_failure_of_the_pipeline_itself_has_no_note(spark: SparkSession, tmp_path: Path) -> None:
-    def fail(batch: int, numbers: Sequence[int]) -> None:
-        raise LookupError("no such table")
-
-    with (
-        pytest.raises(UserFunctionError) as caught,
-        SparkRunner(spark, checkpoint=tmp_path).start(counted(fail)[0]) as running,
-    ):
-        running.await_termination(60)
-    assert not hasattr(caught.value, "__notes__")

@@ -40,6 +40,19 @@ def panes(keyed: KeyedStream[Reading, Any], mode: AccumulationMode, *, placed: b
     return found.changelog()
 
 
+def behind(keyed: KeyedStream[Reading, Any]) -> DataStream[Any]:
+    """A window that takes out what the window in front of it withdraws."""
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(50))).trigger(after_watermark(early=after_count(3)))
+    return (
+        windows.retracting()
+        .aggregate(summary())
+        .filter(lambda found: found.readings > 1)
+        .key_by(lambda found: found.sensor)
+        .window(TumblingEventTimeWindows.of(millis(200)))
+        .aggregate(agg.combine(agg.key(), agg.sum(lambda found: found.readings), agg.count()))
+    )
+
+
 def in_files(folder: Path) -> list[str]:
     """The rows of result files, in any order."""
     # Arrow takes the types of all JSON files from one, which may have nothing but null in a column.
@@ -53,7 +66,7 @@ SINKS: dict[str, Any] = {"parquet": ParquetFileSink, "json": JsonFileSink}
 
 
 def test_panes_in_files_are_those_of_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
-    """Changes of each mode, and all that is known of each pane, in files of both formats: one query has all of them."""
+    """Changes of each mode, and all that is known of each pane, in files of both formats, and a window behind one."""
     write(tmp_path / "in", range(3))
     keyed = stamped(readings(tmp_path / "in")).key_by(lambda r: r.sensor)
     modes = {mode.name: panes(keyed, mode) for mode in AccumulationMode}
@@ -68,7 +81,10 @@ def test_panes_in_files_are_those_of_the_interpreter(spark: SparkSession, tmp_pa
 
     collected = {step: CollectSink[Any]() for step in modes}
     ends = [stream.sink_to(collected[step]) for step, stream in modes.items()]
-    local = LocalRunner().run(Pipeline("wanted", *files("wanted"), *ends))
+    totals = CollectSink[Any]()
+    last = behind(keyed).sink_to(totals)
+    local = LocalRunner().run(Pipeline("wanted", *files("wanted"), *ends, last))
+    assert len(local.collected(totals)) > 5
     assert len(in_files(tmp_path / "wanted" / "placed" / "parquet")) > 50
     for step, sink in collected.items():
         changes = local.collected(sink)
@@ -77,36 +93,12 @@ def test_panes_in_files_are_those_of_the_interpreter(spark: SparkSession, tmp_pa
         for form in SINKS:
             assert in_files(tmp_path / "wanted" / step / form) == sorted(map(repr, rows))
     for name, columns in (("columns", True), ("objects", False)):
-        pipeline = Pipeline(name, *files(name))
+        pipeline = Pipeline(name, *files(name), last)
         runner = SparkRunner(spark, columnar=columns)
-        assert pipeline.explain(runner).count("runs as columns, panes") == (len(streams) if columns else 0)
-        runner.run(pipeline)
+        assert pipeline.explain(runner).count("runs as columns, panes") == (len(streams) + 1 if columns else 0)
+        found = runner.run(pipeline).collected(totals)
+        assert sorted(map(repr, found)) == sorted(map(repr, local.collected(totals)))
         for step in streams:
             for form in SINKS:
                 expected = in_files(tmp_path / "wanted" / step / form)
                 assert in_files(tmp_path / name / step / form) == expected, (name, step, form)
-
-
-def test_a_window_behind_one_that_retracts_takes_withdrawn_results_out(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path / "in", range(3))
-    windows = (
-        stamped(readings(tmp_path / "in"))
-        .key_by(lambda r: r.sensor)
-        .window(TumblingEventTimeWindows.of(millis(50)))
-        .trigger(after_watermark(early=after_count(3)))
-        .retracting()
-    )
-    behind = (
-        windows.aggregate(summary())
-        .filter(lambda found: found.readings > 1)
-        .key_by(lambda found: found.sensor)
-        .window(TumblingEventTimeWindows.of(millis(200)))
-        .aggregate(agg.combine(agg.key(), agg.sum(lambda found: found.readings), agg.count()))
-    )
-    sink = CollectSink[Any]()
-    pipeline = Pipeline("chained", behind.sink_to(sink))
-    assert "runs as columns, panes" in pipeline.explain(SparkRunner(spark))
-    wanted = LocalRunner().run(pipeline).collected(sink)
-    found = SparkRunner(spark).run(pipeline).collected(sink)
-    assert sorted(map(repr, found)) == sorted(map(repr, wanted))
-    assert len(found) > 5

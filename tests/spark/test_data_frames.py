@@ -47,15 +47,14 @@ def test_a_frame_of_polars_is_computed_on_columns_and_comes_back_as_one(spark: S
     pipeline = Pipeline("rides", totals(from_arrow(RIDES.drop("tags"), timezone="UTC")).sink_to(sink))
     runner = SparkRunner(spark)
     assert "runs as columns" in pipeline.explain(runner)
-    local, result = LocalRunner().run(pipeline), runner.run(pipeline)
+    local, result = LocalRunner().run(pipeline), runner.run_batch(pipeline)
     expected = [("a", 1, 1.5), ("a", 1, None), ("b", 1, 2.5), ("b", 1, 4.0)]
     assert sorted(result.to_polars(sink).rows(), key=repr) == sorted(local.to_polars(sink).rows(), key=repr)
     assert sorted(result.collected(sink), key=repr) == sorted(expected, key=repr)
     assert list(map(str, result.to_pandas(sink).dtypes)) == ["object", "int64", "float64"]
 
 
-@pytest.mark.parametrize("columnar", [True, False])
-def test_derived_types_are_exchanged_between_workers(spark: SparkSession, *, columnar: bool) -> None:
+def test_derived_types_are_exchanged_between_workers(spark: SparkSession) -> None:
     """Two types of one name, which steps with keys keep as they are."""
     rides = from_arrow(RIDES, timezone="UTC")
     zones = from_arrow(pd.DataFrame({"zone": ["a", "b"], "name": ["north", "south"]}))
@@ -63,11 +62,12 @@ def test_derived_types_are_exchanged_between_workers(spark: SparkSession, *, col
     joined = rides.union(zones).key_by(lambda row: row.zone).reduce(lambda a, b: b)
     sinks = [CollectSink[Any](), CollectSink[Any]()]
     pipeline = Pipeline("rides", named.sink_to(sinks[0]), joined.sink_to(sinks[1]))
-    local, result = LocalRunner().run(pipeline), SparkRunner(spark, columnar=columnar).run(pipeline)
-    for sink in sinks:
-        found = result.collected(sink)
-        assert sorted(found, key=repr) == sorted(local.collected(sink), key=repr) != []
-        assert {type(row) for row in found} == {type(row) for row in local.collected(sink)}
+    local = LocalRunner().run(pipeline)
+    for result in (SparkRunner(spark).run(pipeline), SparkRunner(spark, columnar=False).run_batch(pipeline)):
+        for sink in sinks:
+            found = result.collected(sink)
+            assert sorted(found, key=repr) == sorted(local.collected(sink), key=repr) != []
+            assert {type(row) for row in found} == {type(row) for row in local.collected(sink)}
 
 
 def test_a_run_goes_on_from_the_state_of_derived_types(spark: SparkSession, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def written(folder: Path) -> dict[str, list[Any]]:
 
 def test_lambdas_write_the_same_columns_on_both_engines(spark: SparkSession, tmp_path: Path) -> None:
     LocalRunner().run(pipeline_of(tmp_path / "local"))
-    SparkRunner(spark).run(pipeline_of(tmp_path / "spark"))
+    SparkRunner(spark).run_batch(pipeline_of(tmp_path / "spark"))
     expected = written(tmp_path / "local")
     assert [len(expected[name]) for name in ("rows", "largest", "halves", "sums")] == [12, 10, 12, 12]
     assert "'a-a'" in expected["rows"][0]

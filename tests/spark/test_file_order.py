@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from windrow import Pipeline, WatermarkStrategy, from_dataframe, from_source, joins
+from windrow import DataStreamSink, Pipeline, WatermarkStrategy, from_dataframe, from_source, joins
 from windrow.aggregates import collect_list, first, into, last
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, TimeDomain
 from windrow.sinks import CollectSink, ParquetFileSink
@@ -96,21 +96,30 @@ def fill(folder: Path, write: Callable[[Path, list[Row]], None]) -> None:
         os.utime(file, (10**9 + second, 10**9 + second))
 
 
-def results(source: FileSource[Row], run: Callable[[Pipeline], Any]) -> list[list[Any]]:
-    stream = from_source(source).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=1)), timestamp=lambda row: row.time
-    )
-    keyed = stream.key_by(lambda row: row.key)
-    windows = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=50)))
+def results(run: Callable[[Pipeline], Any], *sources: FileSource[Row]) -> list[list[list[Any]]]:
+    """What three steps give for each source, all of them in one pipeline."""
     number = lambda row: row.number  # noqa: E731
-    columns = windows.aggregate(into(Found, first=first(number), last=last(number), all=collect_list(number)))
-    sinks: list[CollectSink[Any]] = [CollectSink(), CollectSink(), CollectSink()]
-    kept, counted = keyed.process(FirstOfAMinute()), keyed.count_window(7).reduce(lambda one, other: one)
-    pipeline = Pipeline(
-        "order", *(each.sink_to(sink) for each, sink in zip((kept, columns, counted), sinks, strict=True))
-    )
-    result = run(pipeline)
-    return [sorted(result.collected(sink)) for sink in sinks]
+    sinks: list[list[CollectSink[Any]]] = []
+    ends: list[DataStreamSink] = []
+    for source in sources:
+        stream = from_source(source).assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=1)), timestamp=lambda row: row.time
+        )
+        keyed = stream.key_by(lambda row: row.key)
+        windows = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=50)))
+        columns = windows.aggregate(into(Found, first=first(number), last=last(number), all=collect_list(number)))
+        kept, counted = keyed.process(FirstOfAMinute()), keyed.count_window(7).reduce(lambda one, other: one)
+        sinks.append([CollectSink(), CollectSink(), CollectSink()])
+        ends += [each.sink_to(sink) for each, sink in zip((kept, columns, counted), sinks[-1], strict=True)]
+    result = run(Pipeline("order", *ends))
+    return [[sorted(result.collected(sink)) for sink in of_source] for of_source in sinks]
+
+
+FORMATS: dict[type[FileSource[Row]], Callable[[Path, list[Row]], None]] = {
+    JsonFileSource: write_json,
+    CsvFileSource: write_csv,
+    ParquetFileSource: write_parquet,
+}
 
 
 class PartsRunner(SparkRunner):
@@ -120,27 +129,19 @@ class PartsRunner(SparkRunner):
 
 
 @pytest.mark.parametrize("runner", [SparkRunner, PartsRunner])
-@pytest.mark.parametrize(
-    ("source", "write"), [(JsonFileSource, write_json), (CsvFileSource, write_csv), (ParquetFileSource, write_parquet)]
-)
-def test_a_batch_job_reads_files_in_their_order(
-    spark: SparkSession, tmp_path: Path, source: Any, write: Any, runner: type[SparkRunner]
-) -> None:
-    fill(tmp_path, write)
-    wanted = results(source(tmp_path, Row), LocalRunner().run)
-    assert all(wanted)
-    assert results(source(tmp_path, Row), runner(spark).run_batch) == wanted
-
-
-@pytest.mark.parametrize("runner", [SparkRunner, PartsRunner])
-def test_a_batch_of_a_stream_reads_files_in_their_order(
-    spark: SparkSession, tmp_path: Path, runner: type[SparkRunner]
-) -> None:
-    fill(tmp_path, write_json)
-    wanted = results(JsonFileSource(tmp_path, Row), LocalRunner().run)
+def test_files_are_read_in_their_order(spark: SparkSession, tmp_path: Path, runner: type[SparkRunner]) -> None:
+    """A batch job reads files of each format; a stream reads them in batches of all files, and of four."""
+    for kind, write in FORMATS.items():
+        (tmp_path / kind.__name__).mkdir()
+        fill(tmp_path / kind.__name__, write)
+    sources = [kind(tmp_path / kind.__name__, Row) for kind in FORMATS]
+    wanted = results(LocalRunner().run, *sources)
+    assert all(all(of_source) for of_source in wanted)
+    assert results(runner(spark).run_batch, *sources) == wanted
+    json_files = tmp_path / "JsonFileSource"
     # No watermark passes the elements, so that one batch gives what several give.
-    for size in (None, 4):
-        assert results(JsonFileSource(tmp_path, Row, files_per_batch=size), runner(spark).run) == wanted, size
+    in_batches = [JsonFileSource(json_files, Row, files_per_batch=size) for size in (None, 4)]
+    assert results(runner(spark).run, *in_batches) == [wanted[0]] * 2
 
 
 def test_a_batch_job_takes_the_order_of_a_dataframe(spark: SparkSession) -> None:
@@ -156,9 +157,9 @@ def test_files_of_one_millisecond_come_by_name(spark: SparkSession, tmp_path: Pa
         file = tmp_path / name
         write_json(file, [Row("a", 100 * number + one, one) for one in range(count)])
         os.utime(file, ns=(10**18 + number, 10**18 + number))
-    wanted = results(JsonFileSource(tmp_path, Row), LocalRunner().run)
-    assert results(JsonFileSource(tmp_path, Row), SparkRunner(spark).run) == wanted
-    assert results(JsonFileSource(tmp_path, Row), SparkRunner(spark).run_batch) == wanted
+    wanted = results(LocalRunner().run, JsonFileSource(tmp_path, Row))
+    assert results(SparkRunner(spark).run, JsonFileSource(tmp_path, Row)) == wanted
+    assert results(SparkRunner(spark).run_batch, JsonFileSource(tmp_path, Row)) == wanted
 
 
 @pytest.mark.parametrize("into_files", [True, False])

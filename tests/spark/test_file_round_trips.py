@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,13 @@ from tests.outputs.every_type import COLUMNS, FLATS, FORMATS, NESTED, RECORDS, l
 from windrow import Pipeline, from_source
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
-from windrow_runtime.local import LocalRunner
+from windrow_runtime.local import LocalRunner, PipelineResult
 from windrow_runtime.spark import SparkRunner
 
 # Any in this module: records of several classes.
 
 
-def read_back(runner: LocalRunner | SparkRunner, out: Path) -> dict[str, list[str]]:
+def read_back(run: Callable[[Pipeline], PipelineResult], out: Path) -> dict[str, list[str]]:
     """What windrow reads of each folder."""
     ends, sinks = [], {}
     for name, (_, kind) in RECORDS.items():
@@ -27,7 +28,7 @@ def read_back(runner: LocalRunner | SparkRunner, out: Path) -> dict[str, list[st
             folder = f"{name}-{form}"
             sinks[folder] = CollectSink[Any](folder)
             ends.append(from_source(source(out / folder, kind)).sink_to(sinks[folder]))
-    result = runner.run(Pipeline("read", *ends))
+    result = run(Pipeline("read", *ends))
     return {folder: sorted(map(repr, map(plain, result.collected(sink)))) for folder, sink in sinks.items()}
 
 
@@ -46,7 +47,7 @@ def test_both_engines_write_the_same_files_as_a_stream_and_as_a_batch(spark: Spa
     SparkRunner(spark).run_batch(pipelines["batch"])
     wanted = lines_in(tmp_path / "local")
     assert all(wanted.values())
-    expected = read_back(LocalRunner(), tmp_path / "local")
+    expected = read_back(LocalRunner().run, tmp_path / "local")
     for name, (elements, _) in RECORDS.items():
         for form in FORMATS:
             assert len(expected[f"{name}-{form}"]) == len(elements)
@@ -57,8 +58,8 @@ def test_both_engines_write_the_same_files_as_a_stream_and_as_a_batch(spark: Spa
             assert (set(found[folder]) if folder.endswith("csv") else found[folder]) == (
                 set(lines) if folder.endswith("csv") else lines
             ), f"{how} {folder}"
-        assert read_back(LocalRunner(), tmp_path / how) == expected
-    assert read_back(SparkRunner(spark), tmp_path / "stream") == expected
+        assert read_back(LocalRunner().run, tmp_path / how) == expected
+    assert read_back(SparkRunner(spark).run_batch, tmp_path / "stream") == expected
 
     # Plain Spark, by the name of the folder.
     for how in pipelines:

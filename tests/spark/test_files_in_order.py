@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.budget import for_a_night
 from tests.crash.batches import give_next
 from tests.local.test_files_in_order import backfill, copy_times, day_of, fill, joined, write_events
 from tests.spark.memory_files import MemoryFiles, folder_in
-from tests.spark.test_file_order import FILES, PartsRunner, Row, results, rows, write_csv, write_json, write_parquet
+from tests.spark.test_file_order import FILES, FORMATS, PartsRunner, Row, results, rows
 from windrow import Pipeline, from_dataframe, from_source
 from windrow.errors import (
     CheckpointError,
@@ -25,7 +24,7 @@ from windrow.errors import (
     UserFunctionError,
 )
 from windrow.sinks import CollectSink, FunctionSink
-from windrow.sources import CsvFileSource, FilesInOrder, JsonFileSource, ParquetFileSource, TextFileSource
+from windrow.sources import FilesInOrder, FileSource, TextFileSource
 from windrow_runtime.connectors.files.listing import FileOrder
 from windrow_runtime.local import LocalRunner, PipelineResult
 from windrow_runtime.replay import replay
@@ -213,43 +212,44 @@ def test_the_planner_of_a_query_that_ended_is_silent(folder: Path, monkeypatch: 
 # On Spark
 
 
-KINDS = [(JsonFileSource, write_json), (CsvFileSource, write_csv), (ParquetFileSource, write_parquet)]
-BY_RUNNER = [(*kind, runner) for runner in (SparkRunner, PartsRunner) for kind in KINDS]
-
-
-@pytest.mark.parametrize(
-    ("source", "write", "runner"), for_a_night(BY_RUNNER, [BY_RUNNER[0], BY_RUNNER[2], BY_RUNNER[4]])
-)
+@pytest.mark.parametrize("runner", [SparkRunner, PartsRunner])
 def test_both_engines_read_files_in_the_same_order(
-    spark: SparkSession, tmp_path: Path, source: Any, write: Any, runner: type[SparkRunner]
+    spark: SparkSession, tmp_path: Path, runner: type[SparkRunner]
 ) -> None:
-    (tmp_path / "a").mkdir()
-    for (name, found), second in zip(rows(3), random.Random(5).sample(range(99), len(FILES)), strict=True):
-        write(tmp_path / name, found)
-        os.utime(tmp_path / name, (second, second))
+    for kind, write in FORMATS.items():
+        folder = tmp_path / kind.__name__
+        (folder / "a").mkdir(parents=True)
+        for (name, found), second in zip(rows(3), random.Random(5).sample(range(99), len(FILES)), strict=True):
+            write(folder / name, found)
+            os.utime(folder / name, (second, second))
 
     def backwards(path: str) -> tuple[int, str]:
         return -len(path), path[::-1]
 
     orders: list[FilesInOrder] = ["name", backwards]
-    for order in orders:
-        wanted = results(source(tmp_path, Row, files_in_order=order), LocalRunner().run)
-        assert wanted != results(source(tmp_path, Row), LocalRunner().run)
-        assert results(source(tmp_path, Row, files_in_order=order), runner(spark).run_batch) == wanted
-        # No watermark passes the elements, so that one batch gives what several give.
-        for size in (None, 4):
-            assert (
-                results(source(tmp_path, Row, files_in_order=order, files_per_batch=size), runner(spark).run) == wanted
-            )
+
+    def sources(*sizes: int | None) -> list[FileSource[Row]]:
+        """The files of each format in each order; no watermark passes the elements, so batches make no difference."""
+        chosen = cycle(sizes)
+        return [
+            kind(tmp_path / kind.__name__, Row, files_in_order=order, files_per_batch=next(chosen))
+            for order in orders
+            for kind in FORMATS
+        ]
+
+    wanted = results(LocalRunner().run, *sources(None))
+    by_time = results(LocalRunner().run, *(kind(tmp_path / kind.__name__, Row) for kind in FORMATS))
+    assert all(one != other for one, other in zip(wanted, by_time * 2, strict=True))
+    assert results(runner(spark).run_batch, *sources(None)) == wanted
+    assert results(runner(spark).run, *sources(None, 4)) == wanted
 
 
 def test_nothing_is_late_in_a_copied_folder_that_is_read_by_name(spark: SparkSession, folder: Path) -> None:
     write_events(folder, 1)
     wanted = backfill(folder, LocalRunner().run, "name")
     assert wanted[1] == 0
-    for seed in range(2):
-        copy_times(folder, seed)
-        assert backfill(folder, SparkRunner(spark).run, "name", size=10) == wanted
+    copy_times(folder, 1)
+    assert backfill(folder, SparkRunner(spark).run, "name", size=10) == wanted
     assert backfill(folder, SparkRunner(spark).run_batch, "name") == wanted
     assert backfill(folder, SparkRunner(spark).run, "time", size=3)[1] > 0
 
@@ -262,7 +262,9 @@ def test_a_join_of_copied_folders_finds_all_pairs_by_name(spark: SparkSession, t
     assert joined(tmp_path, SparkRunner(spark).run, "name") == joined(tmp_path, LocalRunner().run, "name") > 0
 
 
-@pytest.mark.parametrize("size", [4, None])
+@pytest.mark.parametrize(
+    "size", [4, pytest.param(None, marks=pytest.mark.thorough(reason="a batch of all files instead of four"))]
+)
 def test_nothing_is_late_where_files_arrive_until_the_stream_is_drained(
     spark: SparkSession, tmp_path: Path, folder: Path, size: int | None
 ) -> None:

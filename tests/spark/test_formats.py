@@ -79,7 +79,7 @@ def test_a_damaged_file_is_told(spark: SparkSession, tmp_path: Path, name: str, 
     with pytest.raises(SourceError) as expected:
         LocalRunner().run(pipeline)
     with pytest.raises(SourceError) as caught:
-        SparkRunner(spark).run(pipeline)
+        SparkRunner(spark).run_batch(pipeline)
     assert str(caught.value) == str(expected.value)
 
 
@@ -94,10 +94,10 @@ class Lacking(TypedDict):
 
 
 def test_files_of_one_engine_are_read_by_the_other(spark: SparkSession, tmp_path: Path) -> None:
-    runners: dict[str, LocalRunner | SparkRunner] = {"interpreter": LocalRunner(), "spark": SparkRunner(spark)}
+    runners = {"interpreter": LocalRunner().run, "spark": SparkRunner(spark).run_batch}
     spans = [timedelta(days=-1, microseconds=1), timedelta(seconds=2)]
     lacking: list[Lacking] = [{"n": 1, "below": {}}, {"n": 2, "below": {"m": 3}, "name": "a"}]
-    for name, runner in runners.items():
+    for name, run in runners.items():
         ends: list[DataStreamSink] = [
             from_collection(WIDE).sink_to(CsvFileSink(tmp_path / name / "csv")),
             from_collection(["", "\u00e4 "], str).sink_to(TextFileSink(tmp_path / name / "text")),
@@ -105,10 +105,10 @@ def test_files_of_one_engine_are_read_by_the_other(spark: SparkSession, tmp_path
             from_collection(spans, timedelta).sink_to(JsonFileSink(tmp_path / name / "json")),
             from_collection(lacking, Lacking).sink_to(JsonFileSink(tmp_path / name / "lacking")),
         ]
-        runner.run(Pipeline("write", *ends))
+        run(Pipeline("write", *ends))
     found: dict[str, Any] = {}
     for name in runners:
-        for reader, runner in runners.items():
+        for reader, run in runners.items():
             sinks = [CollectSink[Any](part) for part in ("csv", "text", "parquet", "json", "lacking")]
             sources: list[Any] = [
                 CsvFileSource(tmp_path / name / "csv" / "*.csv", Wide),
@@ -118,7 +118,7 @@ def test_files_of_one_engine_are_read_by_the_other(spark: SparkSession, tmp_path
                 JsonFileSource(tmp_path / name / "lacking" / "*.json", Lacking),
             ]
             read = [from_source(source).sink_to(sink) for source, sink in zip(sources, sinks, strict=True)]
-            result = runner.run(Pipeline("read", *read))
+            result = run(Pipeline("read", *read))
             found[f"{reader} reads {name}"] = [sorted(map(repr, result.collected(sink))) for sink in sinks]
     for texts in found.values():
         assert texts == [sorted(map(repr, part)) for part in (WIDE, ["", "\u00e4 "], spans, spans, lacking)]
@@ -128,9 +128,7 @@ def test_files_of_one_engine_are_read_by_the_other(spark: SparkSession, tmp_path
         )
         assert one == other
     with pytest.raises(InvalidArgumentError, match="no line of text"):
-        runners["spark"].run(
-            Pipeline("line", from_collection(["a\nb"], str).sink_to(TextFileSink(tmp_path / "refused")))
-        )
+        runners["spark"](Pipeline("line", from_collection(["a\nb"], str).sink_to(TextFileSink(tmp_path / "refused"))))
 
 
 @dataclass(frozen=True)
@@ -143,12 +141,12 @@ def test_a_header_with_a_misspelt_column_is_warned_of(spark: SparkSession, tmp_p
     for name, header in (("a", "sensor,Celsius"), ("b", "sensor,Celsius"), ("c", "sensor"), ("d", "x,sensor,celsius")):
         (tmp_path / name).write_text(f"{header}\n")
     (tmp_path / "e.gz").write_bytes(gzip.compress(b"sensor,temp,celcius\n"))
-    for runner in (LocalRunner(), SparkRunner(spark)):
+    for run in (LocalRunner().run, SparkRunner(spark).run_batch):
         pipeline = Pipeline(
             "read", from_source(CsvFileSource(tmp_path, Weather, on_malformed="drop")).sink_to(CollectSink[Any]())
         )
         with pytest.warns(WindrowWarning, match="a column may be misspelt") as caught:
-            runner.run(pipeline)
+            run(pipeline)
         first, other = sorted(str(warning.message) for warning in caught)
         assert "the header has 'Celsius', which no field takes, and lacks 'celsius'\n" in first
         assert re.search(rf"where:    read\.1\.source, {__file__}:\d+, {tmp_path}/[ab]\n", first)
@@ -167,13 +165,16 @@ def test_large_files_are_read_in_parts_in_order(spark: SparkSession, tmp_path: P
     broken = data.replace(b'"n": 490', b'"n": \xff90')
     (tmp_path / "in.json").write_bytes(broken)
     (tmp_path / "in.json.gz").write_bytes(gzip.compress(broken))
-    for name in ("in.json", "in.json.gz"):
-        stream = from_source(JsonFileSource(tmp_path / name, Row, on_malformed=BAD))
-        good, bad = CollectSink[Row](), CollectSink[MalformedRecord]()
-        pipeline = Pipeline("parts", stream.sink_to(good), stream.get_side_output(BAD).sink_to(bad))
-        result = DividingRunner(spark).run(pipeline)
-        assert [row.n for row in result.collected(good)] == [number for number in range(500) if number != 490]
-        assert [record.origin for record in result.collected(bad)] == [f"{tmp_path / name}:491"]
+    files = [tmp_path / "in.json", tmp_path / "in.json.gz"]
+    good, bad = [CollectSink[Row]() for _ in files], [CollectSink[MalformedRecord]() for _ in files]
+    sinks: list[DataStreamSink] = []
+    for number, file in enumerate(files):
+        stream = from_source(JsonFileSource(file, Row, on_malformed=BAD))
+        sinks += [stream.sink_to(good[number]), stream.get_side_output(BAD).sink_to(bad[number])]
+    result = DividingRunner(spark).run(Pipeline("parts", *sinks))
+    for number, file in enumerate(files):
+        assert [row.n for row in result.collected(good[number])] == [n for n in range(500) if n != 490]
+        assert [record.origin for record in result.collected(bad[number])] == [f"{file}:491"]
 
 
 def test_timestamps_of_a_dataframe_without_a_zone(spark: SparkSession) -> None:

@@ -187,7 +187,9 @@ def test_records_of_a_topic_that_come_while_history_and_topic_are_read(
     assert sorted(LocalRunner().run(pipeline, drain=False).collected(counts)) == ends
 
 
-@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize(
+    "made", [False, pytest.param(True, marks=pytest.mark.thorough(reason="a function gives the same part"))]
+)
 def test_a_run_that_fails_in_each_batch_reads_each_record_once(
     spark: SparkSession, kafka: str, tmp_path: Path, made: bool
 ) -> None:
@@ -242,7 +244,7 @@ def test_malformed_records_of_all_parts(spark: SparkSession, tmp_path: Path) -> 
     stream = from_source(HybridSource(part).then(part))
     values, malformed = CollectSink[Reading](), CollectSink[MalformedRecord]()
     pipeline = Pipeline("p", stream.sink_to(values), stream.get_side_output(MALFORMED).sink_to(malformed))
-    result = SparkRunner(spark).run(pipeline)
+    result = SparkRunner(spark).run_batch(pipeline)
     assert result.collected(values) == [reading(0)] * 2
     assert [each.origin for each in result.collected(malformed)] == [f"{tmp_path}/in/x.json:1"] * 2
 

@@ -125,7 +125,15 @@ def is_called() -> bool:
     return any(thread.name == "windrow calls Spark" for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("call", ["run", "run_batch", "stop", "drain of a running one"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "run",
+        "run_batch",
+        pytest.param("stop", marks=pytest.mark.thorough(reason="a drain of a running one waits likewise")),
+        "drain of a running one",
+    ],
+)
 def test_the_query_ends_then_sinks_close_then_the_lock_goes(spark: SparkSession, tmp_path: Path, call: str) -> None:
     checkpoint = None if call == "run_batch" else tmp_path / "checkpoint"
     witness = Witness(spark, checkpoint)
@@ -161,26 +169,27 @@ def test_the_query_ends_then_sinks_close_then_the_lock_goes(spark: SparkSession,
             running.drain()
 
 
-@pytest.mark.parametrize("call", ["await_termination", "await_termination(60)", "process_available", "run_batch"])
-def test_ctrl_c_interrupts_the_call_and_no_other_pipeline(spark: SparkSession, tmp_path: Path, call: str) -> None:
+def test_ctrl_c_interrupts_each_call_and_no_other_pipeline(spark: SparkSession, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     checkpoint = tmp_path / "checkpoint"
     witness = Witness(spark, checkpoint)
     running = SparkRunner(spark, checkpoint=checkpoint).start(slow(tmp_path, witness))
     wait_for((tmp_path / "begun").exists)
-    calls: dict[str, Callable[[], object]] = {
-        "await_termination": running.await_termination,
-        "await_termination(60)": lambda: running.await_termination(60),
-        "process_available": running.process_available,
-        "run_batch": lambda: SparkRunner(spark).run_batch(slow(other, Witness(spark, None))),
-    }
+    calls: list[Callable[[], object]] = [
+        running.await_termination,
+        lambda: running.await_termination(60),
+        running.process_available,
+        lambda: SparkRunner(spark).run_batch(slow(other, Witness(spark, None))),
+    ]
     handler = signal.getsignal(signal.SIGINT)
-    when = (other / "begun").exists if call == "run_batch" else is_called
-    with pytest.raises(KeyboardInterrupt), interrupted(signal.SIGINT, when):
-        calls[call]()
-    assert signal.getsignal(signal.SIGINT) is handler
-    assert running.is_active
+    for number, call in enumerate(calls):
+        when = (other / "begun").exists if number == 3 else is_called
+        with pytest.raises(KeyboardInterrupt), interrupted(signal.SIGINT, when):
+            call()
+        assert signal.getsignal(signal.SIGINT) is handler
+        assert running.is_active
+        wait_for(lambda: not is_called())
     (tmp_path / "go").touch()
     running.process_available()
     running.stop()

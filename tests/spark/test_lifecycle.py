@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +12,8 @@ import pytest
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from tests.spark.test_clock import BothTimers
+from tests.support.files import put
+from tests.support.thorough import thorough
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
 from windrow.sinks import CollectSink, FunctionSink
@@ -137,10 +137,7 @@ def test_a_sink_cannot_wait_for_its_own_batch(spark: SparkSession, tmp_path: Pat
 def deliver(folder: Path, number: int) -> None:
     """Another file, 100 ms on from the one before, its last element 40 ms out of order."""
     events = [Event("ab"[place % 2], number * 100 + at, place) for place, at in enumerate((0, 30, 60, 90, -40))]
-    aside = folder / f"_{number}"
-    aside.write_text("".join(json.dumps(vars(event)) + "\n" for event in events))
-    os.utime(aside, (1_600_000_000 + number,) * 2)
-    aside.rename(folder / f"{number}.json")
+    put(folder, number, events, second=number)
 
 
 def add_windows(outputs: Outputs, events: DataStream[Event]) -> None:
@@ -157,7 +154,7 @@ def add_windows(outputs: Outputs, events: DataStream[Event]) -> None:
     outputs.add("late", windows.get_side_output(late))
 
 
-@pytest.mark.parametrize("by_clock", [False, True])
+@pytest.mark.parametrize("by_clock", [False, thorough(True, reason="a drain by the clock ends other runs")])
 def test_a_drain_ends_a_stream_that_goes_on(spark: SparkSession, tmp_path: Path, by_clock: bool) -> None:
     # batch   0    1    ...   reads the end   behind the end
     # files   1    1    ...         1         1, which is left where it is

@@ -27,31 +27,28 @@ ROOT = Path(__file__).parents[2]
 REFUSED = r"older than what a sink of its query has written(.|\n)*batch 1 for .*, which has batch 1\n(.|\n)*older copy"
 
 
-#  checkpoint   0       copied   1      the copy: 2 and 3 in batch 1   again          that of the end
-#  written      1                2      refused                        refused        3 and 4
-@pytest.mark.parametrize("form", FORMS)
-def test_an_older_copy_is_refused_each_time(spark: SparkSession, tmp_path: Path, form: str) -> None:
-    checkpoint, copy, end = (tmp_path / name for name in ("checkpoint", "copy", "end"))
-    runner = SparkRunner(spark, checkpoint=checkpoint)
-    pipeline = pipeline_of(tmp_path, sink_in(tmp_path, form))
+#  checkpoint   0       copied   1      the copy: 3 in batch 1, twice   that of the end
+#  written      1                2      refused by each sink            4
+def test_an_older_copy_is_refused_by_each_sink(spark: SparkSession, tmp_path: Path) -> None:
+    checkpoint, copy, of_form = (tmp_path / name for name in ("checkpoint", "copy", "of form"))
 
-    def run(number: int) -> None:
+    def run(number: int, folder: Path, *forms: str) -> None:
         give(tmp_path, number)
-        runner.run(pipeline, drain=False)
+        sinks = [sink_in(tmp_path, form) for form in forms]
+        SparkRunner(spark, checkpoint=folder).run(pipeline_of(tmp_path, *sinks), drain=False)
 
-    run(1)
+    run(1, checkpoint, *FORMS)
     shutil.copytree(checkpoint, copy)
-    run(2)
-    checkpoint.rename(end)
-    copy.rename(checkpoint)
-    for _ in range(2):
-        with pytest.raises(SinkError, match=REFUSED):
-            run(3)
-        assert numbers_in(tmp_path, form) == [1, 2]
-    shutil.rmtree(checkpoint)
-    end.rename(checkpoint)
-    run(4)
-    assert numbers_in(tmp_path, form) == [1, 2, 3, 4]
+    run(2, checkpoint, *FORMS)
+    for form in FORMS:
+        shutil.copytree(copy, of_form)
+        for _ in range(1 + (form == "table")):  # the second time Spark has planned the batch before
+            with pytest.raises(SinkError, match=REFUSED):
+                run(3, of_form, form)
+        shutil.rmtree(of_form)
+    assert [numbers_in(tmp_path, form) for form in FORMS] == [[1, 2]] * len(FORMS)
+    run(4, checkpoint, *FORMS)
+    assert [numbers_in(tmp_path, form) for form in FORMS] == [[1, 2, 3, 4]] * len(FORMS)
 
 
 def test_nothing_is_written_if_one_sink_of_several_refuses(spark: SparkSession, tmp_path: Path) -> None:
@@ -117,6 +114,7 @@ def test_files_in_another_file_system(
 
 
 @pytest.mark.program
+@pytest.mark.thorough(reason="test_runner_outputs.py fails between such sinks, and tests/crash kills drivers")
 def test_a_run_that_was_killed_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     for number in (1, 2, 3):
         give(tmp_path, number)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.budget import for_a_night
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
-from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError, UserFunctionError
-from windrow.sinks import CollectSink, FunctionSink, WriterSink
+from windrow.errors import IncompatibleStateError, UnsupportedOperationError, UserFunctionError
+from windrow.functions import CoProcessFunction, ProcessContext
+from windrow.sinks import FunctionSink, WriterSink
 from windrow.sources import CollectionSource, CsvFileSource
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows, TumblingProcessingTimeWindows
@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 
 late = OutputTag("late", Event)
 BOUNDED = WatermarkStrategy.for_bounded_out_of_orderness(millis(50))
+
+
+class UnderBoth(CoProcessFunction[Event, Event, tuple[str, int, int]]):
+    """Shows the watermark under which each element of two streams comes."""
+
+    def process_element1(self, value: Event, context: ProcessContext) -> Iterable[tuple[str, int, int]]:
+        return [(value.key, value.value, context.timer_service.current_watermark)]
+
+    def process_element2(self, value: Event, context: ProcessContext) -> Iterable[tuple[str, int, int]]:
+        return [(value.key, -value.value, context.timer_service.current_watermark)]
 
 
 class Third(WatermarkGenerator[Event]):
@@ -51,7 +61,7 @@ def events(start: int, step: int, count: int) -> list[Event]:
     return [Event("abc"[n % 3], start + n * step - (400 if n % 5 == 4 else 0), start + n) for n in range(count)]
 
 
-def source(elements: list[Event], batch_size: int = 14, name: str = "source") -> DataStream[Event]:
+def source(elements: list[Event], batch_size: int = 14, name: str | None = None) -> DataStream[Event]:
     return from_source(CollectionSource(elements, batch_size=batch_size), name=name)
 
 
@@ -80,14 +90,6 @@ def add_windows(
     return windows
 
 
-def same_on_both(spark: SparkSession, outputs: Outputs, **options: Any) -> None:
-    pipeline = outputs.pipeline("own")
-    expected, counters = outputs.expected(pipeline)
-    result = SparkRunner(spark, **options).run(pipeline)
-    assert outputs.of(result) == expected
-    assert result.counters == counters
-
-
 def two_sources() -> DataStream[Event]:
     # One stream is far behind the other, and holds it back.
     fast = stamped(source(events(0, 60, 40), name="fast"))
@@ -95,60 +97,50 @@ def two_sources() -> DataStream[Event]:
     return fast.union(slow)
 
 
-def test_several_steps_that_assign_timestamps(spark: SparkSession) -> None:
-    outputs = Outputs()
-    add_windows(outputs, "union", two_sources())
-    same_on_both(spark, outputs)
+def add_ended(outputs: Outputs, name: str, slow: DataStream[Event]) -> None:
+    """A source that has ended holds nothing back."""
+    fast = stamped(source(events(0, 60, 42), batch_size=9))
+    add_windows(outputs, name, fast.union(slow))
+    add_windows(outputs, f"{name}, alone", slow, with_late=False)
+    behind = fast.union(short_windows(slow).map(lambda seen: seen[3][0]).returns(Event))
+    add_windows(outputs, f"{name}, behind windows", behind)
 
 
-@pytest.mark.parametrize("as_files", [False, True], ids=["collections", "files"])
-def test_a_source_that_has_ended_holds_nothing_back(spark: SparkSession, tmp_path: Path, as_files: bool) -> None:
+def test_every_watermark_is_that_of_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
     outputs = Outputs()
-    fast = stamped(source(events(0, 60, 42), batch_size=9, name="fast"))
+    add_windows(outputs, "several steps that assign timestamps", two_sources())
+
     few = events(10, 25, 12)
-    if as_files:
-        lines = [f"{event.key},{event.at},{event.value}" for event in few]
-        (tmp_path / "few.csv").write_text("\n".join(["key,at,value", *lines, ""]))
-        slow = stamped(from_source(CsvFileSource(str(tmp_path), Event), name="slow"))
-    else:
-        slow = stamped(source(few, name="slow"))
-    add_windows(outputs, "union", fast.union(slow))
-    add_windows(outputs, "slow alone", slow, with_late=False)
-    add_windows(outputs, "behind windows", fast.union(short_windows(slow).map(lambda seen: seen[3][0]).returns(Event)))
-    expected, _ = outputs.expected(outputs.pipeline("own"))
-    ends = [seen[2] for seen in expected["union windows"]["a"]]
-    assert sum(watermark < 2**60 for watermark in ends) > len(ends) // 2
-    same_on_both(spark, outputs)
+    add_ended(outputs, "an ended collection", stamped(source(few)))
+    lines = [f"{event.key},{event.at},{event.value}" for event in few]
+    (tmp_path / "few.csv").write_text("\n".join(["key,at,value", *lines, ""]))
+    add_ended(outputs, "ended files", stamped(from_source(CsvFileSource(str(tmp_path), Event))))
 
-
-def test_two_watermarks_behind_one_source(spark: SparkSession) -> None:
-    outputs = Outputs()
     read = source(events(0, 60, 40))
     even = stamped(read.filter(lambda event: event.value % 2 == 0))
     odd = stamped(read.filter(lambda event: event.value % 2 == 1), WatermarkStrategy.for_monotonous_timestamps())
-    add_windows(outputs, "split", even.union(odd))
-    same_on_both(spark, outputs)
+    add_windows(outputs, "two behind one source", even.union(odd))
 
-
-def test_timestamps_behind_a_window(spark: SparkSession) -> None:
-    outputs = Outputs()
-    first = add_windows(outputs, "first", stamped(source(events(0, 60, 40))))
+    first = add_windows(outputs, "in front of timestamps", stamped(source(events(0, 60, 40))))
     # What the window gives is stamped anew, from the oldest element in it.
     again = first.map(lambda seen: Event(seen[0], seen[3][0].at, len(seen[3]))).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
     )
-    add_windows(outputs, "second", again.returns(Event), with_late=False)
-    same_on_both(spark, outputs)
+    add_windows(outputs, "timestamps behind a window", again.returns(Event), with_late=False)
 
+    both = stamped(source(events(0, 60, 20))).connect(stamped(source(events(10, 25, 20))))
+    outputs.add("connected without keys", both.process(UnderBoth()), key=None)
 
-@pytest.mark.parametrize("key_groups", for_a_night([1, 3], [3]))
-def test_a_generator_keeps_its_memory(spark: SparkSession, key_groups: int) -> None:
     # batch      1      2      3      4
     # elements   4      4      4      4    -> watermarks at elements 3, 6, 9, 12, ...
-    outputs = Outputs()
     strategy = WatermarkStrategy.for_generator(Third)
-    add_windows(outputs, "third", stamped(source(events(0, 60, 20), batch_size=4), strategy))
-    same_on_both(spark, outputs, key_groups_per_partition=key_groups)
+    add_windows(outputs, "a generator", stamped(source(events(0, 60, 20), batch_size=4), strategy))
+
+    expected, _ = outputs.expected(outputs.pipeline("own"))
+    for name in ("an ended collection", "ended files"):
+        ends = [seen[2] for seen in expected[f"{name} windows"]["a"]]
+        assert sum(watermark < 2**60 for watermark in ends) > len(ends) // 2
+    outputs.check(SparkRunner(spark, key_groups_per_partition=3).run)
 
 
 def ticking(start: int, step: int) -> Iterator[int]:
@@ -192,7 +184,7 @@ def test_a_restart_knows_every_watermark(spark: SparkSession, tmp_path: Path) ->
     fired: list[set[int]] = []
     for count in (16, 40):
         outputs = Outputs()
-        fast = stamped(source([Event("a", n * 60, n) for n in range(count)], batch_size=8, name="fast"))
+        fast = stamped(source([Event("a", n * 60, n) for n in range(count)], batch_size=20, name="fast"))
         slow = stamped(source([Event("b", n * 25, n) for n in range(60)], batch_size=30, name="slow"))
         union = fast.union(slow)
         # The second time every step has another number, and the pipeline another name.
@@ -202,6 +194,7 @@ def test_a_restart_knows_every_watermark(spark: SparkSession, tmp_path: Path) ->
     assert fired == [{200, 400, 600, 800}, set(range(1000, 2201, 200))]
 
 
+@pytest.mark.thorough(reason="test_runner_restart.py has it under the watermark that Spark keeps")
 @pytest.mark.classic(reason="the function shares a list with the test")
 def test_a_run_that_failed_at_the_end_of_the_stream_is_finished(spark: SparkSession, tmp_path: Path) -> None:
     # batch     ...   e               e + 1                          | e + 1           e + 2
@@ -245,17 +238,6 @@ def test_the_last_batch_that_was_planned_is_known(tmp_path: Path) -> None:
     assert checkpoint.last_planned() == 12
 
 
-def test_a_checkpoint_without_its_clock_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    outputs = Outputs()
-    add_windows(outputs, "union", two_sources())
-    pipeline = outputs.pipeline("damaged")
-    SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline, drain=False)
-    for file in (tmp_path / "checkpoint" / "clock").iterdir():
-        file.write_text("{")
-    with pytest.raises(CheckpointError, match=r"the checkpoint is damaged(.|\n)*clock/\d+"):
-        SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline)
-
-
 def test_a_writer_sink_cannot_tell_when_a_batch_ends(spark: SparkSession, tmp_path: Path) -> None:
     windows = short_windows(two_sources()).map(lambda seen: seen[0]).returns(str)
     sink = WriterSink[str](lambda frame: frame.writeStream.format("console"))
@@ -269,9 +251,3 @@ def test_a_writer_sink_cannot_tell_when_a_batch_ends(spark: SparkSession, tmp_pa
     runner = SparkRunner(spark, checkpoint=tmp_path / "other", clock=lambda: 0)
     with pytest.raises(UnsupportedOperationError, match="computed after each batch"):
         runner.run(counted)
-
-
-def test_no_spark_session_is_needed_to_collect(spark: SparkSession) -> None:
-    taken = CollectSink[Event]()
-    result = SparkRunner(spark, clock=lambda: 5).run(Pipeline("plain", source(events(0, 1, 3)).sink_to(taken)))
-    assert len(result.collected(taken)) == 3

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.budget import for_a_night
 from tests.custom_sources import Entry
 from tests.partitioned import (
     MONOTONOUS,
@@ -22,12 +24,14 @@ from tests.partitioned import (
     Dealt,
     Outputs,
     counted,
+    hour_of,
     hourly,
     logs,
     put,
     random_case,
     write_hours,
 )
+from tests.support.thorough import thorough
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.connectors import CustomSource
@@ -53,6 +57,8 @@ from windrow_spark.storage.values import StateCodec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Any in this module: options of runners.
 
 
 # The stored time, without Spark
@@ -154,37 +160,42 @@ def test_a_batch_that_runs_again_tells_only_what_this_run_reads(tmp_path: Path) 
 # On Spark
 
 
-def both(spark: SparkSession, plan: tuple[Pipeline, Outputs], *, drain: bool = True, step: int | None = None) -> None:
-    """Runs a plan on both engines, which agree, and on Spark without columns as well."""
-    pipeline, outputs = plan
-    results = [
-        outputs.of(runner.run(pipeline, drain=drain))
-        for runner in (
-            LocalRunner(clock=None if step is None else count(0, step).__next__),
-            SparkRunner(spark, clock=None if step is None else count(0, step).__next__),
-            SparkRunner(spark, columnar=False, clock=None if step is None else count(0, step).__next__),
-        )
-    ]
-    assert results[0] == results[1] == results[2]
-    assert results[0][0]
-    assert results[0][1] == []
-
-
-@pytest.mark.parametrize("strategy", [MONOTONOUS, OWN])
-def test_nothing_of_a_partition_that_is_an_hour_behind_is_late(
-    spark: SparkSession, tmp_path: Path, strategy: WatermarkStrategy[object]
+def both(
+    spark: SparkSession, *plans: tuple[Pipeline, Outputs], columnar: bool, drain: bool = True, step: int | None = None
 ) -> None:
+    """Runs plans beside each other on both engines, which agree; at night on Spark with columns and without."""
+    pipeline = Pipeline("both", *(sink for plan, _ in plans for sink in plan.sinks))
+
+    def run(make: Callable[..., LocalRunner | SparkRunner], **options: Any) -> list[tuple[list[Count], list[Entry]]]:
+        runner = make(clock=None if step is None else count(0, step).__next__, **options)
+        result = runner.run(pipeline, drain=drain)
+        return [outputs.of(result) for _, outputs in plans]
+
+    expected = run(LocalRunner)
+    assert all(counts and not late for counts, late in expected)
+    for each in for_a_night((True, False), (columnar,)):
+        assert run(partial(SparkRunner, spark), columnar=each) == expected
+
+
+def test_partitions_and_files_far_behind_others_lose_nothing(spark: SparkSession, tmp_path: Path) -> None:
     put(tmp_path / "logs", a=[3600, 3601, 3612, 3613, 3625], b=[0, 1, 2, 13, 14])
-    both(spark, counted(logs(tmp_path / "logs"), strategy))
+    plans = [counted(logs(tmp_path / "logs"), strategy) for strategy in (MONOTONOUS, OWN)]
+    for size, writers in ((4, 3), (3, 1)):
+        random = Random(size)
+        files = write_hours(tmp_path / f"{size}", writers=writers, hours=5, random=random)
+        files.shuffle(random)
+        plans.append(hourly(files, size, hour_of if writers > 1 else "name", name=f"{writers} writers"))
+    both(spark, *plans, columnar=True)
 
 
+@pytest.mark.thorough(reason="the random partitions below come to their ends, and are idle")
 @pytest.mark.classic(reason="a clock of the test's is called in this process")
 def test_the_end_of_a_bounded_partition_and_idleness_release_the_others(spark: SparkSession, tmp_path: Path) -> None:
     put(tmp_path / "logs", a=[1, 11, 21, 31], b=[2, 12])
-    both(spark, counted(logs(tmp_path / "logs", lines=1)), drain=False)
     put(tmp_path / "silent", a=[1, 11, 21, 31], b=[])
     patient = MONOTONOUS.with_idleness(timedelta(milliseconds=250))
-    both(spark, counted(logs(tmp_path / "silent", bounded=False, lines=1), patient), drain=False, step=100)
+    silent = counted(logs(tmp_path / "silent", bounded=False, lines=1), patient)
+    both(spark, counted(logs(tmp_path / "logs", lines=1)), silent, columnar=False, drain=False, step=100)
 
 
 def test_partitions_that_come_later_and_runs_that_go_on(spark: SparkSession, tmp_path: Path) -> None:
@@ -199,9 +210,7 @@ def test_partitions_that_come_later_and_runs_that_go_on(spark: SparkSession, tmp
     # "c" holds the watermark as soon as it is found, even without a line.
     put(folder, a=[31], b=[32], c=[])
     assert run() == ([], [])
-    put(folder, c=[23])
-    assert run() == ([], [])
-    put(folder, c=[35])
+    put(folder, c=[23, 35])
     assert run() == ([("a", 30_000, 1), ("b", 30_000, 1), ("c", 30_000, 1)], [])
 
 
@@ -217,6 +226,7 @@ class FirstOfLog(KeyedProcessFunction[str, Entry, str]):
             yield value.log
 
 
+@pytest.mark.thorough(reason="test_restart_without_data.py restarts steps by the clock, the test above partitions")
 def test_a_plan_that_waits_for_the_clock_runs_again(spark: SparkSession, tmp_path: Path) -> None:
     folder = put(tmp_path / "logs", a=[1], b=[2])
     firsts = CollectSink[str]()
@@ -251,16 +261,6 @@ def test_a_checkpoint_that_left_the_watermark_to_spark_goes_on_so(
     assert first == ([("a", 10_000, 1), ("a", 20_000, 1), ("b", 10_000, 2)], [])
     put(folder, a=[31], b=[4])
     assert outputs.of(runner.run(plan, drain=False)) == ([("a", 30_000, 1)], [Entry("b", 4)])
-
-
-@pytest.mark.parametrize(("size", "order"), [(4, None), (3, "name")])
-def test_files_side_by_side_lose_nothing_whatever_their_times_are(
-    spark: SparkSession, tmp_path: Path, size: int, order: str | None
-) -> None:
-    random = Random(size)
-    files = write_hours(tmp_path / "files", writers=3 if order is None else 1, hours=5, random=random)
-    files.shuffle(random)
-    both(spark, hourly(files, size) if order is None else hourly(files, size, "name"))
 
 
 @pytest.mark.classic(reason="the function writes files of this process")
@@ -316,9 +316,9 @@ def test_partitions_that_are_ahead_wait_for_the_others_of_their_group(spark: Spa
 
     expected = run(LocalRunner())
     assert expected[0][:5] == [["a0", "b0", "c0"], ["a100", "b10", "c40"], ["b20"], ["b30"], ["b60"]]
-    assert run(SparkRunner(spark)) == expected
-    # A run goes on with what the batch before has told.
-    assert run(SparkRunner(spark, checkpoint=tmp_path / "checkpoint", columnar=False)) == expected
+    # In `make test` Spark runs the random partitions below, which wait for each other.
+    for columnar in for_a_night((True, False), ()):
+        assert run(SparkRunner(spark, columnar=columnar)) == expected
 
 
 @dataclass(frozen=True)
@@ -377,12 +377,13 @@ def test_partitions_that_wait_for_one_that_stands_still_are_read(spark: SparkSes
     """The end is refused then, and no run succeeds that has left elements."""
     (tmp_path / "stands").touch()
     plan, _ = ahead_and_behind(tmp_path, apart=False)
-    for runner in (LocalRunner(), SparkRunner(spark)):
+    runners: list[LocalRunner | SparkRunner] = [LocalRunner(), *for_a_night([SparkRunner(spark)], [])]
+    for runner in runners:
         with pytest.raises(InvalidArgumentError, match="a source that is read to its end moves on"):
             runner.run(plan, drain=False)
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("apart", [False, thorough(True, reason="two sources hold each other in another test")])
 def test_partitions_that_wait_for_one_that_goes_away_are_read(
     spark: SparkSession, tmp_path: Path, *, apart: bool
 ) -> None:
@@ -402,19 +403,19 @@ def test_a_source_that_waits_has_not_ended(spark: SparkSession, tmp_path: Path) 
     # b         0    10   400     -
     one, other = put(tmp_path / "one", a=[0, 100, 110]), put(tmp_path / "other", b=[0, 10, 400])
     plan, counts = aligned(logs(one, lines=1), logs(other, lines=1))
-    for runner in (LocalRunner(), SparkRunner(spark)):
+    runners: list[LocalRunner | SparkRunner] = [LocalRunner(), *for_a_night([SparkRunner(spark)], [])]
+    for runner in runners:
         found = sorted(runner.run(plan).collected(counts))
         assert found == [("a", 100_000, 1), ("a", 200_000, 2), ("b", 100_000, 2), ("b", 500_000, 1)]
 
 
 @pytest.mark.classic(reason="a clock of the test's is called in this process")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", for_a_night(range(8), [0]))
 def test_random_partitions_on_both_engines(spark: SparkSession, seed: int) -> None:
     random = Random(seed)
-    cases = [random_case(random) for _ in range(5)]
+    cases = [random_case(random) for _ in range(for_a_night(5, 3))]
     plans = [counted(from_source(source), strategy) for source, strategy in cases]
-    sinks = [sink for pipeline, _ in plans for sink in pipeline.sinks]
-    pipeline = Pipeline("random", *sinks)
+    pipeline = Pipeline("random", *(sink for plan, _ in plans for sink in plan.sinks))
 
     def run(runner: LocalRunner | SparkRunner) -> list[tuple[list[Count], list[Entry]]]:
         result = runner.run(pipeline, drain=False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 import pytest
 
+from tests.budget import for_a_night
 from tests.spark.comparison import millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import InvalidArgumentError, SourceError
@@ -142,20 +143,14 @@ def test_sources_are_literal_or_patterns(spark: SparkSession, tmp_path: Path) ->
             for path, sink in zip(paths, sinks, strict=True)
         ),
     )
-    local, job, run = (
-        [sorted(row.batch for row in result.collected(sink)) for sink in sinks]
-        for result in (
-            LocalRunner().run(pipeline),
-            SparkRunner(spark).run_batch(pipeline),
-            SparkRunner(spark).run(pipeline),
-        )
-    )
+    runner = SparkRunner(spark)
+    results = [run(pipeline) for run in (LocalRunner().run, runner.run, *for_a_night([runner.run_batch], []))]
+    local, *on_spark = ([sorted(row.batch for row in result.collected(sink)) for sink in sinks] for result in results)
     names = len(ODD)
     assert local[:names] == [[number] for number in range(names)]
     shown = [[103, 104], [104], [106], [100, 101], [102], [100, 101, 102, 103, 104, 106], [106], [101], [101]]
     assert local[names:] == [*shown, [3]]
-    assert job == local
-    assert run == local
+    assert all(rows == local for rows in on_spark)
 
 
 def test_a_pattern_beside_a_name_with_a_colon(spark: SparkSession, tmp_path: Path) -> None:

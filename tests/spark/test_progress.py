@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterable, Sequence
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.dsl.plan_formats import check_json, check_whole
+from tests.support.files import put
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import UnsupportedOperationError
@@ -32,7 +32,8 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark import PipelineProgress, SparkRunner, progress
+from windrow_runtime.spark import PipelineProgress, SparkRunner
+from windrow_spark import progress
 from windrow_spark.clock import BatchClock, ClockFiles
 from windrow_spark.exchange.facts import OPEN_WINDOWS, WATERMARK
 from windrow_spark.progress import ProgressKeeper, Reporter, StepProgress, WatchedStep, WatermarkBounds
@@ -80,12 +81,9 @@ class Sizes(ProcessWindowFunction[Reading, int, str, TimeWindow]):
         """Clears nothing."""
 
 
-def put(folder: Path, number: int) -> None:
-    lines = [row if isinstance(row, str) else json.dumps({"sensor": row[0], "at": row[1]}) for row in FILES[number]]
-    file = folder / f"{number}.json"
-    file.write_text("".join(f"{line}\n" for line in lines))
-    # Spark takes the older file first.
-    os.utime(file, (1_000_000 + number, 1_000_000 + number))
+def put_file(folder: Path, number: int) -> None:
+    rows = [row if isinstance(row, str) else Reading(*row) for row in FILES[number]]
+    put(folder, number, rows, second=number)
 
 
 def watched(folder: Path) -> Pipeline:
@@ -141,8 +139,8 @@ def test_a_pipeline_that_runs_tells_of_each_batch(
 ) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    put(folder, 0)
-    put(folder, 1)
+    put_file(folder, 0)
+    put_file(folder, 1)
     reports: list[PipelineProgress] = []
 
     def take(progress: PipelineProgress) -> None:
@@ -180,7 +178,7 @@ def test_a_pipeline_that_runs_tells_of_each_batch(
     assert "LookupError: of the user's" in caplog.text
 
     # Another run knows what the groups hold that it does not touch, and says when the stream is at its end.
-    put(folder, 2)
+    put_file(folder, 2)
     reports.clear()
     running = runner.start(pipeline, on_progress=reports.append)
     assert running.progress is None

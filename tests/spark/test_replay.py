@@ -5,7 +5,6 @@ The pipeline deduplicates by the clock, and fires early panes by the clock, so w
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,6 +14,7 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.files import put
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError
@@ -55,11 +55,7 @@ class Once(KeyedProcessFunction[str, Event, Event]):
 
 
 def write(folder: Path, number: int) -> None:
-    folder.mkdir(exist_ok=True)
-    events = [{"key": f"{n % 5}", "at": number * 400 + n * 20} for n in range(20)]
-    hidden = folder / f".{number}"
-    hidden.write_text("".join(f"{json.dumps(event)}\n" for event in [*events, {"key": "bad"}]))
-    hidden.rename(folder / f"{number}.json")
+    put(folder, number, [*(Event(f"{n % 5}", number * 400 + n * 20) for n in range(20)), {"key": "bad"}])
 
 
 def read(folder: Path) -> DataStream[Event]:

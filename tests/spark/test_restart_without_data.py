@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +16,8 @@ import pytest
 from tests.custom_sources import Logs
 from tests.kafka.topics import Topics, in_json
 from tests.spark.comparison import Event, millis
+from tests.support.files import put
+from tests.support.thorough import thorough
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_dataframe, from_source
 from windrow.aggregates import combine, count, key
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
@@ -40,7 +42,7 @@ TEN_SECONDS = TumblingEventTimeWindows.of(timedelta(seconds=10))
 Fired: TypeAlias = tuple[str, int]
 Steps: TypeAlias = Callable[[DataStream[Event]], DataStream[Fired]]
 Read: TypeAlias = "Callable[[SparkSession, Path], DataStream[Event]]"
-Again: TypeAlias = Callable[[SparkRunner, Pipeline, CollectSink[Fired]], list[Fired]]
+Again: TypeAlias = Callable[[SparkRunner, Pipeline, Sequence[CollectSink[Fired]]], list[list[Fired]]]
 
 
 class Reminds(KeyedProcessFunction[str, Event, Fired]):
@@ -75,12 +77,12 @@ def stamped(events: DataStream[Event]) -> DataStream[Event]:
 
 
 def on_columns(events: DataStream[Event]) -> DataStream[Fired]:
-    windows = stamped(events).key_by(lambda event: event.key).window(TEN_SECONDS)
+    windows = events.key_by(lambda event: event.key).window(TEN_SECONDS)
     return windows.aggregate(combine(key(), count()))
 
 
 def on_objects(events: DataStream[Event]) -> DataStream[Fired]:
-    windows = stamped(events).key_by(lambda event: event.key).window(TEN_SECONDS)
+    windows = events.key_by(lambda event: event.key).window(TEN_SECONDS)
     return windows.apply(lambda key, window, found: [(key, len(list(found)))])
 
 
@@ -91,7 +93,7 @@ def chained(events: DataStream[Event]) -> DataStream[Fired]:
 
 
 def timers(events: DataStream[Event]) -> DataStream[Fired]:
-    return stamped(events).key_by(lambda event: event.key).process(Reminds())
+    return events.key_by(lambda event: event.key).process(Reminds())
 
 
 def ticks(events: DataStream[Event]) -> DataStream[Fired]:
@@ -100,15 +102,13 @@ def ticks(events: DataStream[Event]) -> DataStream[Fired]:
 
 def left_join(events: DataStream[Event]) -> DataStream[Fired]:
     """Only the window's end says that an element has no partner."""
-    both = stamped(events)
-    left, right = both.filter(lambda event: event.key == "a"), both.filter(lambda event: event.key == "b")
+    left, right = events.filter(lambda event: event.key == "a"), events.filter(lambda event: event.key == "b")
     joined = left.left_join(right).where(lambda event: event.key).equal_to(lambda event: event.key).window(TEN_SECONDS)
     return joined.apply(lambda one, other: (one.key, -1 if other is None else other.value))
 
 
 def files(spark: SparkSession, folder: Path) -> DataStream[Event]:
-    lines = [json.dumps({"key": each.key, "at": each.at, "value": each.value}) + "\n" for each in EVENTS]
-    (folder / "events.json").write_text("".join(lines))
+    put(folder, "events", EVENTS)
     return from_source(JsonFileSource(folder, Event))
 
 
@@ -129,19 +129,26 @@ def partitions(spark: SparkSession, folder: Path) -> DataStream[Event]:
     return custom(spark, folder)
 
 
+def restamped(spark: SparkSession, folder: Path) -> DataStream[Event]:
+    """Timestamps that are assigned anew: windrow keeps the watermark."""
+    return stamped(files(spark, folder))
+
+
 def frame(spark: SparkSession, folder: Path) -> DataStream[Event]:
     files(spark, folder)
     return from_dataframe(spark.readStream.schema("key string, at bigint, value bigint").json(str(folder)), Event)
 
 
-def by_start(runner: SparkRunner, pipeline: Pipeline, sink: CollectSink[Fired]) -> list[Fired]:
+def by_start(runner: SparkRunner, pipeline: Pipeline, sinks: Sequence[CollectSink[Fired]]) -> list[list[Fired]]:
     running = runner.start(pipeline)
     running.process_available()
-    return sorted(running.stop().collected(sink))
+    result = running.stop()
+    return [sorted(result.collected(sink)) for sink in sinks]
 
 
-def by_run(runner: SparkRunner, pipeline: Pipeline, sink: CollectSink[Fired]) -> list[Fired]:
-    return sorted(runner.run(pipeline, drain=False).collected(sink))
+def by_run(runner: SparkRunner, pipeline: Pipeline, sinks: Sequence[CollectSink[Fired]]) -> list[list[Fired]]:
+    result = runner.run(pipeline, drain=False)
+    return [sorted(result.collected(sink)) for sink in sinks]
 
 
 def stop_behind_first_batch(runner: SparkRunner, pipeline: Pipeline, checkpoint: Path) -> None:
@@ -161,25 +168,34 @@ def batches(checkpoint: Path) -> tuple[int, bool]:
 
 WINDOWS = [("a", 1), ("b", 1)]
 TIMERS = [("a", 6_000), ("b", 7_000)]
+TICKS = [("a", 0), ("b", 0)]
+DUE: dict[Steps, list[Fired]] = {
+    on_columns: WINDOWS,
+    on_objects: WINDOWS,
+    chained: WINDOWS,
+    timers: TIMERS,
+    left_join: [("a", -1)],
+    ticks: TICKS,
+}
+VARIANT = "the other cases have its source, its steps and its way to run"
 
 
 @pytest.mark.parametrize(
-    ("read", "steps", "again", "due"),
+    ("read", "steps", "again"),
     [
-        (files, on_columns, by_run, WINDOWS),
-        (files, ticks, by_run, [("a", 0), ("b", 0)]),
-        (files, left_join, by_run, [("a", -1)]),
-        (collection, chained, by_run, WINDOWS),
-        (custom, timers, by_run, TIMERS),
-        (partitions, on_objects, by_run, WINDOWS),
-        (frame, on_objects, by_run, WINDOWS),
-        (files, on_objects, by_start, WINDOWS),
-        (custom, ticks, by_start, [("a", 0), ("b", 0)]),
-        (partitions, timers, by_start, TIMERS),
+        (files, [on_columns, on_objects, chained, timers, left_join], by_run),
+        (restamped, [on_objects, timers], by_start),
+        (files, [ticks], by_run),
+        thorough(custom, [ticks], by_start, reason=VARIANT),
+        thorough(frame, [on_objects], by_run, reason=VARIANT),
+        thorough(files, [on_objects], by_start, reason=VARIANT),
+        thorough(collection, [chained], by_run, reason=VARIANT),
+        thorough(custom, [timers], by_run, reason=VARIANT),
+        thorough(partitions, [on_objects, timers], by_start, reason=VARIANT),
     ],
 )
 def test_what_is_due_needs_no_record(
-    spark: SparkSession, tmp_path: Path, read: Read, steps: Steps, again: Again, due: list[Fired]
+    spark: SparkSession, tmp_path: Path, read: Read, steps: list[Steps], again: Again
 ) -> None:
     # batch     0                      1                      (none, or without results)
     # elements  1 s, 2 s, 12 s         none                   none
@@ -189,13 +205,13 @@ def test_what_is_due_needs_no_record(
     incoming.mkdir()
     runner = SparkRunner(spark, checkpoint=checkpoint)
 
-    def pipeline() -> tuple[Pipeline, CollectSink[Fired]]:
-        sink = CollectSink[Fired]()
-        return Pipeline("due", steps(read(spark, incoming)).sink_to(sink)), sink
+    def pipeline() -> tuple[Pipeline, list[CollectSink[Fired]]]:
+        stream, sinks = stamped(read(spark, incoming)), [CollectSink[Fired]() for _ in steps]
+        return Pipeline("due", *(step(stream).sink_to(sink) for step, sink in zip(steps, sinks, strict=True))), sinks
 
     stop_behind_first_batch(runner, pipeline()[0], checkpoint)
-    assert again(runner, *pipeline()) == due
-    assert again(runner, *pipeline()) == []
+    assert again(runner, *pipeline()) == [DUE[step] for step in steps]
+    assert again(runner, *pipeline()) == [[] for _ in steps]
 
 
 def test_a_run_with_nothing_due_plans_no_batch(spark: SparkSession, tmp_path: Path) -> None:
@@ -207,7 +223,7 @@ def test_a_run_with_nothing_due_plans_no_batch(spark: SparkSession, tmp_path: Pa
     def run() -> list[Fired]:
         sink = CollectSink[Fired]()
         events = from_source(JsonFileSource(incoming, Event, on_malformed="drop"))
-        return by_run(runner, Pipeline("idle", on_objects(events).sink_to(sink)), sink)
+        return by_run(runner, Pipeline("idle", on_objects(stamped(events)).sink_to(sink)), [sink])[0]
 
     files(spark, incoming)
     assert run() == WINDOWS
@@ -222,7 +238,9 @@ def test_a_run_with_nothing_due_plans_no_batch(spark: SparkSession, tmp_path: Pa
     # A run that goes on until it is stopped plans a single one, and reports on it.
     reports: list[PipelineProgress] = []
     running = runner.start(
-        Pipeline("idle", on_objects(from_source(JsonFileSource(incoming, Event))).sink_to(CollectSink[Fired]())),
+        Pipeline(
+            "idle", on_objects(stamped(from_source(JsonFileSource(incoming, Event)))).sink_to(CollectSink[Fired]())
+        ),
         on_progress=reports.append,
     )
     running.process_available()
@@ -257,13 +275,14 @@ def test_files_get_what_is_due_once_and_state_is_cleaned_up(spark: SparkSession,
     assert batches(checkpoint) == (1, True)
 
 
+@pytest.mark.thorough(reason="files get it once, and topics get batches once that run again")
 def test_topics_get_what_is_due_once(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     topics = Topics(kafka, f"due-{uuid4().hex[:8]}")
     incoming, out = topics.make("in"), topics.make("out")
     topics.send(incoming, in_json(map(asdict, EVENTS)))
     runner = SparkRunner(spark, checkpoint=tmp_path)
     events = from_source(KafkaSource(kafka, incoming, Event, starting_offsets="earliest"))
-    pipeline = Pipeline("once", on_objects(events).returns(Fired).sink_to(KafkaSink(kafka, out)))
+    pipeline = Pipeline("once", on_objects(stamped(events)).returns(Fired).sink_to(KafkaSink(kafka, out)))
     stop_behind_first_batch(runner, pipeline, tmp_path)
     for _ in range(2):
         runner.run(pipeline, drain=False)
@@ -278,7 +297,7 @@ def test_a_drain_behind_a_stop_fires_all_once(spark: SparkSession, tmp_path: Pat
     sink = CollectSink[Fired]()
     # A number of files in a batch, so that the drain begins with a run over what is there.
     events = from_source(JsonFileSource(incoming, Event, files_per_batch=1))
-    pipeline = Pipeline("drained", on_objects(events).sink_to(sink))
+    pipeline = Pipeline("drained", on_objects(stamped(events)).sink_to(sink))
     files(spark, incoming)
     stop_behind_first_batch(runner, pipeline, checkpoint)
     assert sorted(runner.run(pipeline).collected(sink)) == [("a", 1), *WINDOWS]
@@ -292,20 +311,18 @@ def test_a_drained_run_without_keyed_steps_goes_on(spark: SparkSession, tmp_path
         "plain", from_source(JsonFileSource(incoming, Event)).map(lambda event: event.value).sink_to(sink)
     )
     for number in (1, 2):
-        (incoming / f"{number}.json").write_text(json.dumps(asdict(Event("a", 1_000, number))))
+        put(incoming, number, [Event("a", 1_000, number)])
         assert runner.run(pipeline).collected(sink) == [number]
 
 
-@pytest.mark.parametrize(("steps", "due"), [(on_objects, WINDOWS), (ticks, [("a", 0), ("b", 0)])])
-def test_a_query_of_the_users_fires_what_is_due(
-    spark: SparkSession, tmp_path: Path, steps: Steps, due: list[Fired]
-) -> None:
+@pytest.mark.parametrize("steps", [on_objects, thorough(ticks, reason="a run of a runner's own fires them")])
+def test_a_query_of_the_users_fires_what_is_due(spark: SparkSession, tmp_path: Path, steps: Steps) -> None:
     incoming, checkpoint, out = tmp_path / "in", tmp_path / "checkpoint", tmp_path / "out"
     incoming.mkdir()
     part = Checkpoint(checkpoint / "windrow", inside=True)
 
     def made() -> DataFrame:
-        stream = steps(files(spark, incoming)).returns(Fired)
+        stream = steps(stamped(files(spark, incoming))).returns(Fired)
         return SparkRunner(spark, checkpoint=checkpoint).to_dataframe(stream, name="due")
 
     def run(frame: DataFrame, last: int) -> None:
@@ -328,7 +345,7 @@ def test_a_query_of_the_users_fires_what_is_due(
         available(first)  # a frame of before: nobody has looked what is due
         assert part.last_planned() == 0
     run(made(), 1)
-    assert sorted(map(tuple, spark.read.parquet(str(out)).collect())) == due
+    assert sorted(map(tuple, spark.read.parquet(str(out)).collect())) == DUE[steps]
     if steps is on_objects:
         available(made())
         assert part.last_planned() == 1

@@ -11,17 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.budget import for_a_night
 from tests.spark.comparison import Event, Seen, millis
+from tests.support.thorough import thorough
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_collection, from_source
-from windrow.errors import (
-    EngineError,
-    InvalidArgumentError,
-    MissingTimestampError,
-    UnsupportedOperationError,
-    UserFunctionError,
-    WindrowError,
-)
+from windrow.errors import EngineError, UnsupportedOperationError, UserFunctionError, WindrowError
 from windrow.evictors import Evictor, EvictorContext, TimestampedValue
 from windrow.functions import (
     AggregateFunction,
@@ -33,7 +26,7 @@ from windrow.functions import (
     RichFunction,
     RuntimeContext,
 )
-from windrow.sinks import CollectSink, FunctionSink, Sink
+from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.triggers import EventTimeTrigger, Trigger, TriggerContext, TriggerResult
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
@@ -47,7 +40,6 @@ from windrow.windows import (
 )
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_spark.faults import RemoteError
 from windrow_spark.session import is_connect
 
 if TYPE_CHECKING:
@@ -203,10 +195,6 @@ def bridging() -> KeyedStream[Event, str]:
     return stamped.key_by(lambda event: event.key)
 
 
-def bad_write(batch: int, values: Sequence[Any]) -> None:
-    check(BAD)
-
-
 FUNCTIONS: dict[str, Callable[[], DataStream[Any]]] = {
     "map": lambda: events().map(lambda event: check(event.value)),
     "filter": lambda: events().filter(lambda event: check(event.value) > 3),
@@ -276,8 +264,8 @@ def short(error: WindrowError) -> WindrowError:
     return error
 
 
-def failure(spark: SparkSession, stream: DataStream[Any], sink: Sink[Any] | None = None) -> WindrowError:
-    pipeline = Pipeline("faulty", stream.sink_to(CollectSink[Any]() if sink is None else sink))
+def failure(spark: SparkSession, stream: DataStream[Any]) -> WindrowError:
+    pipeline = Pipeline("faulty", stream.sink_to(CollectSink[Any]()))
     with pytest.raises(WindrowError) as caught:
         SparkRunner(spark).run(pipeline)
     return short(caught.value)
@@ -295,11 +283,18 @@ def test_a_function_that_raises_in_the_interpreter(name: str, fast: bool) -> Non
     assert isinstance(error.__cause__, LookupError)
 
 
-# One of each place where Spark runs functions; the others are told by the same operators, as the test above shows.
-ON_SPARK = ("map", "timestamps", "key_by", "reduce", "process", "merge", "open", "generator", "on_timer")
+# One of each place where Spark runs functions; the same operators tell of the others, as the test above shows, and
+# test_same_errors.py has more of them as batch jobs.
+ON_SPARK = ("map", "reduce", "generator", "on_timer", "map behind windows")
 
 
-@pytest.mark.parametrize("name", for_a_night(tuple(FUNCTIONS), (*ON_SPARK, "map behind windows")))
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ON_SPARK else thorough(name, reason="one of each place runs; batch jobs tell of more")
+        for name in FUNCTIONS
+    ],
+)
 def test_a_function_that_raises(spark: SparkSession, name: str) -> None:
     error = failure(spark, FUNCTIONS[name]())
     assert type(error) is UserFunctionError
@@ -317,24 +312,15 @@ def test_a_function_that_raises(spark: SparkSession, name: str) -> None:
     assert len(cause.splitlines()) < 20
 
 
-def test_the_function_of_a_sink_that_raises(spark: SparkSession) -> None:
-    error = failure(spark, events(), FunctionSink(bad_write))
-    with pytest.raises(UserFunctionError) as caught:
-        LocalRunner().run(Pipeline("faulty", events().sink_to(FunctionSink(bad_write))))
-    assert error.message == caught.value.message == "the function of the sink raised LookupError: no 13"
-    given = "batch 0 of 16 elements, beginning with Event(key='a', at=0, value=0)"
-    assert error.given == caught.value.given == given
-    # The driver of a server is another process, and tells what was raised there.
-    assert isinstance(error.__cause__, RemoteError if is_connect(spark) else LookupError)
-
-
 def kill_itself(event: Event) -> Event:
     if event.value == BAD:
         os.kill(os.getpid(), signal.SIGKILL)
     return event
 
 
-@pytest.mark.parametrize("run", [SparkRunner.run, SparkRunner.run_batch])
+@pytest.mark.parametrize(
+    "run", [SparkRunner.run, thorough(SparkRunner.run_batch, reason="a run tells of it in the same words")]
+)
 def test_a_worker_that_dies_each_time(spark: SparkSession, run: Callable[[SparkRunner, Pipeline], object]) -> None:
     pipeline = Pipeline("faulty", events().map(kill_itself).sink_to(CollectSink[Any]()))
     with pytest.raises(EngineError, match="a Python worker died, and again each time") as caught:
@@ -363,30 +349,6 @@ def test_long_and_unkind_values_are_shown_short() -> None:
             LocalRunner().run(pipeline)
         assert caught.value.given == f"element {text}"
         assert caught.value.message == f"a function of the step raised LookupError: {'x' * 500}..."
-
-
-def test_an_element_without_timestamp(spark: SparkSession) -> None:
-    error = failure(spark, timed(lambda event: None if event.value == BAD else event.at))
-    assert type(error) is MissingTimestampError
-    assert error.given == EVENT
-
-
-# Any, and a loop: a plan refuses a selector of which it knows that it gives lists.
-def unhashable(event: Event) -> Any:
-    return [value for value in (event.value,) if value is not None]
-
-
-class Odd:
-    def __init__(self, event: Event) -> None:
-        self.event = event
-
-
-@pytest.mark.parametrize(("selector", "given"), [(unhashable, "[0]"), (Odd, "Odd object")])
-def test_keys_that_are_none(spark: SparkSession, selector: Callable[[Event], Any], given: str) -> None:
-    error = failure(spark, timed().key_by(selector).count_window(2).process(Seen()))
-    assert type(error) is InvalidArgumentError
-    assert given in str(error.given)
-    assert ".key_by, " in str(error.where)
 
 
 def test_a_timer_on_the_clock_that_the_plan_knows_nothing_of(spark: SparkSession) -> None:

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from tests.outputs.postgres import PASSWORD
 from tests.spark.comparison import Event
+from tests.support.files import forget_batch
 from windrow import Pipeline, from_source
 from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError
 from windrow.sinks import DatabaseSink, DeltaSink, FunctionSink, ParquetFileSink
@@ -73,12 +74,6 @@ class Outputs:
 
 def expected(count: int) -> list[tuple[str, int, int]]:
     return sorted(ROWS[:count])
-
-
-def forget_batch(checkpoint: Path, number: int) -> None:
-    """As after a crash between the sinks and Spark's note that the last batch is done."""
-    (checkpoint / "spark" / "commits" / str(number)).unlink()
-    (checkpoint / "spark" / "commits" / f".{number}.crc").unlink(missing_ok=True)
 
 
 #  batch        0      1: the second table of the database refuses it      1, by another run      2      2 again

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable
@@ -13,6 +12,8 @@ import pytest
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from tests.spark.versions import records
+from tests.support.files import put
+from tests.support.thorough import thorough
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import IncompatibleStateError, UserFunctionError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
@@ -46,16 +47,12 @@ class Silence(KeyedProcessFunction[str, Event, tuple[str, int, int]]):
 
 def write(folder: Path, numbers: Iterable[int]) -> None:
     """The files of these numbers: each 100 ms on from the one before, the last two elements out of order."""
-    folder.mkdir(exist_ok=True)
     for number in numbers:
-        ats = [0, 30, 60, 90, -40, -250]
-        records = [
-            {"key": "abc"[(number + place) % 3], "at": number * 100 + at, "value": number * 10 + place}
-            for place, at in enumerate(ats)
+        events = [
+            Event("abc"[(number + place) % 3], number * 100 + at, number * 10 + place)
+            for place, at in enumerate([0, 30, 60, 90, -40, -250])
         ]
-        file = folder / f"{number}.json"
-        file.write_text("".join(json.dumps(record) + "\n" for record in records))
-        os.utime(file, (1_600_000_000 + number,) * 2)
+        put(folder, number, events, second=number)
 
 
 def build(folder: Path, size: int = 250, name: str = "windows", *, moved: bool = False) -> tuple[Outputs, Pipeline]:
@@ -109,30 +106,42 @@ def test_runs_one_after_another_give_what_one_run_gives(spark: SparkSession, tmp
     runs: list[Found] = []
 
     def run(*, drain: bool) -> None:
-        # Everything anew, as in another process, and every other time with a step more.
-        outputs, pipeline = build(folder, moved=len(runs) % 2 == 1)
+        outputs, pipeline = build(folder)
         runs.append(outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=drain)))
 
     run(drain=False)
     assert runs[0]["rolling"]
-    write(folder, range(2, 4))
-    run(drain=False)
+    # Everything anew, as in another process, with a step more.
+    outputs, pipeline = build(folder, moved=True)
+    running = SparkRunner(spark, checkpoint=checkpoint).start(pipeline, interval_seconds=0.05)
+    try:
+        running.process_available()
+        write(folder, range(2, 4))
+        running.process_available()
+        assert running.is_active
+    finally:
+        runs.append(outputs.of(running.stop()))
+    assert not running.is_active
+    assert running.await_termination(5)
     assert sum(map(len, runs[1]["rolling"].values())) == 12
-    run(drain=False)
-    assert not any(runs[2].values())
+    for changed, what in (
+        (build(folder, size=300), r"size=250(.|\n)*size=300"),
+        (build(folder, name="other"), r"other, \S*test_runner_restart.py:\d+ is new; windows \(Tumbling.*\) is gone"),
+    ):
+        with pytest.raises(IncompatibleStateError, match=rf"another plan(.|\n)*{what}"):
+            SparkRunner(spark, checkpoint=checkpoint).run(changed[1])
     write(folder, range(4, 6))
     run(drain=True)
     assert joined(runs) == expected
 
     outputs, pipeline = build(folder)
-    for again in (
-        lambda: SparkRunner(spark, checkpoint=checkpoint).run(pipeline),
-        lambda: SparkRunner(spark, checkpoint=checkpoint).start(pipeline),
-    ):
+    runner = SparkRunner(spark, checkpoint=checkpoint)
+    for again in (runner.run, runner.start):
         with pytest.raises(IncompatibleStateError, match="was drained"):
-            again()
+            again(pipeline)
 
 
+@pytest.mark.thorough(reason="test_group_task.py has staggered windows whose task goes on")
 def test_staggered_windows_stay_where_they_are(spark: SparkSession, tmp_path: Path) -> None:
     # clock    1030                    2100
     # run      1                       2
@@ -169,48 +178,6 @@ def test_staggered_windows_stay_where_they_are(spark: SparkSession, tmp_path: Pa
     assert {window.start % 250 for found in expected["windows"].values() for _, window, *_ in found} == {30}
 
 
-def test_started_and_stopped(spark: SparkSession, tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    write(folder, range(5))
-    outputs, pipeline = build(folder)
-    expected, _ = outputs.expected(pipeline)
-    for number in range(2, 5):
-        (folder / f"{number}.json").unlink()
-
-    checkpoint = tmp_path / "checkpoint"
-    first = SparkRunner(spark, checkpoint=checkpoint).start(pipeline, interval_seconds=0.05)
-    try:
-        first.process_available()
-        assert first.is_active
-        write(folder, range(2, 3))
-        first.process_available()
-    finally:
-        runs = [outputs.of(first.stop())]
-    assert not first.is_active
-    assert first.await_termination(5)
-    assert sum(map(len, runs[0]["rolling"].values())) == 18
-    write(folder, range(3, 5))
-    runs.append(outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline)))
-    assert joined(runs) == expected
-
-
-def test_a_changed_plan_is_refused_with_what_changed(spark: SparkSession, tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    write(folder, range(1))
-    checkpoint = tmp_path / "checkpoint"
-    _, pipeline = build(folder)
-    SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
-    _, larger = build(folder, size=300)
-    with pytest.raises(IncompatibleStateError, match=r"another plan(.|\n)*size=250(.|\n)*size=300"):
-        SparkRunner(spark, checkpoint=checkpoint).run(larger)
-    _, renamed = build(folder, name="other")
-    with pytest.raises(
-        IncompatibleStateError,
-        match=r"another plan(.|\n)*other, \S*test_runner_restart.py:\d+ is new; windows \(Tumbling.*\) is gone",
-    ):
-        SparkRunner(spark, checkpoint=checkpoint).start(renamed)
-
-
 @pytest.mark.classic(reason="the function shares a list with the test")
 def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "in"
@@ -244,7 +211,7 @@ def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(spark: Spark
     assert found
 
 
-@pytest.mark.parametrize("batches", [1, 2])
+@pytest.mark.parametrize("batches", [thorough(1, reason="a source in two batches covers it"), 2])
 def test_a_run_that_failed_before_the_end_of_the_stream_leaves_it_open(
     spark: SparkSession, tmp_path: Path, batches: int
 ) -> None:
@@ -358,13 +325,12 @@ def test_stored_records_get_the_default_of_a_new_field(spark: SparkSession, tmp_
     # records    10: 7.0    20: 9.0   |   30: 8.0 F
     # version    1                    |   2, with units
     folder = tmp_path / "in"
-    folder.mkdir()
     found = []
     for version, lines in (
         (1, [{"key": "a", "at": 10, "value": 7.0}, {"key": "a", "at": 20, "value": 9.0}]),
         (2, [{"key": "a", "at": 30, "value": 8.0, "unit": "F"}]),
     ):
-        (folder / f"{version}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        put(folder, version, lines)
         outputs, pipeline = measuring(folder, version)
         runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
         found.append(outputs.of(runner.run(pipeline, drain=version == 2)))

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.comparison import Outputs, Seen, millis
+from tests.support.thorough import thorough
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import MalformedRecordError, SourceError, UnsupportedOperationError, WindrowError
 from windrow.sinks import CollectSink
@@ -72,6 +73,9 @@ FORMATS: dict[str, tuple[Write, Callable[..., FileSource[Reading]]]] = {
     "csv": (write_csv, lambda *given, **options: CsvFileSource(*given, delimiter=";", **options)),
     "parquet": (write_parquet, ParquetFileSource),
 }
+
+
+LINES = ("json", "csv")
 
 
 def readings(count: int) -> list[dict[str, Any]]:
@@ -196,7 +200,9 @@ def test_malformed_records_are_dropped_or_routed(spark: SparkSession, tmp_path: 
         assert result.collected(sink) == local.collected(sink)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    "name", ["parquet", *(thorough(name, reason="test_same_errors.py has JSON") for name in LINES)]
+)
 def test_a_malformed_record_fails_the_run(spark: SparkSession, tmp_path: Path, name: str) -> None:
     write, source = FORMATS[name]
     folder = write_files(tmp_path / name, write, [bad_records(name)])
@@ -322,7 +328,7 @@ def test_the_rate_source_runs_until_it_is_stopped(spark: SparkSession, tmp_path:
         assert of_parity == list(range(parity + 2, 4 * len(of_parity) + parity, 4))
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", ["parquet", *(thorough(name, reason="it is listed as Parquet is") for name in LINES)])
 def test_a_link_that_leads_out_of_the_folder(spark: SparkSession, tmp_path: Path, name: str) -> None:
     write, source = FORMATS[name]
     folder = write_files(tmp_path / "in here%20", write, [readings(3)])

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.budget import for_a_night
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.evictors import Evictor
@@ -92,6 +93,10 @@ STREAMS: dict[str, Make] = {
     "a selector that raises": lambda numbers: numbers.key_by(lambda n: 1 // (n - 2)).reduce(first),
     "a map that raises": lambda numbers: numbers.map(lambda n: 1 // (n - 2)),
     "a flat map that gives no sequence": lambda numbers: numbers.flat_map(lambda n: n),  # type: ignore[arg-type, return-value]
+    "a flat map that gives a text": lambda numbers: numbers.flat_map(lambda n: f"{n}b"),
+    "windows that give a text": lambda numbers: (
+        numbers.key_by(lambda n: 0).count_window(2).apply(lambda key, window, found: f"{key}b")
+    ),
     "a map that exits": lambda numbers: numbers.map(sys.exit),
     "open": lambda numbers: numbers.map(BadOpen()),
     "a reduce that raises": lambda numbers: numbers.key_by(lambda n: 0).reduce(lambda a, b: a // 0),
@@ -130,6 +135,22 @@ STREAMS: dict[str, Make] = {
 }
 
 
+# One of each place that raises; the others are told by the same code.
+ON_SPARK = {
+    "a list as key",
+    "windows that give a text",
+    "a map that exits",
+    "open",
+    "a process function",
+    "an element without a timestamp",
+    "a reduce that gives a generator",
+    "a filter by a missing value",
+    "positions of an evictor",
+    "an element that does not fit ParquetFileSink",
+    "a sink",
+}
+
+
 def told(run: Callable[[Pipeline], object], pipeline: Pipeline) -> str:
     with pytest.raises(WindrowError) as caught:
         run(pipeline)
@@ -148,11 +169,14 @@ def test_both_engines_tell_faults_alike(spark: SparkSession, tmp_path: Path) -> 
     sinks: list[Sink[Any]] = [JsonFileSink(tmp_path / "a"), ParquetFileSink(tmp_path / "b")]
     for sink in sinks:
         rows = from_collection([1]).map(unfit).sink_to(sink)
-        pipelines[f"an element that does not fit {sink.describe()}"] = Pipeline("faults", rows)
+        pipelines[f"an element that does not fit {type(sink).__name__}"] = Pipeline("faults", rows)
     pipelines["a sink"] = Pipeline("faults", from_collection([1]).sink_to(FunctionSink(fail)))
+    on_spark = for_a_night(pipelines.keys(), ON_SPARK)
+    assert on_spark <= pipelines.keys()
     for name, pipeline in pipelines.items():
         expected = told(LocalRunner().run, pipeline)
-        assert (name, told(SparkRunner(spark).run_batch, pipeline)) == (name, expected)
+        if name in on_spark:
+            assert (name, told(SparkRunner(spark).run_batch, pipeline)) == (name, expected)
         assert __file__ in expected
         assert "hint: " in expected or name == "a timestamp that is none"
     assert told(LocalRunner().run, pipelines["a list as key"]).splitlines()[0].endswith("cannot be hashed")

@@ -66,28 +66,21 @@ def write(folder: Path, name: str, *rows: str) -> None:
 ROWS = (["a,10,1", "a,20,2", "b,30,4"], ["a,150,8", "b,50,16", "b,199,32"])
 
 
-def test_a_run_names_steps_as_the_interpreter_does(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path / "in", "1.csv", *ROWS[0], *ROWS[1])
-    plan = Sums(tmp_path / "in")
-    local = LocalRunner().run(plan.pipeline)
-    reports: list[PipelineProgress] = []
-    result = SparkRunner(spark, on_progress=reports.append).run(plan.pipeline)
-    for sink in plan.sinks:
-        assert sorted(result.collected(sink)) == sorted(local.collected(sink)) != []
-    assert result.counters == local.counters
-    assert {name for counters in result.counters.values() for name in counters} == {
-        *("seen by sums/count", "seen by sums#2/count")
-    }
-    assert {"scoped.6.sums/window", "scoped.12.sums#2/window"} <= set(reports[0].steps)
-
-
-def test_a_checkpoint_goes_on_by_the_names_of_scopes(spark: SparkSession, tmp_path: Path) -> None:
+def test_scopes_name_steps_and_a_checkpoint_goes_on_by_their_names(spark: SparkSession, tmp_path: Path) -> None:
     """Windows outside, which come first, have another state; the uses find theirs again."""
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     write(folder, "1.csv", *ROWS[0])
     plan = Sums(folder)
-    first = SparkRunner(spark, checkpoint=checkpoint).run(plan.pipeline, drain=False)
+    reports: list[PipelineProgress] = []
+    runner = SparkRunner(spark, checkpoint=checkpoint, on_progress=reports.append)
+    first = runner.run(plan.pipeline, drain=False)
     assert [first.collected(sink) for sink in plan.sinks] == [[], []]
+    assert first.counters == LocalRunner().run(plan.pipeline).counters
+    assert {name for counters in first.counters.values() for name in counters} == {
+        *("seen by sums/count", "seen by sums#2/count")
+    }
+    assert {"scoped.6.sums/window", "scoped.12.sums#2/window"} <= set(reports[0].steps)
+
     write(folder, "2.csv", *ROWS[1])
     with pytest.raises(IncompatibleStateError, match=r"scoped\.6\.window, .* is new"):
         SparkRunner(spark, checkpoint=checkpoint).run(Sums(folder, plain_first=True).pipeline)

@@ -15,6 +15,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests.spark.stopped_moves import ROWS, Stopper, pipeline
+from tests.support.files import forget_batch
+from tests.support.thorough import thorough
 from windrow.errors import SinkError
 from windrow.sinks import JsonFileSink, ParquetFileSink
 from windrow_runtime.spark import SparkRunner
@@ -44,7 +46,9 @@ def staged(out: Path) -> list[Path]:
     return list((out / "_windrow").rglob("part-*"))
 
 
-@pytest.mark.parametrize("moves", [0, 1, 3])
+@pytest.mark.parametrize(
+    "moves", [1, *(thorough(moves, reason="test_storage.py stops a batch at each move") for moves in (0, 3))]
+)
 def test_a_run_that_died_between_two_moves_goes_on_with_the_next(
     spark: SparkSession, view: str, tmp_path: Path, moves: int
 ) -> None:
@@ -75,8 +79,7 @@ def test_a_run_that_died_between_two_moves_goes_on_with_the_next(
     assert staged(out) == []
 
     # As after a crash between the sinks and Spark's note that the batch is done.
-    for name in ("3", ".3.crc"):
-        (tmp_path / "checkpoint" / "spark" / "commits" / name).unlink(missing_ok=True)
+    forget_batch(tmp_path / "checkpoint", 3)
     runner.run(pipeline(JsonFileSink(f"{view}/out", partition_by="value")), drain=False)
     assert shown(out) == after
     assert staged(out) == []

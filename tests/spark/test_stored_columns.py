@@ -292,6 +292,7 @@ def put(folder: Path, number: int, version: int, ats: Sequence[int]) -> None:
     pa.parquet.write_table(pa.Table.from_batches([batch]), folder / f"{number}.parquet")
 
 
+@pytest.mark.thorough(reason="test_runner_restart.py has new fields on Spark, the tests around it those of columns")
 def test_records_in_columns_get_new_fields_behind_an_opaque_filter(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

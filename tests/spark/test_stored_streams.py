@@ -345,25 +345,12 @@ class Several:
     def of_first(self, click: Click) -> str:
         return f"{getattr(click, self.fields[0])}"
 
-    def of_last(self, click: Click) -> str:
-        return f"{getattr(click, self.fields[-1])}"
-
 
 def by_keyword(name: str) -> Any:
     def key(click: Click, *, field: str = name) -> str:
         return f"{getattr(click, field)}"
 
     return key
-
-
-def first_part(click: Click) -> str:
-    first, _second = str(click.user).split("@", 1)
-    return first
-
-
-def second_part(click: Click) -> str:
-    _first, second = str(click.user).split("@", 1)
-    return second
 
 
 def by_table(table: Any) -> Any:
@@ -373,8 +360,8 @@ def by_table(table: Any) -> Any:
 OTHER_CODE: dict[str, tuple[Any, Any]] = {
     "a place": (lambda c: f"{c[0]}", lambda c: f"{c[1]}"),
     "a number": (lambda c: str(len(c.user) % 16), lambda c: str(len(c.user) % 32)),
-    "an operator": (lambda c: str(len(c.user) + 2), lambda c: str(len(c.user) - 2)),
-    "the order": (lambda c: f"{c.user}|{c.page}".strip(), lambda c: f"{c.page}|{c.user}".strip()),
+    "a number of several": (lambda c: str(len(c.user) in (1, 2)), lambda c: str(len(c.user) in (1, 3))),
+    "the end of a slice": (lambda c: f"{c.user[1:7]}", lambda c: f"{c.user[1:8]}"),
     "the body of a class": (compiled("str(value.user)"), compiled("str(value.page)")),
     "a variable of the module": (
         compiled("str(getattr(value, FIELD))", FIELD="user"),
@@ -383,13 +370,6 @@ OTHER_CODE: dict[str, tuple[Any, Any]] = {
     "a keyword's default": (by_keyword("user"), by_keyword("page")),
     "an attribute with several": (Several("user"), Several("page")),
     "the object of a method": (Several("user").of_first, Several("page").of_first),
-    "the method of an object": (Several("user").of_first, Several("user").of_last),
-    "a variable": (first_part, second_part),
-    "a negation": (lambda c: f"{1 if str(c.user) else 2}", lambda c: f"{1 if not str(c.user) else 2}"),
-    "a sign": (lambda c: str(len(c.user)), lambda c: str(-len(c.user))),
-    "the order of parts": (lambda c: str([c.user, c]), lambda c: str([c, c.user])),
-    "not in": (lambda c: str(str(c) in "ab"), lambda c: str(str(c) not in "ab")),
-    "is not": (lambda c: str(str(c) is None), lambda c: str(str(c) is not None)),
     "a dict": (by_table({"a": "x"}), by_table({"a": "y"})),
     "a set": (by_table({"a", "x"}), by_table({"a", "y"})),
     "a dict of the module": (
@@ -401,7 +381,7 @@ OTHER_CODE: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("case", OTHER_CODE)
-def test_functions_that_are_not_recognised_are_told_apart_by_what_they_do(case: str) -> None:
+def test_functions_that_are_not_recognised_are_told_apart_by_names_and_values(case: str) -> None:
     before, now = map(mark_of, OTHER_CODE[case])
     assert not before.is_that_of(now)
     assert before.is_that_of(mark_of(OTHER_CODE[case][0]))
@@ -415,10 +395,9 @@ def test_the_order_of_dicts_and_sets_is_none_and_they_may_hold_themselves() -> N
     assert mark_of(by_table(table)).is_that_of(mark_of(by_table(turned)))
 
 
-def test_code_is_compared_within_one_version_of_python() -> None:
-    mark, other = map(mark_of, OTHER_CODE["a number"])
-    assert mark.code is not None
-    assert mark.is_that_of(Mark(mark.text, mark.names, code=f"3.0:{other.code}"))
+def test_what_a_function_does_with_the_same_names_and_values_is_not_compared() -> None:
+    before, now = mark_of(lambda c: str(len(c.user) + 2)), mark_of(lambda c: str(len(c.user) - 2))
+    assert before.is_that_of(now)
 
 
 def test_what_another_python_recognises_is_compared_by_names() -> None:

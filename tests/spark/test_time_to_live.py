@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from tests.support.thorough import thorough
 from windrow import Pipeline, from_source
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, TimeDomain
@@ -31,7 +32,7 @@ class Row(NamedTuple):
     time: int
 
 
-ROWS = [Row("a", f"n{number}", number * 40_000) for number in range(5)]
+ROWS = [Row("a", f"n{number}", number * 40_000) for number in range(3)]
 
 
 class Keep(KeyedProcessFunction[str, Row, tuple[str, list[str], list[str]]]):
@@ -52,34 +53,37 @@ class Keep(KeyedProcessFunction[str, Row, tuple[str, list[str], list[str]]]):
 
 
 EXPECTED = [
-    (f"n{number}", last, last) for number in range(5) for last in [[f"n{n}" for n in (number - 1, number) if n >= 0]]
+    (f"n{number}", last, last) for number in range(3) for last in [[f"n{n}" for n in (number - 1, number) if n >= 0]]
 ]
 
 
-def collected(runner: Any, function: KeyedProcessFunction[str, Row, Any], size: int | None) -> list[Any]:
-    sink = CollectSink[Any]()
+def collected(runner: Any, size: int | None, *functions: KeyedProcessFunction[str, Row, Any]) -> list[list[Any]]:
+    """What each function gives."""
+    sinks = [CollectSink[Any]() for _ in functions]
     source = CollectionSource(ROWS, Row) if size is None else CollectionSource(ROWS, Row, batch_size=size)
     stream = from_source(source).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda row: row.time
     )
-    pipeline = Pipeline("p", stream.key_by(lambda row: row.key).process(function).sink_to(sink))
-    return list(runner.run(pipeline).collected(sink))
+    keyed = stream.key_by(lambda row: row.key)
+    ends = [keyed.process(function).sink_to(sink) for function, sink in zip(functions, sinks, strict=True)]
+    result = runner.run(Pipeline("p", *ends))
+    return [result.collected(sink) for sink in sinks]
 
 
 @pytest.mark.classic(reason="a clock over a generator cannot be sent to the server")
 @pytest.mark.parametrize("make", [LocalRunner, SparkRunner])
 def test_entries_expire_by_the_clock(spark: SparkSession, make: Callable[..., Any]) -> None:
     ticks = count(0, 40_000)
-    assert collected(make(clock=lambda: next(ticks)), Keep(TimeDomain.PROCESSING_TIME), 1) == EXPECTED
+    assert collected(make(clock=lambda: next(ticks)), 1, Keep(TimeDomain.PROCESSING_TIME)) == [EXPECTED]
 
 
-@pytest.mark.parametrize("size", [1, None])
-def test_entries_expire_by_timestamps(spark: SparkSession, size: int | None) -> None:
-    assert collected(SparkRunner(), Keep(TimeDomain.EVENT_TIME), size) == EXPECTED
-
-
-def test_the_clock_of_the_machine_expires_nothing_within_a_minute(spark: SparkSession) -> None:
-    assert collected(SparkRunner(), Keep(TimeDomain.PROCESSING_TIME), None)[-1][2] == [row.id for row in ROWS]
+@pytest.mark.parametrize("size", [1, thorough(None, reason="entries expire in batches of one element")])
+def test_entries_expire_by_timestamps_and_by_the_clock_of_the_machine(spark: SparkSession, size: int | None) -> None:
+    by_timestamps, by_clock = collected(
+        SparkRunner(), size, Keep(TimeDomain.EVENT_TIME), Keep(TimeDomain.PROCESSING_TIME)
+    )
+    assert by_timestamps == EXPECTED
+    assert by_clock[-1][2] == [row.id for row in ROWS], "nothing expires within a minute"
 
 
 class Undeclared(KeyedProcessFunction[str, Row, Any]):
@@ -95,11 +99,11 @@ class Undeclared(KeyedProcessFunction[str, Row, Any]):
         context.get_state(ValueStateDescriptor("hidden", int, ttl=make(MINUTE))).update(1)
 
 
-@pytest.mark.parametrize("sets_timer", [True, False])
+@pytest.mark.parametrize("sets_timer", [thorough(True, reason="test_runner_faults.py has such a timer"), False])
 def test_the_same_error_on_both_engines(spark: SparkSession, sets_timer: bool) -> None:
     told = []
     for runner in (LocalRunner(), SparkRunner()):
         with pytest.raises(UnsupportedOperationError, match="waits for the clock, and nothing in the plan") as caught:
-            collected(runner, Undeclared(sets_timer=sets_timer), None)
+            collected(runner, None, Undeclared(sets_timer=sets_timer))
         told.append(str(caught.value).splitlines()[:3])
     assert told[0] == told[1]

@@ -5,8 +5,6 @@ Batches have elements of both streams, in no order among them: what the outputs 
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.comparison import Event, Outputs, millis
-from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from tests.support.files import put
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError
 from windrow.evictors import Evictor, EvictorContext, TimestampedValue
@@ -107,26 +106,42 @@ class Odd(Evictor[Event, Window]):
 def write(folder: Path, numbers: Iterable[int]) -> None:
     """The files of these numbers, of both streams: each 100 ms on from the one before, the last two out of order."""
     for side, shift in (("left", 0), ("right", 7)):
-        (folder / side).mkdir(parents=True, exist_ok=True)
         for number in numbers:
-            records = [
-                {"key": "abc"[(number + place) % 3], "at": number * 100 + at + shift, "value": number * 10 + place}
+            events = [
+                Event("abc"[(number + place) % 3], number * 100 + at + shift, number * 10 + place)
                 for place, at in enumerate([0, 30, 60, 90, -40, -250])
             ]
-            file = folder / side / f"{number}.json"
-            file.write_text("".join(json.dumps(record) + "\n" for record in records))
-            os.utime(file, (1_600_000_000 + number,) * 2)
+            put(folder / side, number, events, second=number)
 
 
-def build(folder: Path, upper: int = 150, *, as_of: bool = False) -> tuple[Outputs, Pipeline]:
-    """The pipeline; ``as_of`` makes the step ``pairs`` another kind of join."""
-    outputs = Outputs()
+def sides(folder: Path) -> tuple[DataStream[Event], DataStream[Event]]:
     left, right = (
         from_source(JsonFileSource(folder / side, Event, files_per_batch=1)).assign_timestamps_and_watermarks(
             WatermarkStrategy.for_bounded_out_of_orderness(millis(50)), timestamp=lambda event: event.at
         )
         for side in ("left", "right")
     )
+    return left, right
+
+
+def add_pairs(
+    outputs: Outputs, left: DataStream[Event], right: DataStream[Event], upper: int = 150, *, as_of: bool = False
+) -> None:
+    """The step ``pairs`` and the one that waits for late elements; ``as_of`` makes it another kind of join."""
+    keyed, versions = left.key_by(key_of), right.key_by(key_of)
+    between = keyed.interval_join(versions).between(millis(-40), millis(upper))
+    if as_of:
+        outputs.add("pairs", keyed.as_of_join(versions).apply(pair, name="pairs"), key=None)
+    else:
+        pairs = between.process(Delays(), name="pairs")
+        outputs.add("pairs", pairs, key=None)
+        outputs.add("far", pairs.get_side_output(FAR), key=None)
+    outputs.add("pairs, late", between.allowed_lateness(millis(400)).apply(pair, name="pairs, late"), key=None)
+
+
+def build(folder: Path) -> tuple[Outputs, Pipeline]:
+    outputs = Outputs()
+    left, right = sides(folder)
     tumbling = TumblingEventTimeWindows.of(millis(250))
     inner = left.join(right).where(key_of).equal_to(key_of)
     outer = left.left_join(right).where(key_of).equal_to(key_of)
@@ -149,19 +164,11 @@ def build(folder: Path, upper: int = 150, *, as_of: bool = False) -> tuple[Outpu
         ),
         key=None,
     )
+    add_pairs(outputs, left, right)
     keyed, versions = left.key_by(key_of), right.key_by(key_of)
-    between = keyed.interval_join(versions).between(millis(-40), millis(upper))
-    if as_of:
-        outputs.add("pairs", keyed.as_of_join(versions).apply(pair, name="pairs"), key=None)
-    else:
-        pairs = between.process(Delays(), name="pairs")
-        outputs.add("pairs", pairs, key=None)
-        outputs.add("far", pairs.get_side_output(FAR), key=None)
     outputs.add("as of", keyed.left_as_of_join(versions).apply(pair, name="as of"), key=None)
     late = keyed.as_of_join(versions).allowed_lateness(millis(120)).apply(pair, name="as of, late")
     outputs.add("as of, late", late, key=None)
-    near = between.allowed_lateness(millis(400)).apply(pair, name="pairs, late")
-    outputs.add("pairs, late", near, key=None)
     outputs.add("sums", keyed.connect(versions).process(Sums(), name="sums"), key=None)
     outputs.add("mapped", left.connect(right).map(lambda event: event.value, lambda event: event.key), key=None)
     apart = left.connect(right).process(Apart(), name="apart")
@@ -201,17 +208,21 @@ def test_runs_one_after_another_give_what_the_interpreter_gives(spark: SparkSess
 
 def test_bounds_change_on_purpose_and_kinds_do_not(spark: SparkSession, tmp_path: Path) -> None:
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+
+    def pairs(upper: int, *, as_of: bool = False) -> tuple[Outputs, Pipeline]:
+        outputs = Outputs()
+        add_pairs(outputs, *sides(folder), upper, as_of=as_of)
+        return outputs, outputs.pipeline("pairs")
+
     write(folder, range(2))
-    _, pipeline = build(folder)
-    SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
+    SparkRunner(spark, checkpoint=checkpoint).run(pairs(150)[1], drain=False)
     write(folder, range(2, 3))
-    outputs, pipeline = build(folder, upper=60)
+    outputs, pipeline = pairs(60)
     with pytest.raises(IncompatibleStateError, match=r"pairs(.|\n)*the bounds was -40 to 150 ms and is -40 to 60 ms"):
         SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
     runner = SparkRunner(spark, checkpoint=checkpoint, accept_changes=["pairs", "pairs, late"])
-    found = outputs.of(runner.run(pipeline, drain=False))
-    assert found["pairs"]
-    assert not found["far"]
-    _, other = build(folder, as_of=True)
+    joined = outputs.of(runner.run(pipeline, drain=False))
+    assert joined["pairs"]
+    assert not joined["far"]
     with pytest.raises(IncompatibleStateError, match=r"another plan(.|\n)*pairs(.|\n)*interval_join(.|\n)*as_of_join"):
-        SparkRunner(spark, checkpoint=checkpoint).run(other)
+        SparkRunner(spark, checkpoint=checkpoint).run(pairs(60, as_of=True)[1])

@@ -15,7 +15,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource
 from windrow.triggers import ContinuousProcessingTimeTrigger, after_count, repeatedly
 from windrow.windows import GlobalWindows, ProcessingTimeSessionWindows, TumblingProcessingTimeWindows
-from windrow.windows.unfired import UNFIRED
+from windrow.windows.spec import UNFIRED
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
@@ -55,11 +55,9 @@ def test_a_drain_counts_what_waits_for_the_clock(spark: SparkSession, tmp_path: 
     lines = [f'{{"key": "{key}", "amount": {number}}}\n' for number, key in enumerate("aabaaab")]
     (folder / "1.json").write_text("".join(lines[:3]))
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", columnar=columnar)
-    running = runner.start(pipeline_over(folder))
-    running.process_available()
+    first = runner.run(pipeline_over(folder), drain=False)
+    assert not any(UNFIRED in counters for counters in first.counters.values())
     (folder / "2.json").write_text("".join(lines[3:]))
-    running.process_available()
-    assert not any(UNFIRED in counters for counters in running.stop().counters.values())
     result = runner.run(pipeline_over(folder))
     # Of the panes, five elements of one key fired one.
     assert sorted(counters[UNFIRED] for counters in result.counters.values() if UNFIRED in counters) == [3, 7, 7, 7, 7]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import pytest
 
+from tests.support.files import put
 from tests.terminals import seen_of
 from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
@@ -42,13 +43,6 @@ def counted(folder: Path) -> Pipeline:
     return Pipeline("clicks", minutes.aggregate(agg.count(), name="minutes").sink_to(CollectSink()))
 
 
-def arrive(folder: Path, name: str, *clicks: Click) -> None:
-    folder.mkdir(exist_ok=True)
-    hidden = folder / f".{name}"
-    hidden.write_text("".join(f"{json.dumps(click._asdict())}\n" for click in clicks))
-    hidden.rename(folder / f"{name}.json")
-
-
 def told(port: int) -> dict[str, object]:
     """What a page is told, once."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -59,8 +53,8 @@ def told(port: int) -> dict[str, object]:
 
 
 def test_a_page_follows_a_run_to_its_failure(spark: SparkSession, tmp_path: Path) -> None:
-    arrive(tmp_path / "in", "1", Click("a", 1_000), Click("b", 61_000), Click("a", 122_000))
-    arrive(tmp_path / "in", "2", Click("a", 2_000), Click("c", 123_000))
+    put(tmp_path / "in", "1", [Click("a", 1_000), Click("b", 61_000), Click("a", 122_000)])
+    put(tmp_path / "in", "2", [Click("a", 2_000), Click("c", 123_000)])
     pipeline = counted(tmp_path / "in")
     running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1).start(pipeline)
     with dashboard(running) as served:
@@ -78,7 +72,7 @@ def test_a_page_follows_a_run_to_its_failure(spark: SparkSession, tmp_path: Path
         (windows,) = cast("list[dict[str, object]]", served_history["windows"])
         assert (windows["watermark"], windows["newest"], windows["number"]) == (121_999, 123_000, 1)
         assert (served_history["late"], served_history["dropped"]) == (1, 1)
-        arrive(tmp_path / "in", "3", Click("a", 130_000, weight=0))
+        put(tmp_path / "in", "3", [Click("a", 130_000, weight=0)])
         with pytest.raises(UserFunctionError):
             running.await_termination()
         failed = _until(served.port, "state", "failed")
@@ -95,8 +89,8 @@ def _until(port: int, name: str, value: object) -> dict[str, object]:
 
 
 def test_the_reports_of_a_bounded_run_fill_a_history(spark: SparkSession, tmp_path: Path) -> None:
-    arrive(tmp_path / "in", "1", Click("a", 1_000), Click("a", 122_000))
-    arrive(tmp_path / "in", "2", Click("a", 2_000))
+    put(tmp_path / "in", "1", [Click("a", 1_000), Click("a", 122_000)])
+    put(tmp_path / "in", "2", [Click("a", 2_000)])
     pipeline = counted(tmp_path / "in")
     history = RunHistory(pipeline)
     SparkRunner(spark, partitions=1, on_progress=history.add).run(pipeline)
@@ -107,7 +101,7 @@ def test_the_reports_of_a_bounded_run_fill_a_history(spark: SparkSession, tmp_pa
 
 @pytest.mark.classic(reason="a WriterSink's stream is Spark's own")
 def test_a_pipeline_without_reports_cannot_be_watched(spark: SparkSession, tmp_path: Path) -> None:
-    arrive(tmp_path / "in", "1", Click("a", 1_000))
+    put(tmp_path / "in", "1", [Click("a", 1_000)])
     source = from_source(JsonFileSource(tmp_path / "in", Click))
     sink = WriterSink[Click](lambda frame: frame.writeStream.format("noop"))
     running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(Pipeline("p", source.sink_to(sink)))
@@ -149,6 +143,7 @@ BARRED = dedent("""\
 
 
 @pytest.mark.program
+@pytest.mark.thorough(reason="tests/bar draws bars, and tests/command a run on Spark in a terminal")
 def test_a_terminal_shows_a_bar_below_all_that_is_printed(tmp_path: Path) -> None:
     (tmp_path / "barred.py").write_text(BARRED)
     seen = seen_of(tmp_path, "barred.py")

@@ -5,28 +5,18 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.runner import Outcome
 from tests.transcripts.checking import Pane, UnexpectedPaneError, UnmatchedPaneError, compare
 from tests.transcripts.engine import Clock, Engine, Input, NotStatedError, Operation, Watermark
 from tests.transcripts.machines import run_machine
 from tests.transcripts.paper import paper_cases
 
 # Any in this module: what JSON holds.
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a case; ``difference`` is None where it passed."""
-
-    file: str
-    name: str
-    difference: str | None
-    not_run: str | None = None  # why the engine cannot state it
 
 
 def run_file(path: Path, engine: Engine) -> Iterator[Outcome]:
@@ -41,16 +31,16 @@ def run_file(path: Path, engine: Engine) -> Iterator[Outcome]:
         found += [(case["name"], partial(run_transcript, case, engine)) for case in data.get("cases", [])]
         found += [(case["name"], partial(run_stream_case, case, engine)) for case in data.get("stream_cases", [])]
     if not found:
-        yield Outcome(path.name, "", "there are no cases in a format that is known")
+        yield Outcome(path.name, "", ("there are no cases in a format that is known",))
     for name, run in found:
         try:
             run()
         except NotStatedError as reason:
-            yield Outcome(path.name, name, None, str(reason))
+            yield Outcome(path.name, name, (), str(reason))
         except Exception as error:
-            yield Outcome(path.name, name, f"{type(error).__name__}: {error}")
+            yield Outcome(path.name, name, (f"{type(error).__name__}: {error}",))
         else:
-            yield Outcome(path.name, name, None)
+            yield Outcome(path.name, name, ())
 
 
 def run_transcript(case: Mapping[str, Any], engine: Engine) -> None:

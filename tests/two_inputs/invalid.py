@@ -10,9 +10,9 @@ from tests.conformance.assigners import build_assigner, millis
 from tests.conformance.cases import Case, CaseError, Fields, Json, encode
 from tests.conformance.compare import Differences
 from tests.conformance.elements import Element, Record
+from tests.conformance.errors import error_kind
 from tests.conformance.pipeline import build_evictor
 from tests.conformance.triggers import build_trigger
-from tests.two_inputs.cases import reason
 from windrow import DataStream, Pipeline, from_source
 from windrow.errors import PlanError, WindrowError
 from windrow.functions import (
@@ -58,7 +58,11 @@ def run_invalid(case: Case, differences: Differences) -> None:
             raise
         got = expected if "missing" in str(error) else f"TypeError: {error}"
     except (PlanError, WindrowError) as error:
-        got = expected if isinstance(error, PlanError) or reason(error) in _REFUSALS else f"{reason(error)}: {error}"
+        got = (
+            expected
+            if isinstance(error, PlanError) or error_kind(error) in _REFUSALS
+            else f"{error_kind(error)}: {error}"
+        )
     for name in fields.data:
         if name in _LEFT_OUT:
             fields.raw(name)  # what is not reached

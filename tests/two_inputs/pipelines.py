@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, TypeAlias
 
 from tests.conformance.assigners import build_assigner, millis
 from tests.conformance.cases import CaseError, Fields, Json, decode, encode
 from tests.conformance.elements import Element, Record
+from tests.conformance.engines import STEP, Computed
 from tests.conformance.pipeline import build_evictor
 from tests.conformance.triggers import build_trigger
 from tests.two_inputs.scripts import ScriptedBroadcast, ScriptedConnect, ScriptedConnectWithoutKeys, Scripts
@@ -20,27 +21,11 @@ from windrow.state import MapStateDescriptor
 from windrow.triggers import Trigger
 from windrow.windows import WindowAssigner
 
-__all__ = ["KINDS", "STEP", "Computed", "TwoInputs"]
+__all__ = ["KINDS", "TwoInputs"]
 
-STEP = "step under test"
 _LATE = {1: OutputTag("late of the left input", Element), 2: OutputTag("late of the right input", Element)}
 
 # Any in this module: a case chooses the type of its windows.
-
-
-@dataclass(frozen=True)
-class Computed:
-    """What a pipeline makes of two streams.
-
-    Attributes:
-        records: What it emits.
-        late: The late elements, by input, where they have a side output.
-        sides: The side outputs, by tag.
-    """
-
-    records: DataStream[Record]
-    late: Mapping[int, DataStream[Element]] = field(default_factory=dict)
-    sides: Mapping[str, DataStream[str]] = field(default_factory=dict)
 
 
 class TwoInputs(ABC):
@@ -49,18 +34,16 @@ class TwoInputs(ABC):
     has_key: ClassVar[bool] = True
     """Whether records tell their key."""
 
+    inputs: ClassVar[int] = 2
+    calls: ClassVar[None] = None
+
     @property
     def keyed(self) -> tuple[bool, bool]:
         """Whether the elements of each input have keys."""
         return True, True
 
-    @property
-    def needs_timestamps(self) -> bool:
-        """Whether streams without timestamps are refused before anything runs."""
-        return True
-
     @abstractmethod
-    def compute(self, left: DataStream[Element], right: DataStream[Element], name: str = STEP) -> Computed:
+    def compute(self, inputs: Sequence[DataStream[Element]], name: str = STEP) -> Computed:
         """What the pipeline makes of two streams. ``name`` names the step under test."""
 
     def plain(self, value: Json) -> Json:
@@ -90,11 +73,8 @@ class WindowPipeline(TwoInputs):
             lateness=millis(fields, "allowed_lateness_ms", 0),
         )
 
-    @property
-    def needs_timestamps(self) -> bool:
-        return self.assigner.is_event_time
-
-    def compute(self, left: DataStream[Element], right: DataStream[Element], name: str = STEP) -> Computed:
+    def compute(self, inputs: Sequence[DataStream[Element]], name: str = STEP) -> Computed:
+        left, right = inputs
         if self.grouped:
             groups = left.co_group(right).where(_key).equal_to(_key).window(self.assigner)
             return Computed(self._configured(groups).apply(_group, name=name))
@@ -135,7 +115,8 @@ class IntervalPipeline(TwoInputs):
             late=(fields.flag("side_output_left_late", False), fields.flag("side_output_right_late", False)),
         )
 
-    def compute(self, left: DataStream[Element], right: DataStream[Element], name: str = STEP) -> Computed:
+    def compute(self, inputs: Sequence[DataStream[Element]], name: str = STEP) -> Computed:
+        left, right = inputs
         joined = left.key_by(_key).interval_join(right.key_by(_key)).between(self.lower, self.upper)
         if self.lower_exclusive:
             joined = joined.lower_bound_exclusive()
@@ -167,11 +148,8 @@ class ConnectPipeline(TwoInputs):
     def keyed(self) -> tuple[bool, bool]:
         return self.is_keyed, self.is_keyed
 
-    @property
-    def needs_timestamps(self) -> bool:
-        return False
-
-    def compute(self, left: DataStream[Element], right: DataStream[Element], name: str = STEP) -> Computed:
+    def compute(self, inputs: Sequence[DataStream[Element]], name: str = STEP) -> Computed:
+        left, right = inputs
         connected = left.connect(right)
         if not self.is_keyed:
             records = connected.process(ScriptedConnectWithoutKeys(self.scripts), name=name)
@@ -196,11 +174,8 @@ class BroadcastPipeline(TwoInputs):
     def keyed(self) -> tuple[bool, bool]:
         return True, False
 
-    @property
-    def needs_timestamps(self) -> bool:
-        return False
-
-    def compute(self, left: DataStream[Element], right: DataStream[Element], name: str = STEP) -> Computed:
+    def compute(self, inputs: Sequence[DataStream[Element]], name: str = STEP) -> Computed:
+        left, right = inputs
         rules = right.broadcast(*(MapStateDescriptor(name, str, str) for name in self.scripts.maps))
         records = left.key_by(_key).connect(rules).process(ScriptedBroadcast(self.scripts), name=name)
         return Computed(records, sides=_sides(records, self.scripts))

@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.conformance.cases import Case, CaseError
-from tests.conformance.runner import Outcome, Running
-from tests.two_inputs.cases import RunCase, compare, read
-from tests.two_inputs.engines import Engine
+from tests.conformance import runner
+from tests.conformance.cases import Case
+from tests.conformance.engines import Engine
+from tests.two_inputs.cases import compare, read
 from tests.two_inputs.invalid import run_invalid
 from tests.two_inputs.pipelines import KINDS
 
 __all__ = ["run_cases"]
 
+_PART = "it tests what can be built, which is the same for all engines; --engine local runs it"
+_CLOCK = (
+    "an input falls silent there when the clock goes on without it, and the case sets the clock itself; "
+    "--engine local runs it"
+)
+_TWO_INPUTS = runner.Language({"invalid": run_invalid}, KINDS, lambda case, _: read(case), compare)
 
-def run_cases(cases: Sequence[Case], engine: Engine) -> list[Outcome]:
-    """Run cases. Whatever goes wrong is the outcome of a case, never an error of the runner.
 
-    The engine gets all pipelines at once, so that it may run some of them together.
-    """
-    running: list[tuple[Running, RunCase]] = []
-    outcomes: list[Running] = []
-    for case in cases:
-        outcome = Running(case, engine.why_skipped(case))
-        outcomes.append(outcome)
-        if outcome.skipped is not None:
-            continue
-        with outcome.faults_noted():
-            if case.kind in KINDS:
-                running.append((outcome, read(case)))
-            elif case.kind == "invalid":
-                run_invalid(case, outcome.differences)
-            else:
-                raise CaseError(f"unknown kind {case.kind!r}")
-    told = engine.run([case.script for _, case in running]) if running else ()
-    for (outcome, found), of_case in zip(running, told, strict=True):
-        with outcome.faults_noted():
-            compare(found, of_case, outcome.differences)
-    return [outcome.done() for outcome in outcomes]
+def run_cases(cases: Sequence[Case], engine: Engine) -> list[runner.Outcome]:
+    """Run cases as :func:`tests.conformance.runner.run_cases` does."""
+    return runner.run_cases(cases, engine, _never if engine.tells_calls else _why_not_in_batches, _TWO_INPUTS)
+
+
+def _never(case: Case) -> None:
+    return None
+
+
+def _why_not_in_batches(case: Case) -> str | None:
+    if case.kind == "invalid":
+        return _PART
+    steps = case.body.items("steps", [])
+    ops = {step.get("op") for step in steps if isinstance(step, dict)}
+    return _CLOCK if "processing_time" in ops and ops & {"idle1", "idle2"} else None

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.budget import for_a_night
+from tests.conformance.batch_engine import BatchEngine
 from tests.conformance.cases import Case, load
-from tests.two_inputs.batch_engine import BatchEngine
-from tests.two_inputs.local_engine import LocalEngine
+from tests.conformance.local_engine import LocalEngine
 from tests.two_inputs.runner import run_cases
 from windrow_runtime.local import LocalRunner
 
@@ -50,7 +50,7 @@ def test_all_cases_in_batches_of_the_interpreter(engine: Callable[[Path, Callabl
 
 def test_some_cases_on_spark(spark: SparkSession) -> None:
     """Three queries run them all: one without a clock, one that restores a snapshot, and one by the clock."""
-    from tests.two_inputs.spark_engine import spark_engine
+    from tests.conformance.spark_engine import spark_engine
 
     # A query has as many batches as the longest of its cases has steps.
     names = {

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.batch_engine import BatchEngine
 from tests.conformance.cases import Case, Fields
+from tests.conformance.engines import Engine
+from tests.conformance.local_engine import LocalEngine
 from tests.two_inputs.__main__ import main
-from tests.two_inputs.batch_engine import BatchEngine
-from tests.two_inputs.engines import Engine
-from tests.two_inputs.local_engine import LocalEngine
 from tests.two_inputs.runner import run_cases
 from windrow_runtime.local import LocalRunner
 

@@ -1,4 +1,4 @@
-"""Connected streams, step by step.
+"""Connected streams, step by step: what the cases of tests/two_inputs do not have.
 
 Above each test stands its time line, in seconds: ``a``, ``b`` are orders, ``x``, ``y`` payments; ``^`` is the watermark
 of both streams, ``c`` the clock.
@@ -106,37 +106,6 @@ def test_keyed_streams_are_connected_by_their_keys() -> None:
         order(harness, "a", 0)
         pay(harness, "x", 2)
         assert harness.take_values() == ["ax"]
-
-
-# time       0  1  2  3  4  5  6
-# orders     a              ^5 idle   ^6
-# payments         ^2       ^4 ^5              the lower one; then that of payments alone
-def test_timers_wait_for_the_lower_watermark() -> None:
-    with driven(matched()) as harness:
-        order(harness, "a", 0)
-        harness.process_watermark(6_000, source=ORDERS)
-        harness.process_watermark(4_999, source=PAYMENTS)
-        assert harness.take_values() == []
-        harness.process_watermark(5_000, source=PAYMENTS)
-        assert harness.take_values() == ["north: no order"]
-
-
-# As above; a stream that is idle from the beginning has no watermark, and holds none back.
-def test_an_idle_stream_holds_no_timer_back() -> None:
-    with driven(matched()) as harness:
-        order(harness, "a", 0)
-        harness.process_watermark(6_000, source=ORDERS)
-        assert harness.take_values() == []
-        harness.set_idle(PAYMENTS)
-        assert harness.take_values() == ["north: no order"]
-        # It comes back, behind: the watermark stays where it is until it has caught up.
-        harness.set_idle(PAYMENTS, idle=False)
-        harness.process_watermark(1_000, source=PAYMENTS)
-        order(harness, "b", 7)
-        harness.process_watermark(20_000, source=ORDERS)
-        assert harness.take_values() == []
-        harness.process_watermark(12_000, source=PAYMENTS)
-        assert harness.take_values() == ["north: no order"]
 
 
 # The strategy of a stream says that it is idle when the clock has gone on for a second.

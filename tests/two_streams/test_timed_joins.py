@@ -1,4 +1,4 @@
-"""Joins by interval and as of a time, step by step.
+"""Joins by interval and as of a time, step by step: what the cases of tests/two_inputs do not have.
 
 Above each test stands its time line, in seconds: ``a``, ``b`` are orders, ``x``, ``y`` payments; ``^`` is the watermark
 of both streams.
@@ -60,51 +60,6 @@ def timers(harness: StreamHarness[Any, Any]) -> list[int]:
 
 
 # time       0  1  2  3  4  5
-# orders              a            a takes payments from 1 to 5
-# payments   v  w     x     y z(5.001)
-#               u is of another shop
-def test_bounds_are_inclusive() -> None:
-    with driven(within(-2, 2).apply(pair)) as harness:
-        pay(harness, "v", 0)
-        pay(harness, "w", 1)
-        pay(harness, "u", 1, "south")
-        order(harness, "a", 3)
-        assert values(harness) == [("aw", 3_000)]
-        pay(harness, "x", 3)
-        pay(harness, "y", 5)
-        pay(harness, "z", 5.001)
-        assert values(harness) == [("ax", 3_000), ("ay", 5_000)]
-
-
-# As above, without the bounds themselves.
-@pytest.mark.parametrize(
-    ("lower", "upper", "expected"), [(False, False, "wxy"), (True, False, "xy"), (False, True, "wx"), (True, True, "x")]
-)
-def test_bounds_may_be_exclusive(lower: bool, upper: bool, expected: str) -> None:
-    stage = within(-2, 2)
-    stage = stage.lower_bound_exclusive() if lower else stage
-    stage = stage.upper_bound_exclusive() if upper else stage
-    with driven(stage.apply(lambda order, payment: payment.name)) as harness:
-        pay(harness, "w", 1)
-        order(harness, "a", 3)
-        pay(harness, "x", 3)
-        pay(harness, "y", 5)
-        assert "".join(harness.take_values()) == expected
-
-
-# time       0  1  2  3
-# orders        a            bounds that exclude all there is
-# payments      x
-def test_bounds_that_exclude_each_other_join_nothing() -> None:
-    with driven(within(0, 0).lower_bound_exclusive().apply(pair)) as harness:
-        order(harness, "a", 1)
-        pay(harness, "x", 1)
-        assert harness.take_values() == []
-        harness.process_watermark(1_000)
-        assert timers(harness) == []
-
-
-# time       0  1  2  3  4  5
 # orders        a              held until 1 + 3
 # payments         x           held until 2 + 1
 #                     ^3       x is gone
@@ -124,21 +79,6 @@ def test_elements_go_when_no_partner_can_come() -> None:
         assert harness.take_values() == ["ay", "by"]
         harness.process_watermark(MAX_TIMESTAMP)
         assert timers(harness) == []
-
-
-# time       0  1  2  3  4  5
-# orders        a        ^4         a is held until 1 + 3: it is gone, though payments of 4 are on time
-# payments               x
-def test_an_element_at_the_watermark_is_on_time_and_partners_may_be_gone() -> None:
-    with driven(within(-1, 3).apply(pair)) as harness:
-        order(harness, "a", 1)
-        harness.process_watermark(3_999)
-        pay(harness, "x", 4)
-        assert harness.take_values() == ["ax"]
-        harness.process_watermark(4_000)
-        pay(harness, "y", 4)
-        assert harness.take_values() == []
-        assert harness.counter("late_records_dropped") == 0
 
 
 # time       0  1  2  3  4  5
@@ -195,39 +135,6 @@ def test_a_process_function_sees_both_timestamps() -> None:
             ("b", 2_000),
             ("b", 2_500),
         ]
-
-
-# time       0  1  2  3  4
-# orders     a     ^2
-# payments            x  ^3, with a snapshot between any two
-def test_held_elements_survive_snapshots() -> None:
-    with driven(within(0, 5).apply(pair)) as harness:
-        order(harness, "a", 0)
-        harness.process_watermark(2_000)
-        harness.snapshot_restore()
-        pay(harness, "x", 3)
-        harness.snapshot_restore()
-        harness.process_watermark(3_000)
-        pay(harness, "y", 4)
-        assert harness.take_values() == ["ax", "ay"]
-        harness.process_watermark(5_000)
-        assert timers(harness) == []
-
-
-# time       0  1  2  3  4  5  6
-# orders           ^2          ^6
-# payments         ^2 ^3 idle           the watermark of orders alone; then both count at once
-def test_an_idle_stream_holds_nothing_back() -> None:
-    with driven(within(0, 1).apply(pair)) as harness:
-        order(harness, "a", 4)
-        harness.process_watermark(2_000, source=ORDERS)
-        harness.process_watermark(3_000, source=PAYMENTS)
-        harness.set_idle(PAYMENTS)
-        harness.process_watermark(6_000, source=ORDERS)
-        assert timers(harness) == []
-        harness.set_idle(PAYMENTS, idle=False)
-        pay(harness, "x", 5)
-        assert harness.counter("late_records_dropped") == 1
 
 
 # As of a time

@@ -1,4 +1,4 @@
-"""Joins and groups by window, step by step.
+"""Joins and groups by window, step by step: what the cases of tests/two_inputs do not have.
 
 Above each test stands its time line, in seconds: ``a``, ``b`` are orders, ``x``, ``y`` payments; ``^`` is the watermark
 of both streams.
@@ -13,9 +13,7 @@ from tests.two_streams.shop import (
     LATE_ORDERS,
     LATE_PAYMENTS,
     ORDER_STREAM,
-    ORDERS,
     PAYMENT_STREAM,
-    PAYMENTS,
     Order,
     Payment,
     driven,
@@ -29,17 +27,11 @@ from tests.two_streams.shop import (
     values,
 )
 from windrow import OutputTag
-from windrow.builder.window_join import JoinEqualTo, MergingWindowJoin, WindowJoin
+from windrow.builder.window_join import JoinEqualTo, WindowJoin
 from windrow.evictors import CountEvictor
 from windrow.functions import CoGroupFunction, JoinFunction, RuntimeContext
-from windrow.triggers import CountTrigger, PurgingTrigger, after_count, after_watermark, repeatedly
-from windrow.windows import (
-    EventTimeSessionWindows,
-    SlidingEventTimeWindows,
-    TimeWindow,
-    TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
-)
+from windrow.triggers import after_count, after_watermark, repeatedly
+from windrow.windows import TimeWindow, TumblingEventTimeWindows
 
 TEN = TumblingEventTimeWindows.of(seconds(10))
 
@@ -50,28 +42,6 @@ def by_shop() -> JoinEqualTo[Order, Payment, Order, Payment, str]:
 
 def tumbling() -> WindowJoin[Order, Payment, Order, Payment, str, TimeWindow]:
     return by_shop().window(TEN)
-
-
-def in_sessions() -> MergingWindowJoin[Order, Payment, Order, Payment, str, TimeWindow]:
-    return by_shop().window(EventTimeSessionWindows.with_gap(seconds(3)))
-
-
-# time      0         10        20
-#           |---------|---------|
-# north      a b    x   c      ^20
-# south       d          y
-def test_every_pair_of_a_key_and_a_window() -> None:
-    with driven(tumbling().apply(pair)) as harness:
-        order(harness, "a", 1)
-        order(harness, "b", 3)
-        order(harness, "d", 2, "south")
-        pay(harness, "x", 8)
-        order(harness, "c", 12)
-        pay(harness, "y", 13, "south")
-        assert values(harness) == []
-        harness.process_watermark(20_000)
-        assert values(harness) == [("ax", 9_999), ("bx", 9_999)]
-        assert harness.open_windows() == []
 
 
 # time      0         10        20
@@ -100,54 +70,6 @@ def test_an_outer_join_gives_nothing_where_an_evictor_leaves_no_element() -> Non
         pay(harness, "x", 6)
         harness.process_watermark(20_000)
         assert harness.take_values() == []
-
-
-# time      0    5    10   15
-#           |---------|
-#                |---------|
-# elements     a    x
-def test_a_pair_of_several_windows_comes_out_of_each() -> None:
-    stream = by_shop().window(SlidingEventTimeWindows.of(seconds(10), seconds(5))).apply(pair)
-    with driven(stream) as harness:
-        order(harness, "a", 6)
-        pay(harness, "x", 8)
-        harness.process_watermark(20_000)
-        assert values(harness) == [("ax", 9_999), ("ax", 14_999)]
-
-
-# time      0  1  2  3  4  5  6  7
-# elements  a        .        b        one session each
-#                 x                    from 2 on, between them: one session of both sides
-def test_a_session_is_bridged_by_the_other_side() -> None:
-    with driven(in_sessions().apply(pair)) as harness:
-        order(harness, "a", 0)
-        order(harness, "b", 5)
-        assert len(harness.open_windows()) == 2
-        pay(harness, "x", 2.5)
-        (window,) = harness.open_windows()
-        assert window.window == TimeWindow(0, 8_000)
-        harness.process_watermark(8_000)
-        assert values(harness) == [("ax", 7_999), ("bx", 7_999)]
-
-
-# time      0         10
-#           |---------|          lateness 5
-# elements    a  x      ^11
-#               y          (behind the watermark)
-#                            ^15
-#              b               (too late)
-def test_a_late_element_fires_all_pairs_again() -> None:
-    with driven(tumbling().allowed_lateness(seconds(5)).apply(pair)) as harness:
-        order(harness, "a", 2)
-        pay(harness, "x", 5)
-        harness.process_watermark(11_000)
-        assert values(harness) == [("ax", 9_999)]
-        pay(harness, "y", 4)
-        assert values(harness) == [("ax", 9_999), ("ay", 9_999)]
-        harness.process_watermark(15_000)
-        order(harness, "b", 3)
-        assert values(harness) == []
-        assert harness.counter("late_records_dropped") == 1
 
 
 # time      0         10
@@ -211,65 +133,6 @@ def test_the_late_elements_of_a_side_have_its_type() -> None:
     assert stream.get_side_output(tag).element_type is Payment
 
 
-# time      0         10
-#           |---------|
-# elements   a x b y   ^10
-def test_an_evictor_counts_elements_of_both_sides() -> None:
-    with driven(tumbling().evictor(CountEvictor.of(3)).apply(pair)) as harness:
-        order(harness, "a", 1)
-        pay(harness, "x", 2)
-        order(harness, "b", 3)
-        pay(harness, "y", 4)
-        harness.process_watermark(10_000)
-        assert harness.take_values() == ["bx", "by"]
-
-
-# time      0         10
-#           |---------|
-# elements   a x b          the second element fires, and all pairs of then are gone behind a purge
-def test_a_trigger_counts_elements_of_both_sides() -> None:
-    for purges, expected in ((False, [["ax"], ["ax", "bx", "ay", "by"]]), (True, [["ax"], ["by"]])):
-        trigger = CountTrigger.of(2)
-        stage = tumbling().trigger(PurgingTrigger.of(trigger) if purges else trigger)
-        with driven(stage.apply(pair)) as harness:
-            order(harness, "a", 1)
-            pay(harness, "x", 2)
-            assert harness.take_values() == expected[0]
-            order(harness, "b", 3)
-            pay(harness, "y", 4)
-            assert sorted(harness.take_values()) == sorted(expected[1])
-
-
-# time      0         10
-#           |---------|
-# clock      a x      ^10 of the clock: no element is late, and timestamps do not matter
-def test_windows_of_the_clock() -> None:
-    with driven(by_shop().window(TumblingProcessingTimeWindows.of(seconds(10))).apply(pair)) as harness:
-        harness.set_processing_time(1_000)
-        harness.process_element(Order("north", "a"), None, source=ORDERS)
-        harness.process_element(Payment("north", "x"), None, source=PAYMENTS)
-        harness.set_processing_time(10_000)
-        assert values(harness) == [("ax", 9_999)]
-
-
-# The window counts, so the watermark of both streams is the lower one, and a stream that is idle holds nothing back.
-#
-# time       0         10        20
-#            |---------|---------|
-# orders      a          ^12            ^20
-# payments     x               ^15 idle
-def test_the_watermark_is_the_lower_one_of_both() -> None:
-    with driven(tumbling().apply(pair)) as harness:
-        order(harness, "a", 1)
-        pay(harness, "x", 2)
-        harness.process_watermark(12_000, source=ORDERS)
-        assert harness.take_values() == []
-        harness.process_watermark(9_998, source=PAYMENTS)
-        assert harness.take_values() == []
-        harness.set_idle(PAYMENTS)
-        assert harness.take_values() == ["ax"]
-
-
 class Sides(CoGroupFunction[Order, Payment, str]):
     """Shows both sides of a window."""
 
@@ -297,18 +160,6 @@ def test_a_group_may_have_one_empty_side() -> None:
         pay(harness, "y", 24)
         harness.process_watermark(30_000)
         assert values(harness) == [("ab|x", 9_999), ("c|", 19_999), ("|y", 29_999)]
-
-
-# time      0         10
-#           |---------|
-# elements   a x      ^10
-def test_a_group_may_be_empty_behind_an_evictor() -> None:
-    grouped = ORDER_STREAM.co_group(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
-    with driven(grouped.window(TEN).evictor(CountEvictor.of(0)).apply(Sides())) as harness:
-        order(harness, "a", 1)
-        pay(harness, "x", 2)
-        harness.process_watermark(10_000)
-        assert harness.take_values() == ["|"]
 
 
 class Opened(JoinFunction[Order, Payment, str]):

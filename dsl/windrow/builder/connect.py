@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Never, Protocol, TypeVar, overload
 
 from typing_extensions import TypeVar as TypeVarWithDefault
@@ -171,8 +170,9 @@ class ConnectedStreams(Stage, Generic[L, U]):
         The type of its elements is known if the class of the function states it.
         """
         union = first.union(second).node
-        assert isinstance(union, UnionNode), "made by union"
-        union_stream = self._stream_of(replace(union, counts_at_once=True))
+        kind_of_both, location = union.element_type, union.location
+        node = UnionNode(streams=union.inputs, counts_at_once=True, element_type=kind_of_both, location=location)
+        union_stream = self._stream_of(node)
         # Any: what a class says of its parameters is a type.
         kind: Any = base_argument(function, base, 2) if isinstance(function, base) else None
         return union_stream if kind is None else union_stream.returns(kind)

@@ -118,84 +118,24 @@ class ReadyMadeOrNone(ReadyMade[T]):
     def sum(  # type: ignore[override]
         self, selector: Callable[[T], N], *, name: str | None = None
     ) -> DataStream[N | None]:
-        """Add up the values that ``selector`` takes that are left.
-
-        Args:
-            selector: Takes a number or a time span from an element.
-            name: Names the step.
-
-        Returns:
-            The stream of sums; None where no element is left.
-
-        Raises:
-            InvalidArgumentError: If the selector cannot be called.
-        """
         return self._declared(arithmetic.sum(selector), name)
 
     def min(  # type: ignore[override]
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[C | None]:
-        """Find the lowest value that ``selector`` takes from the elements that are left.
-
-        Args:
-            selector: Takes from an element what is compared: any values that have an order.
-            name: Names the step.
-
-        Returns:
-            The stream of results; None where no element is left.
-
-        Raises:
-            InvalidArgumentError: If the selector cannot be called.
-        """
         return self._declared(order.min(selector), name)
 
     def max(  # type: ignore[override]
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[C | None]:
-        """Find the highest value that ``selector`` takes from the elements that are left.
-
-        Args:
-            selector: Takes from an element what is compared: any values that have an order.
-            name: Names the step.
-
-        Returns:
-            The stream of results; None where no element is left.
-
-        Raises:
-            InvalidArgumentError: If the selector cannot be called.
-        """
         return self._declared(order.max(selector), name)
 
     def min_by(  # type: ignore[override]
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[T | None]:
-        """Find the element with the lowest selected value among those that are left.
-
-        Args:
-            selector: Takes from an element what is compared: any values that have an order.
-            name: Names the step.
-
-        Returns:
-            The stream of results; None where no element is left.
-
-        Raises:
-            InvalidArgumentError: If the selector cannot be called.
-        """
         return self._declared(order.min_by(selector), name)
 
     def max_by(  # type: ignore[override]
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[T | None]:
-        """Find the element with the highest selected value among those that are left.
-
-        Args:
-            selector: Takes from an element what is compared: any values that have an order.
-            name: Names the step.
-
-        Returns:
-            The stream of results; None where no element is left.
-
-        Raises:
-            InvalidArgumentError: If the selector cannot be called.
-        """
         return self._declared(order.max_by(selector), name)

@@ -30,7 +30,6 @@ from windrow.panes import Change, ChangeKind
 from windrow.plan.base_node import Node
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.fitting import widest
-from windrow.plan.keyed_nodes import TimedJoinNode, WindowNode
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import (
     ChangelogNode,
@@ -660,12 +659,8 @@ class DataStream(Stage, Generic[T_co]):
             raise InvalidArgumentError(
                 "a side output is named by a tag", given=tag, expected="an OutputTag", where=caller_location()
             )
-        kind: object | None = tag.element_type
         node = self._node
-        if kind is None and isinstance(node, WindowNode) and node.late_tag == tag:
-            kind = node.input.element_type
-        elif kind is None and isinstance(node, (WindowNode, TimedJoinNode)):
-            kind = node.late_tags.element_type(tag, node.input.element_type)
+        kind = node.late_type(tag) if tag.element_type is None else tag.element_type
         return DataStream(SideOutputNode(input=node, tag=tag, element_type=kind, location=caller_location()))
 
     def sink_to(self, sink: Sink[T_co], *, name: str | None = None) -> DataStreamSink:

@@ -23,7 +23,6 @@ from windrow.panes.settings import PaneSettings
 from windrow.plan.keyed_nodes import AggregateSpec, FunctionSpec, ReduceSpec
 from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import KeyByNode
 from windrow.plan.types import base_argument, iterable_item, result_type, sequence_type
 from windrow.tags import OutputTag
 from windrow.time import duration_millis, duration_text
@@ -274,10 +273,8 @@ class WindowStage(Stage, Generic[T, W]):
 
     def _key_type(self) -> object | None:
         """The type of the key; None where annotations do not say."""
-        node = self._settings.input
-        if not isinstance(node, KeyByNode):
-            return type(None)
-        return key_type(node)
+        keys = self._settings.input.keys
+        return type(None) if keys is None else key_type(keys)
 
     def _aggregate(
         self,

@@ -311,99 +311,65 @@ class MergingAllWindowedStream(_All[T, W]):
         return MaybeEmptyMergingAllWindowedStream(self._evicted(evictor))
 
 
-class MaybeEmptyWindowedStream(ReadyMadeOrNone[T], WindowedStream[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+class _MaybeEmptyKeyed(ReadyMadeOrNone[T], _Keyed[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+    """Windows of a keyed stream that may have no element left when they fire."""
+
+    __slots__ = ()
+
+    # An empty window has a result too, so a variable for windows without an evictor hides that it may be None.
+    @overload  # type: ignore[override]
+    def aggregate(
+        self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None
+    ) -> DataStream[R | E]: ...
+    @overload
+    def aggregate(
+        self, function: AggregateFunction[T, A, R, E, K], window_function: WithPane, *, name: str | None = None
+    ) -> DataStream[WindowResult[K, W, R | E]]: ...
+    @overload
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V, E, K],
+        window_function: ProcessWindowFunction[V | E, R, K, W],
+        *,
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, V, E, K],
+        window_function: ProcessWindowFunction[V | E, R, K, W] | WithPane | None = None,
+        *,
+        name: str | None = None,
+    ) -> DataStream[Any]:
+        """Fold the elements that are left; see :meth:`WindowedStream.aggregate`.
+
+        Where no element is left, the result is that of an empty window: None for
+        :func:`windrow.aggregates.min`.
+
+        Args:
+            function: Folds. On merging windows it must have ``merge``.
+            window_function: Gets the one result, with the key and the window; None: that is what is emitted.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
+                of its parts are known not to fit.
+        """
+        return self._aggregate_keyed(function, window_function, name)
+
+
+class MaybeEmptyWindowedStream(_MaybeEmptyKeyed[T, K, W], WindowedStream[T, K, W]):
     """Windows of a keyed stream that may have no element left when they fire: with an evictor, or discarding."""
 
     __slots__ = ()
 
-    # An empty window has a result too, so a variable for windows without an evictor hides that it may be None.
-    @overload  # type: ignore[override]
-    def aggregate(
-        self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None
-    ) -> DataStream[R | E]: ...
-    @overload
-    def aggregate(
-        self, function: AggregateFunction[T, A, R, E, K], window_function: WithPane, *, name: str | None = None
-    ) -> DataStream[WindowResult[K, W, R | E]]: ...
-    @overload
-    def aggregate(
-        self,
-        function: AggregateFunction[T, A, V, E, K],
-        window_function: ProcessWindowFunction[V | E, R, K, W],
-        *,
-        name: str | None = None,
-    ) -> DataStream[R]: ...
-    def aggregate(
-        self,
-        function: AggregateFunction[T, A, V, E, K],
-        window_function: ProcessWindowFunction[V | E, R, K, W] | WithPane | None = None,
-        *,
-        name: str | None = None,
-    ) -> DataStream[Any]:
-        """Fold the elements that are left; see :meth:`WindowedStream.aggregate`.
 
-        Where no element is left, the result is that of an empty window: None for
-        :func:`windrow.aggregates.min`.
-
-        Args:
-            function: Folds. On merging windows it must have ``merge``.
-            window_function: Gets the one result, with the key and the window; None: that is what is emitted.
-            name: Names the step.
-
-        Raises:
-            InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
-                of its parts are known not to fit.
-        """
-        return self._aggregate_keyed(function, window_function, name)
-
-
-class MaybeEmptyMergingWindowedStream(ReadyMadeOrNone[T], MergingWindowedStream[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+class MaybeEmptyMergingWindowedStream(_MaybeEmptyKeyed[T, K, W], MergingWindowedStream[T, K, W]):
     """Windows of a keyed stream that may merge, and may have no element left when they fire."""
 
     __slots__ = ()
 
-    # An empty window has a result too, so a variable for windows without an evictor hides that it may be None.
-    @overload  # type: ignore[override]
-    def aggregate(
-        self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None
-    ) -> DataStream[R | E]: ...
-    @overload
-    def aggregate(
-        self, function: AggregateFunction[T, A, R, E, K], window_function: WithPane, *, name: str | None = None
-    ) -> DataStream[WindowResult[K, W, R | E]]: ...
-    @overload
-    def aggregate(
-        self,
-        function: AggregateFunction[T, A, V, E, K],
-        window_function: ProcessWindowFunction[V | E, R, K, W],
-        *,
-        name: str | None = None,
-    ) -> DataStream[R]: ...
-    def aggregate(
-        self,
-        function: AggregateFunction[T, A, V, E, K],
-        window_function: ProcessWindowFunction[V | E, R, K, W] | WithPane | None = None,
-        *,
-        name: str | None = None,
-    ) -> DataStream[Any]:
-        """Fold the elements that are left; see :meth:`WindowedStream.aggregate`.
 
-        Where no element is left, the result is that of an empty window: None for
-        :func:`windrow.aggregates.min`.
-
-        Args:
-            function: Folds. On merging windows it must have ``merge``.
-            window_function: Gets the one result, with the key and the window; None: that is what is emitted.
-            name: Names the step.
-
-        Raises:
-            InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
-                of its parts are known not to fit.
-        """
-        return self._aggregate_keyed(function, window_function, name)
-
-
-class MaybeEmptyAllWindowedStream(ReadyMadeOrNone[T], AllWindowedStream[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+class _MaybeEmptyAll(ReadyMadeOrNone[T], _All[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
     """Windows of a stream without keys that may have no element left when they fire."""
 
     __slots__ = ()
@@ -446,44 +412,13 @@ class MaybeEmptyAllWindowedStream(ReadyMadeOrNone[T], AllWindowedStream[T, W]): 
         return self._aggregate_all(function, window_function, name)
 
 
-class MaybeEmptyMergingAllWindowedStream(ReadyMadeOrNone[T], MergingAllWindowedStream[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
-    """Windows of a stream without keys that may merge, and may have no element left when they fire."""
+class MaybeEmptyAllWindowedStream(_MaybeEmptyAll[T, W], AllWindowedStream[T, W]):
+    """Windows of a stream without keys that may have no element left when they fire."""
 
     __slots__ = ()
 
-    # An empty window has a result too, so a variable for windows without an evictor hides that it may be None.
-    @overload  # type: ignore[override]
-    def aggregate(
-        self, function: AggregateFunction[T, A, R, E, None], *, name: str | None = None
-    ) -> DataStream[R | E]: ...
-    @overload
-    def aggregate(
-        self, function: AggregateFunction[T, A, R, E, None], window_function: WithPane, *, name: str | None = None
-    ) -> DataStream[WindowResult[None, W, R | E]]: ...
-    @overload
-    def aggregate(
-        self,
-        function: AggregateFunction[T, A, V, E, None],
-        window_function: ProcessAllWindowFunction[V | E, R, W],
-        *,
-        name: str | None = None,
-    ) -> DataStream[R]: ...
-    def aggregate(
-        self,
-        function: AggregateFunction[T, A, V, E, None],
-        window_function: ProcessAllWindowFunction[V | E, R, W] | WithPane | None = None,
-        *,
-        name: str | None = None,
-    ) -> DataStream[Any]:
-        """Fold the elements of a window into an accumulator; see :meth:`MaybeEmptyWindowedStream.aggregate`.
 
-        Args:
-            function: Folds. On merging windows it must have ``merge``.
-            window_function: Gets the one result, with the window; None: that is what is emitted.
-            name: Names the step.
+class MaybeEmptyMergingAllWindowedStream(_MaybeEmptyAll[T, W], MergingAllWindowedStream[T, W]):
+    """Windows of a stream without keys that may merge, and may have no element left when they fire."""
 
-        Raises:
-            InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
-                of its parts are known not to fit.
-        """
-        return self._aggregate_all(function, window_function, name)
+    __slots__ = ()

@@ -26,7 +26,6 @@ from windrow.functions import (
 )
 from windrow.functions.plain import Applied, AppliedAll
 from windrow.functions.wrapper import unwrapped
-from windrow.plan.nodes import MapAsyncNode, SinkNode
 from windrow.plan.steps import Step
 from windrow.triggers import Trigger
 
@@ -56,7 +55,7 @@ def warn_of_what_calls_keep(steps: Iterable[Step]) -> None:
     """Warn of each attribute or variable in which calls of a step's functions keep something for later calls."""
     for step in steps:
         # Sinks run where their batches are written, and asynchronous calls share attributes on purpose.
-        if isinstance(step.node, (SinkNode, MapAsyncNode)):
+        if step.node.shares_attributes:
             continue
         for part in step.node.user_parts:
             for name, kept in _kept_by(part):

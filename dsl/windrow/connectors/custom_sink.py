@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from windrow.errors import UnsupportedOperationError
 from windrow.sinks import Sink
@@ -58,6 +58,7 @@ class CustomSink(Sink[T_contra]):
     """
 
     connector_name = "custom"
+    called_for_effect: ClassVar[tuple[str, ...]] = ("open", "write", "close")
 
     @property
     def on_workers(self) -> bool:

@@ -125,9 +125,17 @@ class FunctionFacts:
                 if is_text and "<locals>" not in str(constant):
                     yield repr(constant)
 
-    def steps(self, _: str | None = None) -> Iterator[str]:
-        """Yields the bytecode instructions, with numbers instead of variable names, and without line numbers."""
-        return _steps_of(self.code)
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """The numbers in the codes, whether this version of Python has them as constants or in its instructions."""
+        steps = (step for code in self.codes for step in dis.get_instructions(code))
+        values = [step.argval for step in steps if step.opcode in dis.hasconst or step.opname == "LOAD_SMALL_INT"]
+        return tuple([repr(number) for value in values for number in _numbers_in(value)])
+
+    @cached_property
+    def whole(self) -> tuple[str, ...]:
+        """All that the codes compute, as this version of Python has it: bytecode, names and constants."""
+        return tuple([f"{code.co_code!r} {code.co_names}" for code in self.codes] + list(map(repr, self.constants)))
 
 
 def facts(function: FunctionType) -> FunctionFacts:
@@ -170,7 +178,9 @@ def named_values(function: FunctionType) -> Iterator[object]:
     around = closure_of(function).values()
     yield from around
     variables = function.__globals__
-    for names in facts(function).names:
+    for used in facts(function).names:
+        # pytest gives such names to what assertions call; all tests of a run can be reached from there.
+        names = [name for name in used if not name.startswith("@")]
         values = [variables[name] if name in variables else _imported(name, variables) for name in names]
         yield from values
         searched: set[str] = set()
@@ -254,22 +264,11 @@ def _tuple_length(steps: Sequence[dis.Instruction]) -> int:
     return -1
 
 
-def _steps_of(code: CodeType) -> Iterator[str]:
-    numbers: dict[str, int] = {}
-    yield code.co_exceptiontable.hex()
-    for step in dis.get_instructions(code):
-        if step.opname == "EXTENDED_ARG":
-            continue  # the next instruction has the whole argument
-        yield step.opname
-        if isinstance(step.argval, CodeType):
-            yield from _steps_of(step.argval)
-        elif step.opcode in dis.hasconst:
-            yield repr(sorted(step.argval, key=repr) if isinstance(step.argval, frozenset) else step.argval)
-        elif step.opcode in dis.hasfree:
-            yield str(numbers.setdefault(step.argval, len(numbers)))
-        elif step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
-            yield str(step.argval)
-        elif step.opcode in dis.haslocal:
-            yield str(step.arg)
-        else:
-            yield step.argrepr or str(step.arg)
+def _numbers_in(value: object) -> Iterator[int | float | complex]:
+    if isinstance(value, (int, float, complex)):
+        yield value
+    elif isinstance(value, (tuple, frozenset)):
+        for part in value:
+            yield from _numbers_in(part)
+    elif isinstance(value, slice):
+        yield from _numbers_in((value.start, value.stop, value.step))

@@ -18,7 +18,6 @@ from windrow.plan.base_node import Node, type_name
 from windrow.plan.fitting import accepts_none, can_fit, holds_none
 from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import KeyByNode
 from windrow.plan.types import made_type, parameter_types, result_type
 
 __all__ = ["DeclaredJoin", "JoinField", "JoinSide", "joined_by"]
@@ -155,20 +154,21 @@ def joined_by(function: Callable[[Any, Any], Any], node: Node, kind: JoinKind) -
     if not isinstance(function, DeclaredJoin):
         side_types = [optional(of) if side in kind.missing else of for side, of in zip(_SIDES, sides, strict=True)]
         return function, made_type(function, *side_types)
-    assert isinstance(node, KeyByNode), "joins are by key"
-    assert isinstance(node.selector, SideKey), "the streams are marked"
+    keys = node.keys
+    assert keys is not None, "joins are by key"
+    assert isinstance(keys.selector, SideKey), "the streams are marked"
     _check_missing(function, kind)
-    if function.has_key and any(isinstance(selector, RichFunction) for selector in node.selector.selectors):
+    if function.has_key and any(isinstance(selector, RichFunction) for selector in keys.selector.selectors):
         raise InvalidArgumentError(
             "key() of a join takes no key by a rich function",
-            given=node.selector.__qualname__,
+            given=keys.selector.__qualname__,
             expected="a selector that is a plain function",
             where=caller_location(),
             hint="take the value from an element: left(lambda order: ...)",
         )
-    _check_types(function, {JoinSide.LEFT: sides[0], JoinSide.RIGHT: sides[1]}, key_type(node))
+    _check_types(function, {JoinSide.LEFT: sides[0], JoinSide.RIGHT: sides[1]}, key_type(keys))
     kind_made = function.target if isinstance(function.target, type) else result_type(function.target)
-    return replace(function, keys=node.selector.selectors), kind_made
+    return replace(function, keys=keys.selector.selectors), kind_made
 
 
 def _check_missing(function: DeclaredJoin[Any, Any, Any], kind: JoinKind) -> None:

@@ -5,20 +5,30 @@ Nodes are frozen and compared by identity: two equal calls make two steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Final, NamedTuple, Self, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, Union, get_args, get_origin
 
 from windrow.errors import Location
+from windrow.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction
 from windrow.functions.marked import CoGroup, JoinPairs, Tagged
 from windrow.functions.names import function_name
+from windrow.functions.wrapper import unwrapped
 from windrow.plan.location import Scope, current_scope
 from windrow.sinks import Sink
 from windrow.sources import Source
+from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
+from windrow.watermarks import WatermarkStrategy
 
-__all__ = ["NAMES", "Node", "OneInputNode", "PlainFunction", "Words", "type_name"]
+if TYPE_CHECKING:
+    from windrow.plan.keyed_nodes import WindowNode
+    from windrow.plan.nodes import KeyByNode
+
+__all__ = ["NAMES", "FunctionNode", "Node", "OneInputNode", "PlainFunction", "Words", "type_name"]
+
+F = TypeVar("F")
 
 # Any throughout this module: a plan holds functions and elements of every type side by side. The builder stages have
 # proved that they fit; the nodes only carry them.
@@ -34,7 +44,7 @@ class Words(NamedTuple):
         type: A few words for a type.
     """
 
-    function: Callable[[Callable[..., Any]], str]
+    function: Callable[[Any], str]
     pair: Callable[[Callable[..., Any]], str]
     joined: Callable[[Any], str]  # functions of windows of two streams, which are no public classes
     type: Callable[[object], str]
@@ -87,7 +97,6 @@ class Node:
     is_sink: ClassVar[bool] = False
     is_keyed: ClassVar[bool] = False
     """Whether it keeps state by key."""
-    is_window: ClassVar[bool] = False
     keeps_elements: ClassVar[bool] = False
     """Whether the elements of its output are elements of its input."""
     passes_all: ClassVar[bool] = False
@@ -96,6 +105,16 @@ class Node:
     """Whether its function may ask for the watermark and the clock, though it keeps no state by key."""
     ends_changes: ClassVar[bool] = False
     """Whether it makes records of results and withdrawals."""
+    states_type: ClassVar[bool] = False
+    """Whether it only says the type of the elements."""
+    shares_attributes: ClassVar[bool] = False
+    """Whether calls of its functions share attributes on purpose."""
+    passes_aside: ClassVar[bool] = False
+    """Whether it puts out elements at side outputs as they came."""
+    gives_timestamps: ClassVar[bool] = False
+    """Whether it gives timestamps to all elements of its output."""
+    has_watermark: ClassVar[bool] = False
+    """Whether a watermark of its own is computed for it, though it keeps no state by key."""
 
     location: Location | None = None
     name: str | None = None
@@ -126,9 +145,105 @@ class Node:
         return None
 
     @property
+    def keys(self) -> KeyByNode | None:
+        """The step itself if it splits a stream by key, or None."""
+        return None
+
+    @property
+    def windows(self) -> WindowNode | None:
+        """The step itself if it has windows, or None."""
+        return None
+
+    @property
+    def process_function(
+        self,
+    ) -> KeyedProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any] | None:
+        """The user's function that gets each element with state and timers of its key, or None."""
+        return None
+
+    @property
+    def makes_watermarks(self) -> WatermarkStrategy[Any] | None:
+        """How it makes watermarks, or None."""
+        return None
+
+    @property
+    def has_timestamps(self) -> bool:
+        """Whether the elements of its output carry timestamps; late ones keep theirs, results of windows get some."""
+        return self.gives_timestamps or (bool(self.inputs) and all(each.has_timestamps for each in self.inputs))
+
+    @property
+    def waits_for_returning(self) -> bool:
+        """Whether an input that comes back from being idle counts only when its watermark has caught up."""
+        return False
+
+    @property
+    def port(self) -> str | None:
+        """The input of a step of two streams, such as ``left`` or ``rules``, to which its elements go, or None."""
+        return None
+
+    @property
+    def broadcast_state(self) -> tuple[MapStateDescriptor[Any, Any], ...]:
+        """The descriptors of the maps that its elements change for all keys."""
+        return ()
+
+    @property
+    def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
+        """Functions and texts of settings that decide what stored state means, by their names in errors.
+
+        Types and classes are not among them.
+        """
+        return {}
+
+    @property
+    def pair_function(self) -> object | None:
+        """The function that makes the results of pairs of elements of two streams, or None."""
+        return None
+
+    @property
+    def lateness(self) -> int:
+        """For how long, in milliseconds, it takes elements that are late."""
+        return 0
+
+    @property
+    def drops_late(self) -> bool:
+        """Whether some elements that are late are gone: they have no side output."""
+        return False
+
+    @property
+    def stamps_early(self) -> bool:
+        """Whether its results may have timestamps that the watermark has passed."""
+        return False
+
+    @property
     def side_output(self) -> OutputTag[Any] | None:
         """The tag of the side output that it takes, or None."""
         return None
+
+    @property
+    def side_outputs(self) -> tuple[OutputTag[Any], ...]:
+        """The tags of its side outputs, as far as settings name them."""
+        return ()
+
+    @property
+    def outputs_aside(self) -> object | None:
+        """The user's function that may output to side outputs, or None."""
+        return None
+
+    def late_type(self, tag: OutputTag[Any]) -> object | None:
+        """The type of the late elements that a side output has; None where it is not known, or has no late elements.
+
+        Args:
+            tag: The tag of the side output.
+        """
+        return None
+
+    def passed_aside(self, tag: OutputTag[Any]) -> tuple[Node, ...]:
+        """The inputs whose elements a side output has as they came, withdrawn ones among them.
+
+        Args:
+            tag: The tag of the side output.
+        """
+        return self.inputs if self.passes_aside else ()
 
     @property
     def user_parts(self) -> tuple[object, ...]:
@@ -136,9 +251,24 @@ class Node:
         return ()
 
     @property
+    def called_classes(self) -> tuple[type, ...]:
+        """Further classes, which users may have written, whose methods are called for what they return."""
+        return ()
+
+    @property
     def plain_function(self) -> PlainFunction | None:
         """The function whose result decides the type of the elements, or None where a class says it."""
         return None
+
+    @property
+    def emitting(self) -> tuple[object, ...]:
+        """The functions that return several elements to emit."""
+        return ()
+
+    @property
+    def shown_kind(self) -> str:
+        """What ``explain()`` calls it: its kind, or that of the join of two streams that it computes."""
+        return self.kind
 
     def describe(self, words: Words = NAMES) -> str:
         """What it does, in a few words for ``explain()``.
@@ -167,3 +297,28 @@ class OneInputNode(Node):
         # Any: replace() checks the fields of the one class alone.
         changes: dict[str, Any] = {"input": inputs[0]}
         return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FunctionNode(OneInputNode, Generic[F]):
+    """A step with one input that calls one function of the user's.
+
+    Attributes:
+        function: The user's function.
+    """
+
+    emits_several: ClassVar[bool] = False
+    """Whether the function returns several elements to emit."""
+
+    function: F
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        return (unwrapped(self.function),)
+
+    @property
+    def emitting(self) -> tuple[object, ...]:
+        return (self.function,) if self.emits_several else ()
+
+    def describe(self, words: Words = NAMES) -> str:
+        return words.function(self.function)

@@ -5,14 +5,13 @@ Withdrawals go on downstream of windows that retract, up to where changes become
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.panes import AccumulationMode
 from windrow.plan.base_node import Node
-from windrow.plan.keyed_nodes import AggregateSpec, KeyedProcessNode, WindowNode
-from windrow.plan.nodes import MapAsyncNode, ProcessNode, SideOutputNode
+from windrow.plan.keyed_nodes import AggregateSpec, WindowNode
 from windrow.rolling import RollingReduce, RollingValue
 from windrow.triggers import (
     ComposableTrigger,
@@ -78,23 +77,15 @@ def _windows_in(node: Node, *, through_changes: bool) -> Iterator[WindowNode]:
     waiting, seen = [node], {id(node)}
     while waiting:
         upstream = waiting.pop()
-        if isinstance(upstream, WindowNode):
-            yield upstream
+        if upstream.windows is not None:
+            yield upstream.windows
         elif not (upstream.is_source or upstream.is_keyed or (upstream.ends_changes and not through_changes)):
-            inputs = _inputs_of_side_output(upstream) if isinstance(upstream, SideOutputNode) else upstream.inputs
+            # What a window function outputs is neither withdrawn nor counted as one.
+            tag = upstream.side_output
+            inputs = upstream.inputs if tag is None else upstream.passed_aside(tag)
             further = [each for each in inputs if id(each) not in seen]
             seen.update(map(id, further))
             waiting += further
-
-
-def _inputs_of_side_output(node: SideOutputNode) -> Sequence[Node]:
-    """Late elements are those of the input; what a window function outputs is neither withdrawn nor counted as one."""
-    producer = node.input
-    while isinstance(producer, SideOutputNode):
-        producer = producer.input
-    if isinstance(producer, WindowNode):
-        return producer.inputs if node.tag in (producer.late_tag, *producer.late_tags) else ()
-    return producer.inputs if isinstance(producer, (ProcessNode, MapAsyncNode)) else ()
 
 
 def _repeats_elements(node: WindowNode) -> bool:
@@ -114,13 +105,14 @@ def _repeats_elements(node: WindowNode) -> bool:
 
 def _adds_up(node: Node) -> bool:
     """Returns whether an element that comes twice counts twice in the result of a step."""
-    if isinstance(node, WindowNode):
-        aggregate = node.function.aggregate if isinstance(node.function, AggregateSpec) else None
+    if node.windows is not None:
+        spec = node.windows.function
+        aggregate = spec.aggregate if isinstance(spec, AggregateSpec) else None
         return not isinstance(aggregate, DeclaredAggregate) or _sums(aggregate.declaration)
-    if not isinstance(node, KeyedProcessNode):
-        return False
-    rolling = isinstance(node.function, (RollingReduce, RollingValue))
-    return rolling and node.function.describe().startswith(("rolling sum", "rolling reduce"))
+    function = node.process_function
+    return isinstance(function, (RollingReduce, RollingValue)) and function.describe().startswith(
+        ("rolling sum", "rolling reduce")
+    )
 
 
 def _sums(declaration: Declaration) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from windrow.evictors import Evictor
@@ -14,18 +15,18 @@ from windrow.functions import (
     ProcessJoinFunction,
     ProcessWindowFunction,
 )
-from windrow.functions.marked import LEFT, CoGroup, JoinPairs, OneRecord, Tagged
+from windrow.functions.marked import LEFT, CoGroup, CoProcess, JoinPairs, OneRecord, Tagged
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
-from windrow.functions.wrapper import unwrapped
-from windrow.panes.settings import DEFAULT_PANES, PaneSettings
-from windrow.plan.base_node import NAMES, Node, OneInputNode, PlainFunction, Words
+from windrow.functions.wrapper import Wrapper, unwrapped
+from windrow.panes.settings import DEFAULT_PANES, PaneSettings, TimestampCombiner
+from windrow.plan.base_node import NAMES, FunctionNode, Node, OneInputNode, PlainFunction, Words
 from windrow.plan.nodes import BroadcastNode, KeyByNode
 from windrow.tags import OutputTag
 from windrow.time import duration_text
 from windrow.triggers import Trigger
 from windrow.triggers.trigger import with_parts
-from windrow.windows import MergingWindowAssigner, WindowAssigner
-from windrow.windows.unfired import may_leave_unfired
+from windrow.windows import GlobalWindows, MergingWindowAssigner, WindowAssigner
+from windrow.windows.spec import WindowSpec
 
 __all__ = [
     "NO_LATE_TAGS",
@@ -163,7 +164,8 @@ NO_LATE_TAGS: Final = LateTags()
 """Late elements of both streams are counted and dropped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+# Without slots, so that it keeps its spec.
+@dataclass(frozen=True, kw_only=True, eq=False)
 class WindowNode(OneInputNode):
     """Windows, and what they compute. Its input is a :class:`KeyByNode`, or any other node for windows without keys.
 
@@ -180,7 +182,7 @@ class WindowNode(OneInputNode):
 
     kind: ClassVar[str] = "window"
     is_keyed: ClassVar[bool] = True
-    is_window: ClassVar[bool] = True
+    gives_timestamps: ClassVar[bool] = True
 
     assigner: WindowAssigner[Any, Any]
     trigger: Trigger[Any, Any] | None = None
@@ -192,9 +194,52 @@ class WindowNode(OneInputNode):
     function: FunctionSpec
 
     @property
-    def keyed(self) -> bool:
-        """Whether each key has windows of its own."""
-        return isinstance(self.input, KeyByNode)
+    def windows(self) -> WindowNode:
+        return self
+
+    @property
+    def lateness(self) -> int:
+        return self.allowed_lateness or 0
+
+    @property
+    def stamps_early(self) -> bool:
+        return self.panes.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}
+
+    @property
+    def drops_late(self) -> bool:
+        is_timed = self.assigner.is_event_time and not isinstance(self.assigner, GlobalWindows)
+        return is_timed and not self.stamps_early and self.late_tag is None and None in self.late_tags
+
+    @property
+    def side_outputs(self) -> tuple[OutputTag[Any], ...]:
+        return tuple([tag for tag in (self.late_tag, *self.late_tags) if tag is not None])
+
+    @property
+    def outputs_aside(self) -> object | None:
+        process = self.function.process
+        return None if isinstance(process, (CoGroup, JoinPairs)) else process
+
+    def late_type(self, tag: OutputTag[Any]) -> object | None:
+        kind = self.input.element_type
+        return kind if self.late_tag == tag else self.late_tags.element_type(tag, kind)
+
+    def passed_aside(self, tag: OutputTag[Any]) -> tuple[Node, ...]:
+        return self.inputs if tag in self.side_outputs else ()
+
+    @property
+    def pair_function(self) -> object | None:
+        return self.function.process if isinstance(self.function.process, JoinPairs) else None
+
+    @property
+    def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
+        return {} if self.shown_kind == self.kind else {"the join": self.shown_kind}
+
+    @property
+    def shown_kind(self) -> str:
+        process = self.function.process
+        if isinstance(process, JoinPairs):
+            return process.kind.value
+        return "co_group" if isinstance(process, CoGroup) else self.kind
 
     @property
     def merging(self) -> bool:
@@ -211,10 +256,11 @@ class WindowNode(OneInputNode):
             return self.late_tags[element.side - LEFT], element.value
         return self.late_tag, element
 
-    @property
-    def may_leave_unfired(self) -> bool:
-        """Whether windows may end, or wait at the end of the stream, with elements that no firing has output."""
-        return may_leave_unfired(self.assigner, self.effective_trigger, self.panes)
+    @cached_property
+    def spec(self) -> WindowSpec:
+        """The classification of the windows, which engines ask how to run them."""
+        process = self.function.process
+        return WindowSpec(self.assigner, self.effective_trigger, self.evictor, self.panes, self.lateness, process)
 
     @property
     def effective_trigger(self) -> Trigger[Any, Any]:
@@ -244,26 +290,41 @@ class WindowNode(OneInputNode):
         inner = process.function if isinstance(process, WithoutKey) else process
         return PlainFunction(inner.function) if isinstance(inner, (Applied, AppliedAll, CoGroup, JoinPairs)) else None
 
+    @property
+    def emitting(self) -> tuple[object, ...]:
+        process = self.function.process
+        inner = process.function if isinstance(process, WithoutKey) else process
+        if isinstance(inner, (Applied, AppliedAll, CoGroup)):
+            return (inner.function,)
+        # The function of a join makes one record of each pair.
+        return () if inner is None or isinstance(inner, JoinPairs) else (inner.process,)
+
     def describe(self, words: Words = NAMES) -> str:
         return ", ".join([*self.describe_settings(), self.function.describe(words)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeyedProcessNode(OneInputNode):
-    """Processes each key's elements and timers with state. Its input is a :class:`KeyByNode`.
-
-    Attributes:
-        function: The user's function.
-    """
+class KeyedProcessNode(FunctionNode[KeyedProcessFunction[Any, Any, Any]]):
+    """Processes each key's elements and timers with state. Its input is a :class:`KeyByNode`."""
 
     kind: ClassVar[str] = "process"
     is_keyed: ClassVar[bool] = True
 
-    function: KeyedProcessFunction[Any, Any, Any]
+    @property
+    def process_function(self) -> KeyedProcessFunction[Any, Any, Any]:
+        return self.function
 
     @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
+    def outputs_aside(self) -> object:
+        return unwrapped(self.function)
+
+    @property
+    def emitting(self) -> tuple[object, ...]:
+        function = self.function
+        if isinstance(function, CoProcess):
+            two = function.function
+            return (two.process_element1, two.process_element2, two.on_timer)
+        return (function.process_element, function.on_timer)
 
     def describe(self, words: Words = NAMES) -> str:
         return self.function.describe()
@@ -296,15 +357,28 @@ class BroadcastProcessNode(Node):
         return replace(self, **changes)
 
     @property
+    def process_function(self) -> KeyedBroadcastProcessFunction[Any, Any, Any, Any]:
+        return self.function
+
+    @property
     def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
+        return (self.outputs_aside,)
+
+    @property
+    def outputs_aside(self) -> object:
+        return unwrapped(self.function)
+
+    @property
+    def emitting(self) -> tuple[object, ...]:
+        function = self.function
+        return (function.process_element, function.process_broadcast_element, function.on_timer)
 
     def describe(self, words: Words = NAMES) -> str:
         return self.function.describe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TimedJoinNode(OneInputNode):
+class TimedJoinNode(FunctionNode[Any]):
     """Joins elements of two streams by key and timestamp. Its input is a :class:`KeyByNode` over marked elements.
 
     Attributes:
@@ -316,6 +390,25 @@ class TimedJoinNode(OneInputNode):
 
     allowed_lateness: int = 0
     late_tags: LateTags = NO_LATE_TAGS
+
+    @property
+    def pair_function(self) -> object:
+        return self.function
+
+    @property
+    def lateness(self) -> int:
+        return self.allowed_lateness
+
+    @property
+    def drops_late(self) -> bool:
+        return None in self.late_tags
+
+    @property
+    def side_outputs(self) -> tuple[OutputTag[Any], ...]:
+        return tuple([tag for tag in self.late_tags if tag is not None])
+
+    def late_type(self, tag: OutputTag[Any]) -> object | None:
+        return self.late_tags.element_type(tag, self.input.element_type)
 
     def describe_lateness(self) -> list[str]:
         """A few words for each setting about late elements."""
@@ -340,8 +433,16 @@ class IntervalJoinNode(TimedJoinNode):
     function: ProcessJoinFunction[Any, Any, Any]
 
     @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
+    def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
+        return {"the bounds": f"{self.lower} to {self.upper} ms"}
+
+    @property
+    def outputs_aside(self) -> object | None:
+        return None if isinstance(self.function, OneRecord) else self.function
+
+    @property
+    def emitting(self) -> tuple[object, ...]:
+        return () if isinstance(self.function, Wrapper) else (self.function.process_element,)
 
     def describe_settings(self) -> list[str]:
         """A few words for each setting."""
@@ -372,8 +473,13 @@ class AsOfJoinNode(TimedJoinNode):
     is_outer: bool = False
 
     @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
+    def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
+        return {"the join": "left outer" if self.is_outer else "inner"}
+
+    @property
+    def drops_late(self) -> bool:
+        # Late elements of the left stream of an outer join are joined with what is there.
+        return self.late_tags.right is None if self.is_outer else None in self.late_tags
 
     def describe_settings(self) -> list[str]:
         """A few words for each setting."""

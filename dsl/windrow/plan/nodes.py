@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, ClassVar, Final, Self
 
 from windrow.functions import AsyncRetryStrategy, FixedDelayRetryStrategy, ProcessFunction
-from windrow.functions.marked import SideKey
+from windrow.functions.marked import CoProcessWithoutKeys, FromLeft, FromRight, SideKey
 from windrow.functions.names import function_name
 from windrow.functions.wrapper import unwrapped
 from windrow.panes import ChangeKind
-from windrow.plan.base_node import NAMES, Node, OneInputNode, PlainFunction, Words
+from windrow.plan.base_node import NAMES, FunctionNode, Node, OneInputNode, PlainFunction, Words
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.state import MapStateDescriptor
@@ -59,117 +59,93 @@ class SourceNode(Node):
     def reads(self) -> Source[Any]:
         return self.source
 
+    @property
+    def has_timestamps(self) -> bool:
+        return self.source.has_timestamps
+
+    @property
+    def side_outputs(self) -> tuple[OutputTag[Any], ...]:
+        tag = self.source.on_malformed
+        return (tag,) if isinstance(tag, OutputTag) else ()
+
     def describe(self, words: Words = NAMES) -> str:
         return self.source.describe()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MapNode(OneInputNode):
-    """Makes one element from each.
+_PORTS: Final[Mapping[object, str]] = {FromLeft: "left", FromRight: "right"}
 
-    Attributes:
-        function: The user's function.
-    """
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MapNode(FunctionNode[Callable[[Any], Any]]):
+    """Makes one element from each."""
 
     kind: ClassVar[str] = "map"
 
-    function: Callable[[Any], Any]
-
-    @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
-
     @property
     def plain_function(self) -> PlainFunction:
         return PlainFunction(self.function, (self.input.element_type,))
 
-    def describe(self, words: Words = NAMES) -> str:
-        return words.function(self.function)
+    @property
+    def port(self) -> str | None:
+        return _PORTS.get(type(self.function))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FlatMapNode(OneInputNode):
-    """Makes any number of elements from each.
-
-    Attributes:
-        function: The user's function.
-    """
+class FlatMapNode(FunctionNode[Callable[[Any], Iterable[Any] | None]]):
+    """Makes any number of elements from each."""
 
     kind: ClassVar[str] = "flat_map"
-
-    function: Callable[[Any], Iterable[Any] | None]
-
-    @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
+    emits_several: ClassVar[bool] = True
 
     @property
     def plain_function(self) -> PlainFunction:
         return PlainFunction(self.function, (self.input.element_type,))
 
-    def describe(self, words: Words = NAMES) -> str:
-        return words.function(self.function)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FilterNode(OneInputNode):
-    """Keeps some elements.
-
-    Attributes:
-        function: The user's function.
-    """
+class FilterNode(FunctionNode[Callable[[Any], bool]]):
+    """Keeps some elements."""
 
     kind: ClassVar[str] = "filter"
     keeps_elements: ClassVar[bool] = True
 
-    function: Callable[[Any], bool]
-
-    @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
-
-    def describe(self, words: Words = NAMES) -> str:
-        return words.function(self.function)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ProcessNode(OneInputNode):
-    """Makes any number of elements from each, and puts others out at side outputs; without keys.
-
-    Attributes:
-        function: The user's function.
-    """
+class ProcessNode(FunctionNode[ProcessFunction[Any, Any]]):
+    """Makes any number of elements from each, and puts others out at side outputs; without keys."""
 
     kind: ClassVar[str] = "process"
     sees_time: ClassVar[bool] = True
-
-    function: ProcessFunction[Any, Any]
+    has_watermark: ClassVar[bool] = True
+    passes_aside: ClassVar[bool] = True
 
     @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
+    def emitting(self) -> tuple[object, ...]:
+        function = self.function
+        if isinstance(function, CoProcessWithoutKeys):
+            return (function.function.process_element1, function.function.process_element2)
+        return (function.process_element,)
+
+    @property
+    def outputs_aside(self) -> object:
+        return unwrapped(self.function)
 
     def describe(self, words: Words = NAMES) -> str:
         return self.function.describe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MapBatchesNode(OneInputNode):
+class MapBatchesNode(FunctionNode[Callable[[Sequence[Any]], Iterable[Any]]]):
     """Makes one element from each, several at a time.
 
     Attributes:
         size: The most elements of a call.
-        function: The user's function.
     """
 
     kind: ClassVar[str] = "map_batches"
+    emits_several: ClassVar[bool] = True
 
-    function: Callable[[Sequence[Any]], Iterable[Any]]
     size: int
-
-    @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
 
     @property
     def plain_function(self) -> PlainFunction:
@@ -183,7 +159,7 @@ _NO_RETRIES: Final = FixedDelayRetryStrategy(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MapAsyncNode(OneInputNode):
+class MapAsyncNode(FunctionNode[Callable[[Any], Awaitable[Any]]]):
     """Makes one element from each by a coroutine, many side by side.
 
     Attributes:
@@ -193,12 +169,12 @@ class MapAsyncNode(OneInputNode):
         ordered: Whether results keep the order of the elements.
         timed_out: The side output for elements whose last try took too long; None: that is a failure.
         failed: The side output for elements whose last try failed; None: that is an error.
-        function: The user's function.
     """
 
     kind: ClassVar[str] = "map_async"
+    passes_aside: ClassVar[bool] = True
+    shares_attributes: ClassVar[bool] = True
 
-    function: Callable[[Any], Awaitable[Any]]
     capacity: int
     timeout: int | None = None
     retry: AsyncRetryStrategy = _NO_RETRIES
@@ -207,8 +183,12 @@ class MapAsyncNode(OneInputNode):
     failed: OutputTag[Any] | None = None
 
     @property
-    def user_parts(self) -> tuple[object, ...]:
-        return (unwrapped(self.function),)
+    def called_classes(self) -> tuple[type, ...]:
+        return (type(self.retry),)
+
+    @property
+    def side_outputs(self) -> tuple[OutputTag[Any], ...]:
+        return tuple([tag for tag in (self.timed_out, self.failed) if tag is not None])
 
     def describe(self, words: Words = NAMES) -> str:
         parts = [function_name(self.function), f"capacity {self.capacity}"]
@@ -230,6 +210,7 @@ class ReturnsNode(OneInputNode):
 
     kind: ClassVar[str] = "returns"
     passes_all: ClassVar[bool] = True
+    states_type: ClassVar[bool] = True
 
     def describe(self, words: Words = NAMES) -> str:
         return words.type(self.element_type)
@@ -268,9 +249,14 @@ class UnionNode(Node):
 
     kind: ClassVar[str] = "union"
     passes_all: ClassVar[bool] = True
+    has_watermark: ClassVar[bool] = True
 
     streams: tuple[Node, ...]
     counts_at_once: bool = False
+
+    @property
+    def waits_for_returning(self) -> bool:
+        return not self.counts_at_once
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -291,9 +277,19 @@ class TimestampsNode(OneInputNode):
 
     kind: ClassVar[str] = "timestamps"
     keeps_elements: ClassVar[bool] = True
+    gives_timestamps: ClassVar[bool] = True
 
     strategy: WatermarkStrategy[Any]
     timestamp: Callable[[Any], int | datetime] | None = None
+
+    @property
+    def makes_watermarks(self) -> WatermarkStrategy[Any]:
+        return self.strategy
+
+    @property
+    def called_classes(self) -> tuple[type, ...]:
+        generator = self.strategy.create_generator
+        return (generator,) if isinstance(generator, type) else ()
 
     def describe(self, words: Words = NAMES) -> str:
         shown = self.strategy.describe()
@@ -319,8 +315,18 @@ class KeyByNode(OneInputNode):
     key_type: object | None = None
 
     @property
+    def keys(self) -> KeyByNode:
+        return self
+
+    @property
     def user_parts(self) -> tuple[object, ...]:
         return self.selector.selectors if isinstance(self.selector, SideKey) else (self.selector,)
+
+    @property
+    def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
+        if isinstance(self.selector, SideKey):
+            return dict(zip(("the key of the left", "the key of the right"), self.selector.selectors, strict=True))
+        return {"the key": self.selector}
 
     def describe(self, words: Words = NAMES) -> str:
         return words.function(self.selector)
@@ -337,6 +343,14 @@ class BroadcastNode(OneInputNode):
     kind: ClassVar[str] = "broadcast"
 
     descriptors: tuple[MapStateDescriptor[Any, Any], ...]
+
+    @property
+    def port(self) -> str:
+        return "rules"
+
+    @property
+    def broadcast_state(self) -> tuple[MapStateDescriptor[Any, Any], ...]:
+        return self.descriptors
 
     def describe(self, words: Words = NAMES) -> str:
         return ", ".join(repr(descriptor.name) for descriptor in self.descriptors)
@@ -358,6 +372,9 @@ class SideOutputNode(OneInputNode):
     def side_output(self) -> OutputTag[Any]:
         return self.tag
 
+    def passed_aside(self, tag: OutputTag[Any]) -> tuple[Node, ...]:
+        return self.input.passed_aside(tag)
+
     def describe(self, words: Words = NAMES) -> str:
         return repr(self.tag.name)
 
@@ -373,6 +390,8 @@ class SinkNode(OneInputNode):
     kind: ClassVar[str] = "sink"
     is_sink: ClassVar[bool] = True
     keeps_elements: ClassVar[bool] = True
+    shares_attributes: ClassVar[bool] = True
+    has_watermark: ClassVar[bool] = True
 
     sink: Sink[Any]
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from inspect import isfunction
 from typing import Any, Final
 
 from windrow.calls.attributes import attribute_of
-from windrow.connectors.custom_sink import CustomSink
 from windrow.errors import Fault
 from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.facts.reached import expiring_state, reached_texts, state_time_domains
@@ -23,12 +22,10 @@ from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction
 from windrow.functions.wrapper import unwrapped
-from windrow.plan.base_node import Node, type_name
-from windrow.plan.keyed_nodes import BroadcastProcessNode, KeyedProcessNode, WindowNode
-from windrow.plan.nodes import MapAsyncNode, TimestampsNode
+from windrow.plan.base_node import type_name
 from windrow.plan.steps import Step
 from windrow.plan.types import base_argument
-from windrow.sinks import FunctionSink
+from windrow.sinks import Sink
 from windrow.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -57,7 +54,6 @@ _CALLED_FOR_EFFECT: Final[tuple[tuple[type, tuple[str, ...]], ...]] = (
     (ProcessAllWindowFunction, ("clear",)),
     (Trigger, ("clear", "on_merge")),
     (ComposableTrigger, ("observe", "observe_timer", "forget")),
-    (CustomSink, ("open", "write", "close")),
 )
 
 
@@ -73,23 +69,24 @@ _KINDS: Final = (
 def unrun_faults(step: Step) -> Iterator[Fault]:
     """Give a fault for each method of a step whose call would run none of its code."""
     for part in step.node.user_parts:
-        if isinstance(part, FunctionSink):
-            yield from _faults_of(step, function_name(part.function), part.function)
-        for kind, names in _CALLED_FOR_EFFECT:
-            for name in names if isinstance(part, kind) else ():
-                yield from _faults_of(step, f"{type(part).__name__}.{name}", getattr(type(part), name, None))
-        yield from _lazy_faults(step, part)
+        for name in _called_for_effect(type(part)):
+            yield from _faults_of(step, f"{type(part).__name__}.{name}", getattr(type(part), name, None))
+        yield from lazy_faults(type(part), step.where)
         for descriptor in declared_state(part):
             if isinstance(descriptor, AggregatingStateDescriptor):
-                yield from _lazy_faults(step, descriptor.aggregate_function)
-    if isinstance(step.node, MapAsyncNode):
-        yield from _lazy_faults(step, step.node.retry)
-    if isinstance(step.node, TimestampsNode) and isinstance(step.node.strategy.create_generator, type):
-        yield from lazy_faults(step.node.strategy.create_generator, step.where)
+                yield from lazy_faults(type(descriptor.aggregate_function), step.where)
+    for function in () if step.node.writes is None else step.node.writes.functions:
+        yield from _faults_of(step, function_name(function), function)
+    for kind in step.node.called_classes:
+        yield from lazy_faults(kind, step.where)
 
 
-def _lazy_faults(step: Step, part: object) -> Iterator[Fault]:
-    yield from lazy_faults(type(part), step.where)
+def _called_for_effect(kind: type) -> Iterator[str]:
+    """Yields the names of the methods of a class whose results nobody takes."""
+    for base, names in _CALLED_FOR_EFFECT:
+        yield from names if issubclass(kind, base) else ()
+    if issubclass(kind, Sink):
+        yield from kind.called_for_effect
 
 
 def lazy_faults(kind: type, where: str) -> Iterator[Fault]:
@@ -99,7 +96,7 @@ def lazy_faults(kind: type, where: str) -> Iterator[Fault]:
         kind: The class of a part of a step; methods that replace those of windrow's base classes are looked at.
         where: The step.
     """
-    checked = {name for _, names in _CALLED_FOR_EFFECT for name in names}
+    checked = set(_called_for_effect(kind))
     for base in kind.__mro__:
         if base.__module__.partition(".")[0] != "windrow":
             continue
@@ -188,13 +185,10 @@ def state_faults(step: Step) -> Iterator[Fault]:
                 )
 
 
-def expiry_faults(step: Step, has_timestamps: Callable[[Node], bool]) -> Iterator[Fault]:
-    """Give a fault for state with a time to live that it cannot have where it is.
-
-    ``has_timestamps`` says of a node whether its elements carry timestamps. It walks up the plan, so it is asked last.
-    """
-    node = step.node
-    if isinstance(node, WindowNode):
+def expiry_faults(step: Step) -> Iterator[Fault]:
+    """Give a fault for state with a time to live that it cannot have where it is."""
+    node, function = step.node, step.node.process_function
+    if node.windows is not None:
         for part in node.user_parts:
             for descriptor in expiring_state(part):
                 yield Fault(
@@ -205,12 +199,12 @@ def expiry_faults(step: Step, has_timestamps: Callable[[Node], bool]) -> Iterato
                     "clear",
                 )
     elif (
-        isinstance(node, (KeyedProcessNode, BroadcastProcessNode))
-        and TimeDomain.EVENT_TIME in state_time_domains(node.function)
-        and not has_timestamps(node.inputs[0])
+        function is not None
+        and TimeDomain.EVENT_TIME in state_time_domains(function)
+        and not node.inputs[0].has_timestamps
     ):
         yield Fault(
-            f"state of {node.function.describe()} expires in event time, and the stream has no timestamps",
+            f"state of {function.describe()} expires in event time, and the stream has no timestamps",
             step.where,
             "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before key_by, or let "
             "the state expire in processing time",

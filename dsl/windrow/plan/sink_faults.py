@@ -12,7 +12,7 @@ from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
 from windrow.plan.keyed_nodes import WindowNode
 from windrow.plan.keys import key_type
-from windrow.plan.nodes import KeyByNode, SinkNode
+from windrow.plan.nodes import SinkNode
 from windrow.plan.steps import Step
 
 __all__ = ["sink_faults", "sink_set_faults"]
@@ -21,7 +21,7 @@ __all__ = ["sink_faults", "sink_set_faults"]
 def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
     """The faults of one sink."""
     kind = node.input.element_type
-    if isinstance(node.input, KeyByNode):
+    if node.input.keys is not None:
         yield Fault("a keyed stream cannot go to a sink", step.where, "use the stream before key_by")
     if node.sink.needs_schema and kind is None:
         takes = node.sink.takes
@@ -72,7 +72,7 @@ def _type_hint(node: Node) -> str:
         return f"{lost}: OutputTag(name, Type) says it, or returns(Type) before sink_to"
     if node.is_source:
         return f"{lost}: give the source the type of its elements, or call returns(Type) before sink_to"
-    if isinstance(node, WindowNode) and _lacks_key_type(node):
+    if node.windows is not None and _lacks_key_type(node.windows):
         return f"{lost}: key_by(..., key_type=...) says that of key(), or call returns(Type) before sink_to"
     return f"{lost}: annotate the function that makes them, or call returns(Type) before sink_to"
 
@@ -85,9 +85,9 @@ def _unread(node: Node) -> str | None:
 
 def _lacks_key_type(node: WindowNode) -> bool:
     """Whether the results of windows have the key in them, and its type is not known."""
-    process, source = node.function.process, node.input
+    process, keys = node.function.process, node.input.keys
     has_key = isinstance(process, FilledWindow) and "key" in process.places
-    return has_key and isinstance(source, KeyByNode) and key_type(source) is None
+    return has_key and keys is not None and key_type(keys) is None
 
 
 def sink_set_faults(steps: Sequence[Step]) -> Iterator[Fault]:

@@ -12,10 +12,7 @@ from typing import Any, TypeAlias, get_origin
 
 from windrow.errors import Fault, PlanError
 from windrow.facts.reached import tags_of
-from windrow.functions.marked import CoGroup, CoProcess, CoProcessWithoutKeys, JoinPairs, OneRecord
 from windrow.functions.names import function_name
-from windrow.functions.plain import Applied, AppliedAll, WithoutKey
-from windrow.functions.wrapper import Wrapper, unwrapped
 from windrow.panes import AccumulationMode
 from windrow.plan.base_node import Node, type_name
 from windrow.plan.changing import takes_changes
@@ -23,30 +20,11 @@ from windrow.plan.emitting import HINT as RECORDS_HINT
 from windrow.plan.emitting import TUPLE_HINT, gives_one_tuple, is_fixed_tuple, is_single
 from windrow.plan.fitting import can_fit
 from windrow.plan.folders import folder_faults
-from windrow.plan.keyed_nodes import (
-    AggregateSpec,
-    AsOfJoinNode,
-    BroadcastProcessNode,
-    IntervalJoinNode,
-    KeyedProcessNode,
-    TimedJoinNode,
-    WindowNode,
-)
+from windrow.plan.keyed_nodes import AggregateSpec, TimedJoinNode, WindowNode
 from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import key_type, unhashable_part
 from windrow.plan.location import Scope
-from windrow.plan.nodes import (
-    FlatMapNode,
-    KeyByNode,
-    MapAsyncNode,
-    MapBatchesNode,
-    ProcessNode,
-    ReturnsNode,
-    SideOutputNode,
-    SinkNode,
-    SourceNode,
-    TimestampsNode,
-)
+from windrow.plan.nodes import KeyByNode, ReturnsNode, SideOutputNode, SinkNode, TimestampsNode
 from windrow.plan.own_parts import expiry_faults, state_faults, unrun_faults
 from windrow.plan.sink_faults import sink_faults, sink_set_faults
 from windrow.plan.steps import Step
@@ -72,7 +50,7 @@ from windrow.triggers.composable import AfterEndOfWindow, AfterWatermark, Defaul
 from windrow.triggers.trigger import with_parts
 from windrow.windows import GlobalWindows
 
-__all__ = ["has_timestamps", "validate"]
+__all__ = ["validate"]
 
 TakenTags: TypeAlias = dict[int, list[OutputTag[Any]]]
 """The tags of the side outputs that were taken so far of each node, by the node's id()."""
@@ -94,7 +72,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         yield Fault("the pipeline has no sink", pipeline, "add stream.sink_to(...)")
     names = Counter(step.name for step in steps if step.name is not None)
     taken: TakenTags = {}
-    stated = {id(step.node.input): step.node.element_type for step in steps if isinstance(step.node, ReturnsNode)}
+    stated = {id(step.node.inputs[0]): step.node.element_type for step in steps if step.node.states_type}
     for step in steps:
         name = step.name
         if name is not None and names[name] > 1:
@@ -111,7 +89,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         yield from _change_faults(step)
         yield from unrun_faults(step)
         yield from state_faults(step)
-        yield from expiry_faults(step, has_timestamps)
+        yield from expiry_faults(step)
     yield from _scope_faults(steps)
     yield from sink_set_faults(steps)
     yield from folder_faults(steps)
@@ -148,7 +126,7 @@ def _timestamps_faults(node: TimestampsNode, step: Step, taken: TakenTags) -> It
             step.where,
             "leave timestamp out, or use another strategy",
         )
-    if node.timestamp is None and not node.strategy.ingestion_time and not has_timestamps(node.input):
+    if node.timestamp is None and not node.strategy.ingestion_time and not node.input.has_timestamps:
         yield Fault(
             "the stream has no timestamps to make watermarks from",
             step.where,
@@ -158,7 +136,7 @@ def _timestamps_faults(node: TimestampsNode, step: Step, taken: TakenTags) -> It
 
 @_node_faults.register
 def _window_faults(node: WindowNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
-    if node.assigner.is_event_time and not has_timestamps(node.input):
+    if node.assigner.is_event_time and not node.input.has_timestamps:
         yield Fault(
             f"{node.assigner.describe()} needs timestamps, and the stream has none",
             step.where,
@@ -211,7 +189,7 @@ def _cannot_merge(node: WindowNode, trigger: Trigger[Any, Any], step: Step) -> F
 
 @_node_faults.register
 def _timed_join_faults(node: TimedJoinNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
-    if not has_timestamps(node.input):
+    if not node.input.has_timestamps:
         yield Fault(
             f"{node.kind} needs timestamps, and not both streams have them",
             step.where,
@@ -245,7 +223,7 @@ def _result_faults(step: Step, stated: Mapping[int, object]) -> Iterator[Fault]:
     ``stated`` is the type of elements that ``returns`` states behind a node, by its id().
     """
     known = step.node.element_type or stated.get(id(step.node))
-    for function in _emitting(step.node):
+    for function in step.node.emitting:
         kind = result_type(function)
         if kind is not None and is_single(kind):
             yield Fault(
@@ -264,57 +242,6 @@ def _result_faults(step: Step, stated: Mapping[int, object]) -> Iterator[Fault]:
 def _is_tuple(kind: object) -> bool:
     kind = get_origin(kind) or kind
     return isinstance(kind, type) and issubclass(kind, tuple)
-
-
-@singledispatch
-def _emitting(node: Node) -> tuple[object, ...]:
-    """The functions of a step that return the records to emit."""
-    return ()
-
-
-@_emitting.register(FlatMapNode)
-@_emitting.register(MapBatchesNode)
-def _emitting_flat_map(node: FlatMapNode | MapBatchesNode) -> tuple[object, ...]:
-    return (node.function,)
-
-
-@_emitting.register
-def _emitting_without_keys(node: ProcessNode) -> tuple[object, ...]:
-    function = node.function
-    if isinstance(function, CoProcessWithoutKeys):
-        return (function.function.process_element1, function.function.process_element2)
-    return (function.process_element,)
-
-
-@_emitting.register
-def _emitting_process(node: KeyedProcessNode) -> tuple[object, ...]:
-    function = node.function
-    if isinstance(function, CoProcess):
-        two = function.function
-        return (two.process_element1, two.process_element2, two.on_timer)
-    return (function.process_element, function.on_timer)
-
-
-@_emitting.register
-def _emitting_broadcast_process(node: BroadcastProcessNode) -> tuple[object, ...]:
-    function = node.function
-    return (function.process_element, function.process_broadcast_element, function.on_timer)
-
-
-@_emitting.register
-def _emitting_interval_join(node: IntervalJoinNode) -> tuple[object, ...]:
-    return () if isinstance(node.function, Wrapper) else (node.function.process_element,)
-
-
-@_emitting.register
-def _emitting_window(node: WindowNode) -> tuple[object, ...]:
-    process = node.function.process
-    inner = process.function if isinstance(process, WithoutKey) else process
-    if isinstance(inner, (Applied, AppliedAll, CoGroup)):
-        return (inner.function,)
-    if isinstance(inner, JoinPairs):
-        return ()  # it makes one record of each pair
-    return () if inner is None else (inner.process,)
 
 
 def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
@@ -336,7 +263,7 @@ def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
             "GlobalWindows.create_with_end_of_stream_trigger() fires at the end of bounded input; "
             "a continuous trigger fires at intervals",
         )
-    elif isinstance(trigger, ContinuousEventTimeTrigger) and not has_timestamps(node.input):
+    elif isinstance(trigger, ContinuousEventTimeTrigger) and not node.input.has_timestamps:
         yield Fault(
             f"{trigger.describe()} needs timestamps, and the stream has none",
             step.where,
@@ -355,7 +282,7 @@ def _event_timeout_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
             step.where,
             "use an event-time assigner, or ProcessingTimeoutTrigger",
         )
-    elif not has_timestamps(node.input):
+    elif not node.input.has_timestamps:
         yield Fault(
             f"{part.describe()} needs timestamps, and the stream has none",
             step.where,
@@ -369,30 +296,30 @@ def _change_faults(step: Step) -> Iterator[Fault]:
     if not (node.is_sink or node.is_keyed) or not takes_changes(node):
         return
     hint = "changelog(lambda kind, result: ...) makes records of changes, which everything takes"
-    sink = node.writes
+    sink, windows = node.writes, node.windows
     if sink is not None and sink.deletes_withdrawn:
         hint += f"; a {type(sink).__name__} with a key deletes what is withdrawn"
     if sink is not None and not sink.takes_changes:
         yield Fault(
             f"{sink.describe()} would write withdrawals as results: windows that retract are upstream", step.where, hint
         )
-    elif node.is_keyed and not node.is_window:
+    elif node.is_keyed and windows is None:
         yield Fault(
             f"{node.describe()} takes elements for good, and windows that retract upstream withdraw some",
             step.where,
             f"{hint}; or use windows, which take withdrawn elements out again",
         )
-    elif isinstance(node, WindowNode) and node.evictor is not None:
+    elif windows is not None and windows.evictor is not None:
         yield Fault(
-            f"{node.evictor.describe()} removes elements for good, and windows that retract upstream withdraw some",
+            f"{windows.evictor.describe()} removes elements for good, and windows that retract upstream withdraw some",
             step.where,
             hint,
         )
-    elif isinstance(node, WindowNode) and _drops_what_fired(node):
-        if node.panes.mode is AccumulationMode.DISCARDING:
+    elif windows is not None and _drops_what_fired(windows):
+        if windows.panes.mode is AccumulationMode.DISCARDING:
             dropping, keeping = "discarding()", "accumulating() or retracting()"
         else:
-            dropping, keeping = node.effective_trigger.describe(), "a trigger that does not purge"
+            dropping, keeping = windows.effective_trigger.describe(), "a trigger that does not purge"
         yield Fault(
             f"the windows cannot take an element out again, because {dropping} drops what they have output: where "
             "windows that retract upstream withdraw it, it would count twice",
@@ -449,11 +376,11 @@ def _composable_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
 @_node_faults.register
 def _side_output_faults(node: SideOutputNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
     producer = node.input
-    while isinstance(producer, (ReturnsNode, SideOutputNode)):
+    while producer.states_type or producer.side_output is not None:
         producer = producer.inputs[0]
-    known, process = _side_outputs(producer)
+    known, process = producer.side_outputs, producer.outputs_aside
     if process is not None:
-        known = [*known, *tags_of(process)]
+        known = (*known, *tags_of(process))
     taken_before = taken.setdefault(id(producer), [])
     yield from _tag_type_faults(step, node.tag, [*known, *taken_before])
     taken_before.append(node.tag)
@@ -467,50 +394,6 @@ def _side_output_faults(node: SideOutputNode, step: Step, taken: TakenTags) -> I
             else "a source with on_malformed=tag, a window or a join with late outputs, map_async with timed_out=tag, "
             "or a process function that outputs to the tag has one",
         )
-
-
-@singledispatch
-def _side_outputs(node: Node) -> tuple[list[OutputTag[Any]], object | None]:
-    """The tags that a step is known to output to, and its function if that may output to more of them."""
-    return [], None
-
-
-@_side_outputs.register
-def _side_outputs_of_window(node: WindowNode) -> tuple[list[OutputTag[Any]], object | None]:
-    process = node.function.process
-    known = [tag for tag in (node.late_tag, *node.late_tags) if tag is not None]
-    return known, None if isinstance(process, (CoGroup, JoinPairs)) else process
-
-
-@_side_outputs.register
-def _side_outputs_of_map_async(node: MapAsyncNode) -> tuple[list[OutputTag[Any]], object | None]:
-    return [tag for tag in (node.timed_out, node.failed) if tag is not None], None
-
-
-@_side_outputs.register(ProcessNode)
-@_side_outputs.register(KeyedProcessNode)
-@_side_outputs.register(BroadcastProcessNode)
-def _side_outputs_of_process(
-    node: ProcessNode | KeyedProcessNode | BroadcastProcessNode,
-) -> tuple[list[OutputTag[Any]], object | None]:
-    return [], unwrapped(node.function)
-
-
-@_side_outputs.register
-def _side_outputs_of_interval_join(node: IntervalJoinNode) -> tuple[list[OutputTag[Any]], object | None]:
-    function = node.function
-    return [tag for tag in node.late_tags if tag is not None], None if isinstance(function, OneRecord) else function
-
-
-@_side_outputs.register
-def _side_outputs_of_as_of_join(node: AsOfJoinNode) -> tuple[list[OutputTag[Any]], object | None]:
-    return [tag for tag in node.late_tags if tag is not None], None
-
-
-@_side_outputs.register
-def _side_outputs_of_source(node: SourceNode) -> tuple[list[OutputTag[Any]], object | None]:
-    tag = node.source.on_malformed
-    return [tag] if isinstance(tag, OutputTag) else [], None
 
 
 def _tag_type_faults(step: Step, tag: OutputTag[Any], others: Sequence[OutputTag[Any]]) -> Iterator[Fault]:
@@ -529,23 +412,3 @@ def _tag_type_faults(step: Step, tag: OutputTag[Any], others: Sequence[OutputTag
 @_node_faults.register
 def _faults_of_sink(node: SinkNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
     yield from sink_faults(node, step)
-
-
-@singledispatch
-def has_timestamps(node: Node) -> bool:
-    """Whether the elements that a step emits carry timestamps: by default, where those of all its inputs do.
-
-    Late elements keep the timestamps with which they came, and what a window function puts out has its window's.
-    """
-    return bool(node.inputs) and all(has_timestamps(source) for source in node.inputs)
-
-
-@has_timestamps.register
-def _source_has_timestamps(node: SourceNode) -> bool:
-    return node.source.has_timestamps
-
-
-@has_timestamps.register(TimestampsNode)
-@has_timestamps.register(WindowNode)
-def _gives_timestamps(node: Node) -> bool:
-    return True

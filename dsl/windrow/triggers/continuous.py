@@ -37,12 +37,6 @@ class ContinuousEventTimeTrigger(_Continuous):
     The first firing is at the next multiple of the interval after the timestamp of the first element; each firing sets
     the next one, at the latest at the last timestamp of the window. So a watermark that leaps over many intervals
     fires at each of them, as in Flink: a year by the second is 31 million firings for each open window and key.
-
-    Args:
-        interval: The time from one firing to the next, at least one millisecond.
-
-    Raises:
-        InvalidArgumentError: If ``interval`` is not positive.
     """
 
     @classmethod
@@ -117,12 +111,6 @@ class ContinuousProcessingTimeTrigger(_Continuous):
     The first firing is at the next multiple of the interval after the clock at the first element; each firing sets the
     next one, at the latest at the last timestamp of the window. So a clock that leaps over many intervals fires at each
     of them, as in Flink: after a day in which a query did not run, every open window fires as often as in that day.
-
-    Args:
-        interval: The time from one firing to the next, at least one millisecond.
-
-    Raises:
-        InvalidArgumentError: If ``interval`` is not positive.
     """
 
     uses_processing_time = True

@@ -20,12 +20,6 @@ class CountTrigger(MergingTrigger[object, "Window"]):
     """Fires at every ``max_count``-th element of a window, and starts over.
 
     When windows merge, their counts add up; the sum is looked at when the next element comes.
-
-    Args:
-        max_count: How many elements make it fire, at least 1.
-
-    Raises:
-        InvalidArgumentError: If ``max_count`` is not a positive int.
     """
 
     _COUNT = ReducingStateDescriptor[int]("count", operator.add)
@@ -81,14 +75,7 @@ class CountTrigger(MergingTrigger[object, "Window"]):
 
 
 class CountOrEndOfStreamTrigger(CountTrigger):
-    """Fires at every so many elements of a window, and with those that are left when a bounded stream is at its end.
-
-    Args:
-        max_count: How many elements make it fire, at least 1.
-
-    Raises:
-        InvalidArgumentError: If ``max_count`` is not a positive int.
-    """
+    """Fires at every so many elements of a window, and with those that are left when a bounded stream is at its end."""
 
     def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         """Counts the element, waits for the end of the stream, and fires when there are enough."""

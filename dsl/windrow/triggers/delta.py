@@ -25,13 +25,6 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
 
     The first element of a window is remembered; an element that fires is remembered instead. It cannot merge: of two
     remembered elements neither is the right one.
-
-    Args:
-        threshold: The distance above which it fires.
-        delta: Gives the distance of a new element from the remembered one: ``delta(remembered, element)``.
-
-    Raises:
-        InvalidArgumentError: If ``delta`` cannot be called.
     """
 
     # A list of at most one element, so that None can be an element.

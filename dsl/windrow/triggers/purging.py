@@ -20,14 +20,7 @@ W = TypeVar("W", bound="Window")
 
 
 class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
-    """Turns every firing of another trigger into one that drops the contents afterwards.
-
-    Args:
-        inner: The other trigger.
-
-    Raises:
-        InvalidArgumentError: If it is no trigger.
-    """
+    """Turns every firing of another trigger into one that drops the contents afterwards."""
 
     def __init__(self, inner: Trigger[T_contra, W_contra]) -> None:
         check_trigger(inner, "a trigger goes around another one")
@@ -89,14 +82,7 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
 
 
 class MergingPurgingTrigger(PurgingTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):
-    """A :class:`PurgingTrigger` around a trigger that can merge. Made by :meth:`PurgingTrigger.of`.
-
-    Args:
-        inner: The other trigger.
-
-    Raises:
-        InvalidArgumentError: If it is no trigger.
-    """
+    """A :class:`PurgingTrigger` around a trigger that can merge. Made by :meth:`PurgingTrigger.of`."""
 
     def __init__(self, inner: MergingTrigger[T_contra, W_contra]) -> None:
         super().__init__(inner)

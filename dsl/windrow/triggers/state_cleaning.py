@@ -26,15 +26,6 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
     It fires at every ``max_count``-th element and starts over. When no element came for a while it fires a last time,
     and contents and state go: after at least ``min_retention`` and at most ``max_retention`` of processing time. The
     span between the two spares setting a timer for every element.
-
-    Args:
-        min_retention: The processing time for which a window stays at least after its last element.
-        max_retention: The processing time for which it stays at most.
-        max_count: How many elements make it fire, at least 1.
-
-    Raises:
-        InvalidArgumentError: If a retention is not positive, the maximum is below the minimum, or the count is not a
-            positive int.
     """
 
     uses_processing_time = True

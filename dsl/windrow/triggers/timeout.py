@@ -71,19 +71,24 @@ class _TimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
         return TriggerResult.FIRE_AND_PURGE if result.is_purge else TriggerResult.FIRE
 
 
+class _MergingTimeout(_TimeoutTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):
+    """Goes around a trigger that can merge."""
+
+    def __init__(
+        self,
+        inner: MergingTrigger[T_contra, W_contra],
+        timeout: timedelta,
+        reset_timer_on_new_record: bool,
+        should_clear_on_timeout: bool,
+    ) -> None:
+        super().__init__(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
+        self._merging = inner
+
+
 class ProcessingTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_contra, W_contra]):
     """Fires when another trigger does, or when a timeout has passed in processing time.
 
     A firing of the inner trigger clears both. Any timer, also one of the inner trigger's, makes it fire.
-
-    Args:
-        inner: The other trigger.
-        timeout: How long after the first element of the window, in processing time; at least one millisecond.
-        reset_timer_on_new_record: Whether it counts from the latest element instead.
-        should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
-
-    Raises:
-        InvalidArgumentError: If ``inner`` is no trigger, or ``timeout`` is not positive.
     """
 
     uses_processing_time = True
@@ -118,12 +123,12 @@ class ProcessingTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_co
 
         Args:
             inner: The other trigger.
-            timeout: How long after the first element of the window.
+            timeout: How long after the first element of the window; at least one millisecond.
             reset_timer_on_new_record: Count from the latest element instead.
             should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
 
         Raises:
-            InvalidArgumentError: If ``timeout`` is not positive.
+            InvalidArgumentError: If ``inner`` is no trigger, or ``timeout`` is not positive.
         """
         if isinstance(inner, MergingTrigger):
             return MergingProcessingTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
@@ -178,28 +183,10 @@ class ProcessingTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_co
         return f"{self.describe()}: {waits}" + indented("", self.inner.explain(window, context.part("inner")))
 
 
-class MergingProcessingTimeoutTrigger(ProcessingTimeoutTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):
-    """A :class:`ProcessingTimeoutTrigger` around a trigger that can merge. Made by its ``of``.
-
-    Args:
-        inner: The other trigger.
-        timeout: How long after the first element of the window, in processing time; at least one millisecond.
-        reset_timer_on_new_record: Whether it counts from the latest element instead.
-        should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
-
-    Raises:
-        InvalidArgumentError: If ``inner`` is no trigger, or ``timeout`` is not positive.
-    """
-
-    def __init__(
-        self,
-        inner: MergingTrigger[T_contra, W_contra],
-        timeout: timedelta,
-        reset_timer_on_new_record: bool,
-        should_clear_on_timeout: bool,
-    ) -> None:
-        super().__init__(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
-        self._merging = inner
+class MergingProcessingTimeoutTrigger(
+    _MergingTimeout[T_contra, W_contra], ProcessingTimeoutTrigger[T_contra, W_contra]
+):
+    """A :class:`ProcessingTimeoutTrigger` around a trigger that can merge. Made by its ``of``."""
 
     def on_merge(self, window: W_contra, context: OnMergeContext) -> None:
         """Merges the inner trigger, and keeps the earliest timeout, which does not come again if it is over."""
@@ -217,15 +204,6 @@ class EventTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_contra,
     order. A window that ends before its timeout fires at its end, and an element whose timeout has passed already fires
     at once, as one does that comes after the end. A firing of the inner trigger at an element clears both. A timeout
     that is kept comes once, and the window fires once more at its end.
-
-    Args:
-        inner: The other trigger.
-        timeout: How long after the earliest element of the window, in event time; at least one millisecond.
-        reset_timer_on_new_record: Whether it counts from the latest element instead.
-        should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
-
-    Raises:
-        InvalidArgumentError: If ``inner`` is no trigger, or ``timeout`` is not positive.
     """
 
     # What windows that merge have: the timeout of the earliest of their elements, or that of the latest.
@@ -259,12 +237,12 @@ class EventTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_contra,
 
         Args:
             inner: The other trigger.
-            timeout: How long after the earliest element of the window.
+            timeout: How long after the earliest element of the window; at least one millisecond.
             reset_timer_on_new_record: Count from the latest element instead.
             should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
 
         Raises:
-            InvalidArgumentError: If ``timeout`` is not positive.
+            InvalidArgumentError: If ``inner`` is no trigger, or ``timeout`` is not positive.
         """
         if isinstance(inner, MergingTrigger):
             return MergingEventTimeoutTrigger(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
@@ -346,28 +324,8 @@ class EventTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_contra,
             context.register_event_time_timer(end)
 
 
-class MergingEventTimeoutTrigger(EventTimeoutTrigger[T_contra, W_contra], MergingTrigger[T_contra, W_contra]):
-    """An :class:`EventTimeoutTrigger` around a trigger that can merge. Made by its ``of``.
-
-    Args:
-        inner: The other trigger.
-        timeout: How long after the earliest element of the window, in event time; at least one millisecond.
-        reset_timer_on_new_record: Whether it counts from the latest element instead.
-        should_clear_on_timeout: Whether a timer that fires clears the inner trigger and the timeout.
-
-    Raises:
-        InvalidArgumentError: If ``inner`` is no trigger, or ``timeout`` is not positive.
-    """
-
-    def __init__(
-        self,
-        inner: MergingTrigger[T_contra, W_contra],
-        timeout: timedelta,
-        reset_timer_on_new_record: bool,
-        should_clear_on_timeout: bool,
-    ) -> None:
-        super().__init__(inner, timeout, reset_timer_on_new_record, should_clear_on_timeout)
-        self._merging = inner
+class MergingEventTimeoutTrigger(_MergingTimeout[T_contra, W_contra], EventTimeoutTrigger[T_contra, W_contra]):
+    """An :class:`EventTimeoutTrigger` around a trigger that can merge. Made by its ``of``."""
 
     def on_merge(self, window: W_contra, context: OnMergeContext) -> None:
         """Merges the inner trigger, and keeps the timeout of the first or last element, which does not come again."""

@@ -161,14 +161,7 @@ class DynamicProcessingTimeSessionWindows(_DynamicGap[T_contra], _ProcessingTime
 
 
 class EventTimeSessionWindows(_FixedGap, _EventTimeSession[object]):
-    """Sessions in event time: a session ends when no element came for the gap.
-
-    Args:
-        gap: After how long without an element a session ends, at least one millisecond.
-
-    Raises:
-        InvalidArgumentError: If ``gap`` is not positive, or has a fraction of a millisecond.
-    """
+    """Sessions in event time: a session ends when no element came for the gap."""
 
     @classmethod
     def with_gap(cls, gap: timedelta) -> EventTimeSessionWindows:
@@ -207,14 +200,7 @@ class EventTimeSessionWindows(_FixedGap, _EventTimeSession[object]):
 
 
 class ProcessingTimeSessionWindows(_FixedGap, _ProcessingTimeSession[object]):
-    """Sessions on the clock: a session ends when no element came for the gap.
-
-    Args:
-        gap: After how long without an element a session ends, at least one millisecond.
-
-    Raises:
-        InvalidArgumentError: If ``gap`` is not positive, or has a fraction of a millisecond.
-    """
+    """Sessions on the clock: a session ends when no element came for the gap."""
 
     @classmethod
     def with_gap(cls, gap: timedelta) -> ProcessingTimeSessionWindows:

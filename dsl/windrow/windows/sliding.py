@@ -61,17 +61,7 @@ class _Sliding(WindowAssigner[object, TimeWindow]):
 
 
 class SlidingEventTimeWindows(_Sliding):
-    """Windows of a fixed size in event time that start every slide.
-
-    Args:
-        size: The length of a window, at least one millisecond.
-        slide: How long after one window the next one starts, at least one millisecond.
-        offset: Shifts all windows; ``|offset| < slide``.
-
-    Raises:
-        InvalidArgumentError: If ``size`` or ``slide`` is not positive, ``|offset| >= slide``, or an element would be in
-            more than a million windows.
-    """
+    """Windows of a fixed size in event time that start every slide."""
 
     @classmethod
     def of(cls, size: timedelta, slide: timedelta, offset: timedelta = _NO_OFFSET) -> SlidingEventTimeWindows:
@@ -107,17 +97,7 @@ class SlidingEventTimeWindows(_Sliding):
 
 
 class SlidingProcessingTimeWindows(_Sliding):
-    """Windows of a fixed size on the clock that start every slide.
-
-    Args:
-        size: The length of a window, at least one millisecond.
-        slide: How long after one window the next one starts, at least one millisecond.
-        offset: Shifts all windows; ``|offset| < slide``.
-
-    Raises:
-        InvalidArgumentError: If ``size`` or ``slide`` is not positive, ``|offset| >= slide``, or an element would be in
-            more than a million windows.
-    """
+    """Windows of a fixed size on the clock that start every slide."""
 
     @classmethod
     def of(cls, size: timedelta, slide: timedelta, offset: timedelta = _NO_OFFSET) -> SlidingProcessingTimeWindows:

@@ -62,16 +62,7 @@ class _Tumbling(WindowAssigner[object, TimeWindow]):
 
 
 class TumblingEventTimeWindows(_Tumbling):
-    """Windows of a fixed size in event time, one after the other.
-
-    Args:
-        size: The length of a window, at least one millisecond.
-        offset: Shifts all windows; ``|offset| < size``.
-        stagger: Shifts the windows of each parallel instance, so that not all fire at once.
-
-    Raises:
-        InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
-    """
+    """Windows of a fixed size in event time, one after the other."""
 
     @classmethod
     def of(
@@ -113,16 +104,7 @@ class TumblingEventTimeWindows(_Tumbling):
 
 
 class TumblingProcessingTimeWindows(_Tumbling):
-    """Windows of a fixed size on the clock, one after the other.
-
-    Args:
-        size: The length of a window, at least one millisecond.
-        offset: Shifts all windows; ``|offset| < size``.
-        stagger: Shifts the windows of each parallel instance, so that not all fire at once.
-
-    Raises:
-        InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
-    """
+    """Windows of a fixed size on the clock, one after the other."""
 
     @classmethod
     def of(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from windrow.errors import UnsupportedOperationError
-from windrow.plan import ReturnsNode, SourceNode, Step
+from windrow.plan import SourceNode, Step
 from windrow.time import MIN_TIMESTAMP
 from windrow.watermarks import WatermarkAlignment
 from windrow_runtime.inputs.batches import Told
@@ -120,7 +120,7 @@ def _takes_malformed(topology: Topology, step: Step) -> bool:
     """Returns whether a step reads the malformed records of a source, of which no partition is told."""
     inputs = [topology.step(each) for each in step.inputs]
     if step.node.side_output is not None:
-        while isinstance(inputs[0].node, ReturnsNode):
+        while inputs[0].node.states_type:
             inputs = [topology.step(each) for each in inputs[0].inputs]
         if inputs[0].node.is_source:
             return True

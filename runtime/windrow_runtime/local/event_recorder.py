@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
-from windrow.functions.marked import LEFT, CoProcess, Tagged, without_mark
-from windrow.plan import BroadcastProcessNode, KeyedProcessNode, Node, Step, TimedJoinNode
+from windrow.functions.marked import LEFT, SideKey, Tagged, without_mark
+from windrow.plan import Node, Step
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.changes import value_of
 from windrow_runtime.operators.copies import own
@@ -87,8 +87,8 @@ class EventRecorder(StepRecorder):
 
 def lanes_of(node: Node) -> tuple[Lane, ...]:
     """The inputs of a keyed step without windows."""
-    if isinstance(node, BroadcastProcessNode):
+    if len(node.inputs) > 1:
         return (Lane.BROADCAST, Lane.ELEMENTS)
-    if isinstance(node, TimedJoinNode) or (isinstance(node, KeyedProcessNode) and isinstance(node.function, CoProcess)):
-        return (Lane.FIRST, Lane.SECOND)
-    return (Lane.ELEMENTS,)
+    keys = node.inputs[0].keys
+    of_two_streams = keys is not None and isinstance(keys.selector, SideKey)
+    return (Lane.FIRST, Lane.SECOND) if of_two_streams else (Lane.ELEMENTS,)

@@ -13,7 +13,7 @@ from windrow.calls.attributes import attribute_of, attributes_of, slots_of
 from windrow.facts.packages import is_of_windrow
 from windrow.functions.plain import Applied, AppliedAll
 from windrow.functions.wrapper import unwrapped
-from windrow.plan import MapAsyncNode, Node, SinkNode, Step
+from windrow.plan import Node, Step
 from windrow.plan.walk import map_steps
 from windrow_runtime.local.parcel import Parcel, check_sendable
 from windrow_runtime.operators.class_facts import delete_attributes, set_attributes
@@ -68,7 +68,7 @@ def renewals_of(steps: Sequence[Step]) -> dict[str, Renewal]:
     renewals: dict[str, Renewal] = {}
     for step in steps:
         # The calls of an asynchronous function run concurrently, and share its attributes on purpose.
-        if isinstance(step.node, (SinkNode, MapAsyncNode)):
+        if step.node.shares_attributes:
             continue
         renewal = Renewal(_objects_of(step))
         if renewal:

@@ -421,9 +421,9 @@ Recorders: TypeAlias = Mapping[str, Journal | EventRecorder]
 def recorders_of(steps: Iterable[Step], *, explains: bool = False) -> Recorders:
     """Makes the recorders of keyed steps; ``explains``: for explanations, too."""
     return {
-        step.id: Journal(step, step.node, explains=explains)
-        if isinstance(step.node, WindowNode)
-        else EventRecorder(step)
+        step.id: EventRecorder(step)
+        if step.node.windows is None
+        else Journal(step, step.node.windows, explains=explains)
         for step in steps
     }
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from windrow.errors import warn
 from windrow.functions.names import function_name
-from windrow.plan import Form, Pipeline, Step, WindowNode
+from windrow.plan import Form, Pipeline, Step
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.triggers.call_text import call_text
 from windrow_runtime.bar import Measure, progress_shown
@@ -238,14 +238,15 @@ class _Run:
     def warn_of_unfired(self) -> None:
         """Warns of windows and timers in processing time that are left when the run ends, and do not fire."""
         for step in self._topology.keyed:
-            if not isinstance(step.node, WindowNode) or not in_processing_time(step.node):
+            windows = step.node.windows
+            if windows is None or not in_processing_time(windows):
                 self._warn_of_timers(step)
                 continue
             count = sum(1 for _ in self.execution.operators[step.id].open_windows())
             if count:
                 warn(
                     "windows in processing time were open when the run ended, and did not fire",
-                    given=f"{count} of {step.node.assigner.describe()}",
+                    given=f"{count} of {windows.assigner.describe()}",
                     where=step.where,
                     hint="use windows in event time for bounded input; in tests LocalRunner(clock=...) moves the "
                     "clock from batch to batch, and StreamHarness.set_processing_time at will",

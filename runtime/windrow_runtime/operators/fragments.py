@@ -153,13 +153,18 @@ class Fragment:
         node, output, readers = step.node, self._output, self._topology.readers(step)
         if node.is_keyed:
             return _Boundary(step, lambda values, stamps: output.to_step(step.id, [None] * len(values), values, stamps))
-        if isinstance(node, KeyByNode):
-            return _Keyed(step, node, [reader.id for reader in filter(self._is_wanted, readers)], output)
-        if isinstance(node, BroadcastNode):
-            ends = [_Boundary(reader, partial(output.to_all_keys, reader.id)) for reader in readers]
-            return FusedStep(step, ends)
+        end = ENDS.get(type(node))
+        if end is not None:
+            return end(self, step, node, readers)
         # Plans may have hundreds of steps in a row: the steps downstream are made here, in few frames.
-        return _STATELESS[type(node)](self, step, node, self._fused(readers))
+        return STATELESS[type(node)](self, step, node, self._fused(readers))
+
+    def _key_by(self, step: Step, node: KeyByNode, readers: Sequence[Step]) -> FusedStep:
+        return _Keyed(step, node, [reader.id for reader in filter(self._is_wanted, readers)], self._output)
+
+    def _broadcast(self, step: Step, node: BroadcastNode, readers: Sequence[Step]) -> FusedStep:
+        output = self._output
+        return FusedStep(step, [_Boundary(reader, partial(output.to_all_keys, reader.id)) for reader in readers])
 
     def _sink(self, step: Step, node: SinkNode, then: Then) -> FusedStep:
         return _Boundary(step, partial(self._output.to_sink, step.id))
@@ -187,7 +192,7 @@ class Fragment:
 
     def _flat_map(self, step: Step, node: FlatMapNode, then: Then) -> FusedStep:
         readers = (reader.node for reader in self._topology.readers(step))
-        stated = (reader.element_type for reader in readers if isinstance(reader, ReturnsNode))
+        stated = (reader.element_type for reader in readers if reader.states_type)
         return _FlatMap(step, then, node.function, node.element_type or next(stated, None))
 
     def _returns(self, step: Step, node: ReturnsNode, then: Then) -> FusedStep:
@@ -209,7 +214,7 @@ class Fragment:
 
 
 # Any: each method takes nodes of its class.
-_STATELESS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Then], FusedStep]]] = {
+STATELESS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Then], FusedStep]]] = {
     ChangelogNode: Fragment._changelog,
     FilterNode: Fragment._filter,
     FlatMapNode: Fragment._flat_map,
@@ -223,6 +228,13 @@ _STATELESS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Then], Fuse
     UnionNode: Fragment._union,
 }
 """What makes the step of a fragment, by the class of its node, with the steps downstream."""
+
+# Any: the same.
+ENDS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Sequence[Step]], FusedStep]]] = {
+    BroadcastNode: Fragment._broadcast,
+    KeyByNode: Fragment._key_by,
+}
+"""What makes the last step of a fragment, by the class of its node, with the steps that read it elsewhere."""
 
 
 class _Map(FusedStep):

@@ -11,17 +11,7 @@ from typing import Any
 from windrow.errors import InvalidArgumentError
 from windrow.facts.reached import state_time_domains
 from windrow.functions import TimeDomain
-from windrow.plan import (
-    BroadcastProcessNode,
-    KeyByNode,
-    KeyedProcessNode,
-    Node,
-    Pipeline,
-    ReturnsNode,
-    Step,
-    TimestampsNode,
-    WindowNode,
-)
+from windrow.plan import KeyByNode, Node, Pipeline, Step, TimestampsNode, WindowNode
 from windrow.plan.pipeline import DataStreamSink
 from windrow.sinks import Sink
 from windrow.sources import Source
@@ -65,7 +55,7 @@ class Topology:
         self.sources = tuple(step for step in steps if step.node.is_source)
         self.keyed = tuple(step for step in steps if step.node.is_keyed)
         self.sinks = tuple(step for step in steps if step.node.is_sink)
-        self.timestamps = tuple(step for step in steps if isinstance(step.node, TimestampsNode))
+        self.timestamps = tuple(step for step in steps if step.node.makes_watermarks is not None)
         # The place of each keyed step among these, and of each sink among those: rows of the exchange name it.
         self.numbers = {step.id: number for steps in (self.keyed, self.sinks) for number, step in enumerate(steps)}
         self._readers: defaultdict[str, list[Step]] = defaultdict(list)
@@ -81,7 +71,7 @@ class Topology:
         self.levels = {step.id: self._depths[step.id] for step in self.keyed}
         # The ids of the timestamp-assigning steps whose watermarks reach a step; keyed steps hand watermarks on, and a
         # source without timestamps has none.
-        self.timestamp_steps = self._nearest(lambda node: isinstance(node, TimestampsNode))
+        self.timestamp_steps = self._nearest(lambda node: node.makes_watermarks is not None)
         # The ids of the sources and the keyed steps whose elements reach a step through stateless steps alone.
         self.boundaries_before = self._nearest(lambda node: node.is_source or node.is_keyed)
 
@@ -109,7 +99,7 @@ class Topology:
             tag = reader.node.side_output
             if tag is not None:
                 yield reader, tag.name
-            if tag is not None or isinstance(reader.node, ReturnsNode):
+            if tag is not None or reader.node.states_type:
                 yield from self._side_outputs(reader)
 
     def taps(self, step: Step) -> dict[str, list[Step]]:
@@ -156,8 +146,7 @@ class Topology:
 
     def key_by(self, step: Step) -> KeyByNode | None:
         """The ``key_by`` upstream of a keyed step; None where the stream has no keys."""
-        node = self.step(step.inputs[0]).node
-        return node if isinstance(node, KeyByNode) else None
+        return self.step(step.inputs[0]).node.keys
 
     def fed_only_by(self, sources: Collection[str], *, through_keyed: bool = True) -> set[str]:
         """The ids of sources and of the steps that read from them alone; up to keyed steps if not ``through_keyed``."""
@@ -189,13 +178,12 @@ def uses_clock(node: Node) -> bool:
 
     A process function whose state expires in processing time need not say so, where the plan sees its descriptors.
     """
-    if isinstance(node, WindowNode):
-        return in_processing_time(node)
-    if not isinstance(node, (KeyedProcessNode, BroadcastProcessNode)):
+    if node.windows is not None:
+        return in_processing_time(node.windows)
+    function = node.process_function
+    if function is None:
         return False
-    if node.function.uses_processing_time:
-        return True
-    return TimeDomain.PROCESSING_TIME in state_time_domains(node.function)
+    return function.uses_processing_time or TimeDomain.PROCESSING_TIME in state_time_domains(function)
 
 
 def topology_of(pipeline: Pipeline) -> Topology:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from windrow.calls.attributes import attributes_of
 from windrow.errors import PlanError, warn
-from windrow.plan import ProcessNode, SinkNode, Step, TimestampsNode, UnionNode
+from windrow.plan import Step, TimestampsNode
 from windrow.plan.own_parts import lazy_faults
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
@@ -205,10 +205,6 @@ class InputWatermark(Protocol):
         ...
 
 
-_KNOWING: Final = (ProcessNode, SinkNode, UnionNode)
-"""The nodes of steps without keys whose watermarks are computed."""
-
-
 def watermarks_of(
     topology: Topology,
     inputs: Mapping[str, InputWatermark],
@@ -249,7 +245,7 @@ def watermarks_of(
                 watermarks[step.id] = _derived(step, upstream, before.get(step.id, MIN_TIMESTAMP)) if upstream else None
         return watermarks[step.id]
 
-    steps = [step for step in topology.steps if step.node.is_keyed or isinstance(step.node, _KNOWING)]
+    steps = [step for step in topology.steps if step.node.is_keyed or step.node.has_watermark]
     return {step.id: MIN_TIMESTAMP if (watermark := reaching(step)) is None else watermark.current for step in steps}
 
 
@@ -260,8 +256,7 @@ class _Watermark(NamedTuple):
 
 def _derived(step: Step, upstream: Sequence[_Watermark], last: int) -> _Watermark:
     """Returns the watermark of a step from those of its inputs and its own so far."""
-    waits = isinstance(step.node, UnionNode) and not step.node.counts_at_once
-    watermark = combined_watermark(upstream, last if waits else MIN_TIMESTAMP)
+    watermark = combined_watermark(upstream, last if step.node.waits_for_returning else MIN_TIMESTAMP)
     return _Watermark(max(watermark, last), all(each.idle for each in upstream))
 
 

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 from windrow.errors import warn
 from windrow.functions.wrapper import unwrapped
-from windrow.plan import AggregateSpec, ReduceSpec, Step, TimedJoinNode, WindowNode
+from windrow.plan import Step
 from windrow.plan.own_parts import declared_state
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.topology import source_of
@@ -112,19 +112,14 @@ def _differ_in_numbers(one: Input, other: Input) -> bool:
     return is_same and route.code != its.code
 
 
-# Any: functions of elements of every type.
 def _state_of(step: Step) -> list[str]:
     """Returns digests of the functions that decide what the state of a step is."""
-    node: Any = step.node
-    if isinstance(node, TimedJoinNode):
+    node = step.node
+    if node.process_function is not None:
+        return [code_of(node.process_function)]
+    if node.windows is None:
         return []
-    if not isinstance(node, WindowNode):
-        return [code_of(unwrapped(node.function))]
-    spec = node.function
+    spec = node.windows.function
     process = unwrapped(spec.process)
-    functions = [process] if any(declared_state(process)) else []
-    if isinstance(spec, ReduceSpec):
-        functions.append(spec.reduce)
-    elif isinstance(spec, AggregateSpec):
-        functions.append(spec.aggregate)
-    return list(map(code_of, functions))
+    functions = [process if any(declared_state(process)) else None, spec.fold]
+    return [code_of(function) for function in functions if function is not None]

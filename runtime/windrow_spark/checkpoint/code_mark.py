@@ -1,25 +1,24 @@
 """Makes marks of functions, by which a later run can tell whether a function of a plan still computes the same.
 
-The mark of a function that windrow recognises is its expression, which depends neither on the names of variables, nor
-on the layout of the code, nor on the version of Python. The mark of any other is a digest of its bytecode without the
-names of variables. Bytecode differs between versions of Python; so another version compares the names and texts alone.
+The mark of a function that windrow recognises is its expression. The mark of any other is a digest of the names, texts
+and numbers in its code, and of the values that it uses. Neither depends on the names of variables, on the layout of the
+code or on the version of Python; so what a function does with the same names and values is not compared.
 """
 
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from types import FunctionType, MethodType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from windrow.calls.attributes import attribute_of, attributes_of
 from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
 from windrow.expressions.tree import Binary, Constant, Element, Field, Item, Unary
-from windrow.facts.code import FunctionFacts, closure_of, facts, globals_of
+from windrow.facts.code import closure_of, facts, globals_of
 from windrow.facts.packages import is_library, is_of_windrow
 from windrow.functions.names import function_name
 from windrow.functions.wrapper import unwrapped
@@ -29,9 +28,6 @@ from windrow.functions.wrapper import unwrapped
 _SCALARS: Final = (str, bytes, int, float, bool, type(None))
 _COLLECTIONS: Final = (tuple, list, dict, set, frozenset)
 _NUMBERS: Final = (int, float)
-_TextsIn: TypeAlias = Callable[[FunctionFacts, "str | None"], Iterator[str]]
-_NAMES: Final[_TextsIn] = FunctionFacts.names_and_texts
-_STEPS: Final[_TextsIn] = FunctionFacts.steps
 _NO_VALUES: Final = (Element, Field, Unary, Binary)
 
 
@@ -43,22 +39,18 @@ class Mark:
         text: The text to compare; ``#`` and a digest, if it depends on values.
         names: A digest of the names and texts in the code of a function; None: the part is no function.
         recognised: Whether the text is that of an expression.
-        code: The version of Python and a digest of the bytecode, for functions that are not recognised.
         shown: The text to show, with the names of variables, if ``text`` is a digest.
     """
 
     text: str
     names: str | None = None
     recognised: bool = False
-    code: str | None = None
     shown: str | None = None
 
     def is_that_of(self, other: Mark) -> bool:
         """Returns whether two marks belong to the same part."""
         if self.names is None or other.names is None or (self.recognised and other.recognised):
             return self.text == other.text
-        if self.code is not None and other.code is not None and _version(self.code) == _version(other.code):
-            return self.code == other.code
         return self.names == other.names  # another Python may recognise what this one does not
 
     def change_to(self, now: Mark) -> str:
@@ -73,12 +65,10 @@ class Mark:
 def mark_of(function: Callable[..., Any]) -> Mark:
     """Makes the mark of a function of an element."""
     plain = unwrapped(function)
-    names = digest(*sorted(set(_Walk(_NAMES).of_function(plain))))
+    names = digest(*sorted(set(_Walk().of_function(plain))))
     expression = recognise(plain)
     if isinstance(expression, Opaque):
-        code = f"{sys.version_info.major}.{sys.version_info.minor}:{digest(*_Walk(_STEPS).of_function(plain))}"
-        text = function_name(plain) if isinstance(plain, FunctionType) else type(plain).__name__
-        return Mark(text, names, code=code)
+        return Mark(function_name(plain) if isinstance(plain, FunctionType) else type(plain).__name__, names)
     text = str(expression)
     is_whole = _has_no_values(expression) and "..." not in text  # long texts are shortened
     if is_whole:
@@ -88,18 +78,18 @@ def mark_of(function: Callable[..., Any]) -> Mark:
 
 def object_digest(value: object) -> str:
     """Returns a digest of an object's class, and of the texts and numbers in its attributes."""
-    return digest(*_Walk(_NAMES).of_object(value))
+    return digest(*_Walk().of_object(value))
 
 
 def code_of(function: Any) -> str:
-    """Returns a digest of all that a function, or another object, computes and holds, in this version of Python."""
+    """Returns a digest of all that a function, or another object, computes and holds, for comparisons within a run."""
     plain = unwrapped(function)
     expression = recognise(plain) if callable(plain) else Opaque("")
     if not isinstance(expression, Opaque):
         return expression.stored_digest()
     # What windrow's own functions hold is the user's.
     own = attributes_of(plain).values() if is_of_windrow(type(plain).__module__) else ()
-    return digest(*_Walk(_STEPS).of_function(plain), *_Walk(_STEPS).of_values(own))
+    return digest(*_Walk(is_whole=True).of_function(plain), *_Walk(is_whole=True).of_values(own))
 
 
 def outline_of(function: Callable[..., Any]) -> str:
@@ -107,7 +97,7 @@ def outline_of(function: Callable[..., Any]) -> str:
     plain = unwrapped(function)
     expression = recognise(plain)
     if isinstance(expression, Opaque):
-        return digest(*sorted(set(_Walk(_NAMES, has_numbers=False).of_function(plain))))
+        return digest(*sorted(set(_Walk(has_numbers=False).of_function(plain))))
     changed: dict[Expression, Expression] = {}
     for part in expression.parts():
         is_number = isinstance(part, Constant) and type(part.value) in _NUMBERS
@@ -130,15 +120,14 @@ def _is_place(part: Expression) -> bool:
     return isinstance(part, Item) and isinstance(part.key, int)
 
 
-def _version(code: str) -> str:
-    return code.partition(":")[0]
-
-
 class _Walk:
-    """Collects texts of a function, and of the functions, objects and values that it uses."""
+    """Collects texts of a function, and of the functions, objects and values that it uses.
 
-    def __init__(self, texts_in: _TextsIn, *, has_numbers: bool = True) -> None:
-        self._texts_in = texts_in
+    Texts of a walk that ``is_whole`` have the bytecode as well, which differs between versions of Python.
+    """
+
+    def __init__(self, *, has_numbers: bool = True, is_whole: bool = False) -> None:
+        self._is_whole = is_whole
         self._has_numbers = has_numbers
         self._seen: set[int] = set()
         self._within: set[int] = set()  # the collections that are walked through at the moment
@@ -155,7 +144,10 @@ class _Walk:
             yield from self.of_object(function)
         elif id(function) not in self._seen:
             self._seen.add(id(function))
-            yield from self._texts_in(facts(function), function.__doc__)
+            code = facts(function)
+            yield from code.names_and_texts(function.__doc__)
+            yield from code.numbers if self._has_numbers else ()
+            yield from code.whole if self._is_whole else ()
             for variable in globals_of(function).values():
                 is_helper = isinstance(variable, FunctionType) and variable.__module__ == function.__module__
                 if is_helper or isinstance(variable, (*_SCALARS, *_COLLECTIONS)):

@@ -8,8 +8,7 @@ from functools import wraps
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from windrow.functions.marked import FromLeft, FromRight
-from windrow.plan import BroadcastNode, MapNode, Node, Step
+from windrow.plan import Node, Step
 from windrow_spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, outline_of
 from windrow_spark.physical.plan import PhysicalPlan
 
@@ -38,7 +37,7 @@ class Route:
     Attributes:
         functions: A digest of the functions that is the same in each version of Python.
         outline: A digest of the functions without their numbers.
-        code: A digest of the functions as this version of Python has them.
+        code: A digest of all that the functions compute, for comparisons within a run.
         names: The names that the user gave these steps.
     """
 
@@ -141,13 +140,8 @@ def _led_on(node: Node, inputs: Mapping[str, Input], after: Route) -> dict[str, 
     """Returns the streams that a stateless step leads to steps downstream, by input."""
     whole = Input.joined(inputs.values())
     labels = whole.fed_by
-    match node:
-        case BroadcastNode():
-            return {"rules": whole}
-        case MapNode(function=FromLeft()):
-            return {"left": whole}
-        case MapNode(function=FromRight()):
-            return {"right": whole}
+    if node.port is not None:
+        return {node.port: whole}
     if node.side_output is not None:
         labels = frozenset(f"{label} side output {node.side_output.name!r}" for label in labels)
     elif node.passes_all:

@@ -23,15 +23,7 @@ from windrow.functions.marked import CoGroup, JoinPairs
 from windrow.functions.plain import Applied, AppliedAll
 from windrow.functions.wrapper import unwrapped
 from windrow.panes import AccumulationMode
-from windrow.plan import (
-    AggregateSpec,
-    BroadcastProcessNode,
-    KeyedProcessNode,
-    ReduceSpec,
-    Step,
-    TimedJoinNode,
-    WindowNode,
-)
+from windrow.plan import AggregateSpec, ReduceSpec, Step, WindowNode
 from windrow.plan.changing import takes_changes
 from windrow.plan.keys import key_type
 from windrow.plan.own_parts import declared_state, held_types
@@ -42,7 +34,6 @@ from windrow.time import duration_text
 from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
-from windrow_runtime.operators.windows.shape import fires_once, lets_panes_out
 from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.storage.stored_classes import StoredForm, default_makers, stored_form_of
 
@@ -74,39 +65,36 @@ def step_shape(plan: PhysicalPlan, step: Step) -> Shape:
     }
     if keys is not None and keys.key_type is None and kind is not None:
         shape[_FROM_CODE] = True
-    if isinstance(node, WindowNode):
-        shape["assigner"] = _part(node.assigner)
-        shape["trigger"] = _part(node.effective_trigger)
+    windows, function = node.windows, node.process_function
+    if windows is not None:
+        shape["assigner"] = _part(windows.assigner)
+        shape["trigger"] = _part(windows.effective_trigger)
         # A reduced or aggregated window keeps all its elements with an evictor, and one value without.
-        shape["evictor"] = None if node.evictor is None else "evicts"
-        shape["allowed lateness"] = node.allowed_lateness or 0
-        panes = _panes(node)
+        shape["evictor"] = None if windows.evictor is None else "evicts"
+        shape["allowed lateness"] = windows.lateness
+        panes = _panes(windows)
         if panes is not None:
             shape["panes"] = panes
         if takes_changes(node):
             shape["elements"] = "changes"
-        shape.update(_window_function(node))
-    elif isinstance(node, TimedJoinNode):
-        # Bounds and functions may change: stored elements are kept for as long as the old bounds said.
-        pass
-    else:
-        assert isinstance(node, (KeyedProcessNode, BroadcastProcessNode))
-        function = unwrapped(node.function)
-        shape["function"] = _process_function(function)
-        shape["state"] = _descriptors(declared_state(function))
-        lives = {name: _life_text(descriptor.ttl) for name, descriptor in reached_state(function).items()}
+        shape.update(_window_function(windows))
+    elif function is not None:
+        inner = unwrapped(function)
+        shape["function"] = _process_function(inner)
+        shape["state"] = _descriptors(declared_state(inner))
+        lives = {name: _life_text(descriptor.ttl) for name, descriptor in reached_state(inner).items()}
         if any(life != _ENDLESS for life in lives.values()):
             shape[_LIVES] = lives
-        if isinstance(node, BroadcastProcessNode):
-            shape["state"] |= _descriptors(node.rules.descriptors, "broadcast ")
+        for each in node.inputs:
+            shape["state"] |= _descriptors(each.broadcast_state, "broadcast ")
     return shape
 
 
 def _panes(node: WindowNode) -> str | None:
     """Describes the accumulation mode of a window that fires several panes; None: panes are not counted."""
-    if lets_panes_out(node):
+    if node.spec.fires_panes:
         return ", ".join(node.panes.describe()) or AccumulationMode.ACCUMULATING.value
-    if node.panes.mode is AccumulationMode.DISCARDING and not fires_once(node):
+    if node.panes.mode is AccumulationMode.DISCARDING and not node.spec.fires_once:
         return f"{node.panes.mode.value}, {_NOT_COUNTED}"
     return None
 

@@ -27,14 +27,12 @@ class SinkMarks:
         name: The name that the user gave the step.
         place: A digest of its address.
         writes: A digest of the functions in front of it, and of what feeds them.
-        code: The same, with their bytecode, which another version of Python changes.
     """
 
     target: Target
     name: str | None
     place: str
     writes: str
-    code: str
 
     def may_be(self, before: SinkMarks) -> bool:
         """Returns whether this may be the sink of before, which another name rules out."""
@@ -51,16 +49,14 @@ class StoredSink:
 
 
 _IN_COMMON: Final[Sequence[Callable[[SinkMarks], object]]] = (
-    lambda marks: (marks.place, marks.code),
     lambda marks: (marks.place, marks.writes),
-    lambda marks: marks.code,
     lambda marks: marks.writes,
     lambda marks: marks.place,
     lambda marks: None,
 )
 """What a sink has in common with the one of before, from the most to the least."""
 
-_OF_GONE: Final = 4
+_OF_GONE: Final = 2
 """How many of these find a sink again that was gone: it writes what it wrote."""
 
 _HINT: Final = 'give each of them a name: sink_to(sink, name="...")'

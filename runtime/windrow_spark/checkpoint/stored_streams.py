@@ -6,23 +6,20 @@ as before: two sources of one class, or the sides of a join, may have changed pl
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Any, Final
+from typing import Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
-from windrow.functions.marked import CoGroup, JoinPairs, SideKey
-from windrow.functions.wrapper import unwrapped
-from windrow.plan import AggregateSpec, AsOfJoinNode, IntervalJoinNode, KeyByNode, KeyedProcessNode, Step, WindowNode
+from windrow.plan import Node, Step
 from windrow.plan.base_node import type_name
 from windrow.rolling import Extreme, RollingReduce, RollingValue
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.topology import timestamps_of
 from windrow_runtime.outputs.writer import writer_of
-from windrow_spark.checkpoint.code_mark import Mark, code_of, digest, mark_of, object_digest
+from windrow_spark.checkpoint.code_mark import Mark, digest, mark_of, object_digest
 from windrow_spark.checkpoint.feeds import Feeds, Input, feeds_of, once_a_plan, stable_mark
 from windrow_spark.checkpoint.stored_sinks import (
     FoundSinks,
@@ -41,15 +38,14 @@ _KEYS: Final = ("the key", "the key of the left", "the key of the right")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The mark of an input of a step: digests of the functions in front, and the names of their steps."""
+    """The mark of an input of a step: a digest of the functions in front, and the names of their steps."""
 
     functions: str
-    code: str
     name: str | None = None
 
     def is_that_of(self, other: Side) -> bool:
         """Returns whether two marks belong to the same stream."""
-        return self.name == other.name and self.functions == other.functions and self.code == other.code
+        return self.name == other.name and self.functions == other.functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,7 @@ def streams_of(plan: PhysicalPlan) -> StoredStreams:
         # A named step cannot be mixed up with another one, but for those of several uses of one function.
         route, moving = feeds.route_to(step), {}
         if step.name is None or step.scope:
-            moving = {"the functions in front": route.functions, "the code in front": _of_this_python(route.code)}
+            moving = {"the functions in front": route.functions}
         parts = feeds.inputs_of(step) | _parts(step, topology.key_by(step))
         steps[names[step.id]] = StreamMarks(parts, moving, step.name, _sides(feeds.alike_inputs_of(step)))
     for step in topology.timestamps:
@@ -111,8 +107,7 @@ def sinks_of(
             target,
             None if step.scope else step.name,  # several uses of one function are numbered by their order
             digest(writer.sink.describe(), "" if writer.definition is None else object_digest(writer.definition)),
-            _written_by(feeds, step, stable_mark, feeds.route_to(step).functions),
-            _written_by(feeds, step, code_of, feeds.route_to(step).code),
+            _written_by(feeds, step),
         )
         for step in plan.topology.sinks
         if (target := (writer := writer_of(step)).target) is not None
@@ -193,13 +188,8 @@ def _exchanged_sides(before: Mapping[str, Side], now: Mapping[str, Side]) -> Ite
 
 def _sides(inputs: Mapping[str, Input]) -> dict[str, Side]:
     return {
-        port: Side(each.route.functions, _of_this_python(each.route.code), ", ".join(sorted(each.route.names)) or None)
-        for port, each in inputs.items()
+        port: Side(each.route.functions, ", ".join(sorted(each.route.names)) or None) for port, each in inputs.items()
     }
-
-
-def _of_this_python(code: str) -> str:
-    return f"{sys.version_info.major}.{sys.version_info.minor}:{code}"
 
 
 def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted: Collection[str]) -> Iterator[str]:
@@ -213,9 +203,6 @@ def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted:
                 if moved:
                     yield f"{step.where}: {what} was that of {other.where}"
                     break
-            else:
-                continue
-            break  # code changes places with its functions
 
 
 def _source_marks(step: Step) -> StreamMarks:
@@ -227,43 +214,29 @@ def _source_marks(step: Step) -> StreamMarks:
     return StreamMarks(moving=moving, name=step.name)
 
 
-def _written_by(feeds: Feeds, step: Step, function_mark: Callable[[Any], str], route: str) -> str:
+def _written_by(feeds: Feeds, step: Step) -> str:
     """Returns a mark of what a sink writes: by which functions, of which sources and keyed steps, and how."""
     return digest(
-        route,
+        feeds.route_to(step).functions,
         *(f"{what} {mark}" for what, mark in feeds.inputs_of(step).items()),
         (step.node.name or "") if step.scope else "",
         type_name(step.node.element_type),
-        *map(function_mark, writer_of(step).functions),
+        *map(stable_mark, writer_of(step).functions),
     )
 
 
-def _parts(step: Step, keys: KeyByNode | None) -> dict[str, Mark]:
+def _parts(step: Step, keys: Node | None) -> dict[str, Mark]:
     """Returns marks of the functions on which stored state depends, and of the settings that decide a join's pairs."""
-    parts: dict[str, Mark] = {}
-    match keys:
-        case KeyByNode(selector=SideKey() as selector):
-            parts |= zip(_KEYS[1:], map(mark_of, selector.selectors), strict=True)
-        case KeyByNode(selector=selector):
-            parts[_KEYS[0]] = mark_of(selector)
-    match step.node:
-        case IntervalJoinNode() as join:
-            parts["the bounds"] = Mark(f"{join.lower} to {join.upper} ms")
-        case AsOfJoinNode() as join:
-            parts["the join"] = Mark("left outer" if join.is_outer else "inner")
-        case KeyedProcessNode() as node:
-            parts |= _rolling(unwrapped(node.function))
-        case WindowNode() as windows:
-            process = windows.function.process
-            if isinstance(process, (JoinPairs, CoGroup)):
-                parts["the join"] = Mark(process.kind.value if isinstance(process, JoinPairs) else "co_group")
-            aggregate = windows.function.aggregate if isinstance(windows.function, AggregateSpec) else None
-            if isinstance(aggregate, DeclaredAggregate):
-                parts |= {
-                    f"what aggregate {number} takes{role}": mark
-                    for number, member in enumerate(_plain(aggregate.declaration), start=1)
-                    for role, mark in _selectors(member)
-                }
+    deciding = (step.node.deciding if keys is None else {**keys.deciding, **step.node.deciding}).items()
+    parts = {name: Mark(part) if isinstance(part, str) else mark_of(part) for name, part in deciding}
+    for part in step.node.user_parts:
+        if isinstance(part, DeclaredAggregate):
+            parts |= {
+                f"what aggregate {number} takes{role}": mark
+                for number, member in enumerate(_plain(part.declaration), start=1)
+                for role, mark in _selectors(member)
+            }
+        parts |= _rolling(part)
     return parts
 
 

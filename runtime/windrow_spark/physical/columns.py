@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 
-from windrow.functions.marked import JoinPairs
-from windrow.plan import Step, TimedJoinNode, WindowNode
+from windrow.plan import Step
 from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.operators.errors import DeclinedError
@@ -67,10 +66,7 @@ class ColumnPlanner(Planner):
 
     def _form_of(self, step: Step, *, of_objects: bool = False) -> OnColumns:
         """The form of a keyed step on columns; declined where it has none."""
-        node = step.node
-        if isinstance(node, TimedJoinNode) or (
-            isinstance(node, WindowNode) and isinstance(node.function.process, JoinPairs)
-        ):
+        if step.node.pair_function is not None:
             return join_form(step, partial(self._streams.side_routes, of_objects=of_objects))
         return columnar_form(step, partial(self._streams.routes_to, of_objects=of_objects))
 

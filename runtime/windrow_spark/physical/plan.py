@@ -13,7 +13,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from windrow.panes import Change
-from windrow.plan import ChangelogNode, Form, ReturnsNode, Step
+from windrow.plan import Form, Step
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Port, Topology
@@ -270,8 +270,8 @@ class PhysicalPlan:
         while readers:
             reader = readers.pop()
             # A sink of changes has the columns of these.
-            is_log = isinstance(reader.node, ChangelogNode) and reader.node.function is Change
-            if isinstance(reader.node, ReturnsNode) or is_log:
+            plain = reader.node.plain_function
+            if reader.node.states_type or (plain is not None and plain.function is Change):
                 readers += self.topology.readers(reader)
             elif (sink := self.sinks.get(reader.id)) is not None and sink.kind is not None:
                 number = self.topology.numbers[reader.id]

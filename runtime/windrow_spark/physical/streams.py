@@ -8,25 +8,15 @@ from typing import Any, TypeAlias
 
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import LEFT, RIGHT, SideKey
-from windrow.plan import (
-    BroadcastProcessNode,
-    FilterNode,
-    KeyByNode,
-    MapNode,
-    Node,
-    ReturnsNode,
-    SourceNode,
-    Step,
-    TimestampsNode,
-    UnionNode,
-    WindowNode,
-)
+from windrow.plan import Node, Step
 from windrow.plan.changing import carries_changes
 from windrow.windows import GlobalWindows
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.topology import source_of
 from windrow_spark.columnar.forms.route import Route
 from windrow_spark.columnar.forms.route_step import (
+    FORMS,
     check_constructor,
     check_made,
     check_parts_only,
@@ -66,10 +56,10 @@ class Streams:
 
         The route ``of_objects`` begins where the key is taken: they may have come any way.
         """
-        if isinstance(step.node, BroadcastProcessNode):
+        if len(step.inputs) > 1:
             raise DeclinedError("some elements are for all keys")
         upstream = self._steps[step.inputs[0]]
-        selector = upstream.node.selector if isinstance(upstream.node, KeyByNode) else None
+        selector = None if upstream.node.keys is None else upstream.node.keys.selector
         routes = self._routes_behind(upstream.id if selector is None else upstream.inputs[0], of_objects=of_objects)
         routes = tuple([_ending(route, upstream, selector, stamped=stamped) for route in routes])
         _check_single(routes, "get there")
@@ -81,8 +71,8 @@ class Streams:
         A step upstream may be on routes of both streams.
         """
         upstream = self._steps[step.inputs[0]]
-        assert isinstance(upstream.node, KeyByNode), "joins are by key"
-        selector = upstream.node.selector
+        assert upstream.node.keys is not None, "joins are by key"
+        selector = upstream.node.keys.selector
         assert isinstance(selector, SideKey), "each stream has a selector of its own"
         marking = self._steps[upstream.inputs[0]].inputs
         routes: list[Route] = []
@@ -109,13 +99,13 @@ class Streams:
     def _routes_out_of(self, step: Step, results: RecordType | Objects | None) -> tuple[Route, ...]:
         """Returns the routes to the readers of a step, where no key is taken upstream."""
         node = step.node
-        if isinstance(node, SourceNode):
+        if node.is_source:
             # Before its elements and the steps behind it: without columns at the source, no change of these helps.
             try:
                 self._check_source(step)
             except InvalidArgumentError as error:
                 raise DeclinedError(error.message) from error  # a type that no format reads, which a run refuses
-            return (Route(step.id, _element_of(node)),)
+            return (Route(step.id, _element_of(step)),)
         if node.is_keyed:
             if carries_changes(node):
                 # Their kinds have no column in the exchange.
@@ -123,14 +113,13 @@ class Streams:
             assert results is not None, "it was planned"
             if isinstance(results, Objects):
                 raise DeclinedError(results.reason)
-            at_end = isinstance(node, WindowNode) and isinstance(node.assigner, GlobalWindows)
+            at_end = node.windows is not None and isinstance(node.windows.assigner, GlobalWindows)
             return (Route(step.id, results, has_stamps=True, begins_at_end=at_end),)
-        if not isinstance(node, (FilterNode, MapNode, ReturnsNode, TimestampsNode, UnionNode)):
+        leads_on = node.passes_all and node.keys is None
+        if not leads_on and type(node) not in FORMS:
             raise DeclinedError(f"{step.id} is in front")
         routes = tuple([route for source in step.inputs for route in self._routes_behind(source)])
-        if isinstance(node, (ReturnsNode, UnionNode)):
-            return routes
-        return tuple([_extended(route, step, node) for route in routes])
+        return routes if leads_on else tuple([_extended(route, step) for route in routes])
 
 
 def _check_single(routes: Sequence[Route], of_several_types: str | None = None) -> None:
@@ -153,9 +142,9 @@ def _ending(route: Route, step: Step, selector: Callable[[Any], Any] | None, *, 
     return replace(route, keyed=keying_step(step, selector, route.element))
 
 
-def _element_of(node: SourceNode) -> RecordType:
-    kind = columns_type(_known_type(node))
-    decoded = node.source.decoded_type
+def _element_of(step: Step) -> RecordType:
+    kind = columns_type(_known_type(step.node))
+    decoded = source_of(step).decoded_type
     if decoded is not None:
         # What the source adds to a record is well-formed.
         check_made(columns_type(decoded))
@@ -169,7 +158,7 @@ def _known_type(node: Node) -> object:
     return node.element_type
 
 
-def _extended(route: Route, step: Step, node: FilterNode | MapNode | TimestampsNode) -> Route:
+def _extended(route: Route, step: Step) -> Route:
     """The route that goes on through one more step."""
-    last = route_step(step, node, route.element, is_stamped=route.is_stamped)
+    last = route_step(step, route.element, is_stamped=route.is_stamped)
     return replace(route, element=last.result, steps=(*route.steps, last))

@@ -490,7 +490,7 @@ class StreamHarness(Generic[In, Out]):
         )
 
     def _explainer(self, name: str | None) -> Explainer:
-        steps = [step for step in self._topology.keyed if step.node.is_window]
+        steps = [step for step in self._topology.keyed if step.node.windows is not None]
         fitting = [step for step in steps if name is None or name in {step.id, step.name}]
         if len(fitting) != 1:
             raise InvalidArgumentError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from windrow.plan import Node, Step, TimestampsNode, WindowNode
+from windrow.plan import Node, Step, WindowNode
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WindowStagger
 from windrow_tools.view.snapshot import OpenWindows
 
@@ -19,8 +19,8 @@ def open_windows(step: Step, watermark: int | None) -> OpenWindows | None:
     None where the plan does not tell them: without a watermark, without windows in event time of fixed places or gaps,
     or where a watermark does not tell the highest timestamp, since a generator of the user's makes it.
     """
-    node = step.node
-    if watermark is None or not isinstance(node, WindowNode):
+    node = step.node.windows
+    if watermark is None or node is None:
         return None
     delay = _delay_of(node)
     if delay is None:
@@ -56,8 +56,8 @@ def _delay_of(node: WindowNode) -> int | None:
     upstream: list[Node] = [node]
     while upstream:
         for each in upstream.pop().inputs:
-            if isinstance(each, TimestampsNode):
-                delays.add(each.strategy.out_of_orderness)
-            else:
+            if each.makes_watermarks is None:
                 upstream.append(each)
+            else:
+                delays.add(each.makes_watermarks.out_of_orderness)
     return delays.pop() if len(delays) == 1 else None

@@ -140,7 +140,7 @@ def _step(view: StepView, ids: Mapping[int, str]) -> StepDocument:
         "inputs": [ids[number] for number in view.inputs],
         "type": view.element_type,
         "where": None if node.location is None else {"file": node.location.file, "line": node.location.line},
-        "windows": _windows(node) if isinstance(node, WindowNode) else None,
+        "windows": None if node.windows is None else _windows(node.windows),
         "notes": list(view.notes),
         "form": None if view.form is None else view.form.name,
         "reasons": [] if view.form is None else list(view.form.reasons),

@@ -10,14 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from windrow.functions.marked import CoGroup, FromLeft, FromRight, JoinPairs, SideKey
-from windrow.panes import TimestampCombiner
+from windrow.functions.marked import CoGroup, JoinPairs, SideKey
 from windrow.plan.base_node import Node, Words
 from windrow.plan.changing import repeating_windows
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.labels import function_text, pair_text, short_type
-from windrow.plan.keyed_nodes import AsOfJoinNode, TimedJoinNode, WindowNode
-from windrow.plan.nodes import KeyByNode, MapNode, ReturnsNode, SinkNode, TimestampsNode, UnionNode
 from windrow.plan.steps import Step
 from windrow.windows import GlobalWindows
 
@@ -80,14 +77,14 @@ def views_of(steps: Sequence[Step], forms: Mapping[str, Form]) -> list[StepView]
         if id(node) in hidden:
             continue
         members = joins.get(id(node), [])
-        inputs = [each.inputs[0] for each in members if isinstance(each, MapNode)] if members else node.inputs
+        inputs = [each.inputs[0] for each in members if each.port] if members else node.inputs
         views.append(
             StepView(
                 step=step,
-                kind=_kind(node),
+                kind=node.shown_kind,
                 text=" ".join(_text(node).split()),
                 inputs=tuple(by_node[id(each)].index for each in inputs),
-                element_type=None if kind is None or isinstance(node, (SinkNode, ReturnsNode)) else short_type(kind),
+                element_type=None if kind is None or node.is_sink or node.states_type else short_type(kind),
                 notes=tuple(_notes(node, by_node)),
                 form=forms.get(step.id),
                 members=tuple(by_node[id(each)] for each in members),
@@ -105,28 +102,16 @@ def _joins(steps: Sequence[Step]) -> dict[int, list[Node]]:
     nodes_by_id: dict[int, list[Node]] = {}
     for step in steps:
         union = step.node
-        if not isinstance(union, UnionNode) or not _is_marked(union):
+        if [each.port for each in union.inputs] != ["left", "right"]:
             continue
-        keys = [each for each in readers.get(id(union), []) if isinstance(each, KeyByNode)]
-        members: list[Node] = [*union.streams, union, *keys]
+        keys = [each for each in readers.get(id(union), []) if each.keys is not None]
+        members: list[Node] = [*union.inputs, union, *keys]
         inner = {id(each) for each in members}
         # A key of two streams may be read by several joins, which all show it as theirs.
         for node in {id(each): each for member in members for each in readers.get(id(member), [])}.values():
             if id(node) not in inner:
-                nodes_by_id[id(node)] = [*union.streams, union, *(each for each in keys if each in node.inputs)]
+                nodes_by_id[id(node)] = [*union.inputs, union, *(each for each in keys if each in node.inputs)]
     return nodes_by_id
-
-
-def _is_marked(union: UnionNode) -> bool:
-    kinds = [type(each.function) for each in union.streams if isinstance(each, MapNode)]
-    return kinds == [FromLeft, FromRight]
-
-
-def _kind(node: Node) -> str:
-    process = node.function.process if isinstance(node, WindowNode) else None
-    if isinstance(process, JoinPairs):
-        return process.kind.value
-    return "co_group" if isinstance(process, CoGroup) else node.kind
 
 
 # Any: functions of windows of every type.
@@ -141,11 +126,11 @@ _WORDS: Final = Words(function_text, pair_text, _joined, short_type)
 def _text(node: Node) -> str:
     """What a node does: as it describes itself, with what lambdas compute in place of the word."""
     text = node.describe(_WORDS)
-    keys = node.inputs[0] if node.inputs else None
-    if isinstance(keys, KeyByNode) and isinstance(keys.selector, SideKey):
+    keys = node.inputs[0].keys if node.inputs else None
+    if keys is not None and isinstance(keys.selector, SideKey):
         sides = dict.fromkeys(map(function_text, keys.selector.selectors))
         text = f"by {' and '.join(sides)}, {text}"
-    return text if _kind(node) == node.kind else f"{_kind(node)} {text}"
+    return text if node.shown_kind == node.kind else f"{node.shown_kind} {text}"
 
 
 def _element_type(node: Node, types: Mapping[int, object | None]) -> object | None:
@@ -168,9 +153,9 @@ def _notes(node: Node, by_node: Mapping[int, Step]) -> Iterator[str]:
             f"panes of {_named(repeating, by_node)} hold the elements of earlier panes, which count again here: "
             "discarding() there counts each once, retracting() leaves the last pane"
         )
-    if isinstance(node, WindowNode) and node.may_leave_unfired:
-        by_clock = not node.assigner.is_event_time
-        end = "the stream" if by_clock or isinstance(node.assigner, GlobalWindows) else "a window"
+    if (windows := node.windows) is not None and windows.spec.may_leave_unfired:
+        by_clock = not windows.assigner.is_event_time
+        end = "the stream" if by_clock or isinstance(windows.assigner, GlobalWindows) else "a window"
         yield f"elements that wait for a firing when {end} ends are dropped"
 
 
@@ -179,42 +164,22 @@ def _named(nodes: Sequence[Node], by_node: Mapping[int, Step]) -> str:
     return " and ".join(f"step {number}" for number in sorted(by_node[id(node)].index for node in nodes))
 
 
-def _stamped_early(node: Node) -> list[WindowNode]:
+def _stamped_early(node: Node) -> list[Node]:
     """The windows upstream of windows whose results may be late there; none where lateness is allowed.
 
     With a timestamp combiner a result carries a timestamp that the watermark may have passed before the window fires.
     """
-    if not isinstance(node, WindowNode) or not node.assigner.is_event_time or node.allowed_lateness:
+    windows = node.windows
+    if windows is None or not windows.assigner.is_event_time or windows.lateness:
         return []
-    return [each for each in _upstream(node) if isinstance(each, WindowNode) and _is_early(each)]
+    return [each for each in _upstream(node) if each.stamps_early]
 
 
-def _is_early(node: WindowNode) -> bool:
-    return node.panes.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}
-
-
-def _dropping_late(node: Node) -> list[WindowNode | TimedJoinNode]:
+def _dropping_late(node: Node) -> list[Node]:
     """The steps upstream that drop elements as late for which this one would wait."""
-    if not isinstance(node, (WindowNode, TimedJoinNode)) or not (allowed := node.allowed_lateness):
+    if not node.lateness:
         return []
-    return [
-        each
-        for each in _upstream(node)
-        if isinstance(each, (WindowNode, TimedJoinNode))
-        and (each.allowed_lateness or 0) < allowed
-        and _drops_late(each)
-    ]
-
-
-def _drops_late(node: WindowNode | TimedJoinNode) -> bool:
-    """Whether late elements of a step are gone: it has no side output for them, and does not take them."""
-    left, right = node.late_tags
-    if isinstance(node, AsOfJoinNode) and node.is_outer:
-        return right is None  # left ones are joined with what is there
-    if isinstance(node, TimedJoinNode):
-        return None in (left, right)
-    is_timed = node.assigner.is_event_time and not isinstance(node.assigner, GlobalWindows) and not _is_early(node)
-    return is_timed and node.late_tag is None and None in (left, right)
+    return [each for each in _upstream(node) if each.lateness < node.lateness and each.drops_late]
 
 
 def _upstream(node: Node) -> Iterator[Node]:
@@ -222,11 +187,11 @@ def _upstream(node: Node) -> Iterator[Node]:
     waiting, seen = list(node.inputs), {id(node)}
     while waiting:
         each = waiting.pop()
-        if id(each) in seen or isinstance(each, TimestampsNode):
+        if id(each) in seen or each.makes_watermarks is not None:
             continue
         seen.add(id(each))
         yield each
-        if not isinstance(each, WindowNode):
+        if each.windows is None:
             waiting += each.inputs
 
 

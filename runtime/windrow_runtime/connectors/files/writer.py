@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from windrow.addresses.paths import BATCH_PREFIX, local_path
 from windrow.errors import UnsupportedOperationError
-from windrow.plan import SinkNode
 from windrow.sinks import CsvFileSink, FileSink, ParquetFileSink
 from windrow_runtime.codecs.pyarrow_check import check_parquet
 from windrow_runtime.codecs.record_type import record_type
@@ -62,11 +61,11 @@ class FileWriter(SinkWriter[FileSink[Any]]):
     def moved_to(self, folder: Path) -> FileWriter | None:
         if self.folder is None:
             return None
-        sink, node = copy.copy(self.sink), self.step.node
-        assert isinstance(node, SinkNode), "it is the step of a sink"
+        sink = copy.copy(self.sink)
         folder.mkdir(parents=True)
         sink.path = str(folder)
-        return FileWriter(sink, replace(self.step, node=replace(node, sink=sink)))
+        changes: dict[str, Any] = {"sink": sink}  # Any: the node is that of a sink
+        return FileWriter(sink, replace(self.step, node=replace(self.step.node, **changes)))
 
     def rows_written(self, batches: Collection[int]) -> dict[tuple[int, str], Counter[str]]:
         folder = Path(local_path(self.sink.path) or self.sink.path)

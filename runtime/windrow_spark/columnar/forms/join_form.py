@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from windrow.functions.marked import LEFT, RIGHT, JoinKind, JoinPairs
 from windrow.functions.wrapper import unwrapped
 from windrow.joins import DeclaredJoin
 from windrow.joins.declared_join import JoinField, JoinSide
-from windrow.plan import AsOfJoinNode, Form, IntervalJoinNode, Step, WindowNode
+from windrow.plan import AsOfJoinNode, Form, IntervalJoinNode, Node, Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.value_type import ValueType
 from windrow_runtime.operators.errors import DeclinedError
@@ -32,14 +32,11 @@ from windrow_spark.columnar.joins.side_rows import JoinOperator, Taken
 from windrow_spark.columnar.joins.windowed import WindowJoinOperator
 from windrow_spark.columnar.rows.groups import hash_keys
 from windrow_spark.columnar.windows.geometry import Slices
-from windrow_spark.columnar.windows.kinds import Sessions, windows_of
+from windrow_spark.columnar.windows.step_windows import Sessions, windows_of
 
 # Any: elements, keys and results of every type.
 
 _SIDES: Final = {JoinSide.LEFT: LEFT, JoinSide.RIGHT: RIGHT}
-
-
-_JoinNode: TypeAlias = IntervalJoinNode | AsOfJoinNode | WindowNode
 
 
 class _MakeOperator(Protocol):
@@ -100,7 +97,7 @@ class JoinForm(ScanTarget):
 
     @property
     def timed_part(self) -> str:
-        return "an event-time window" if self.step.node.is_window else "a join by time"
+        return "a join by time" if self.step.node.windows is None else "an event-time window"
 
     def check(self, stamps: Ints) -> None:
         check_near(stamps)
@@ -136,37 +133,30 @@ class JoinForm(ScanTarget):
 
 def join_form(step: Step, side_routes: Callable[[Step], tuple[Route, ...]]) -> JoinForm:
     """The form of a join on columns; declined where it has none."""
-    node = step.node
-    assert isinstance(node, _JoinNode), "the caller asked"
-    join = _declared(node)
-    make, kind = _kind_of(node)
+    join = unwrapped(step.node.pair_function)
+    if not isinstance(join, DeclaredJoin):
+        raise DeclinedError("not a join of windrow.joins")
+    make, kind = FORMS[type(step.node)](step.node)
     routes = side_routes(step)
     check_ends(routes)
     slots = slots_of(join, routes, kind)
     return JoinForm(step, routes, join, slots, make(routes[0].key_type, slots.types, slots.taken))
 
 
-def _declared(node: _JoinNode) -> DeclaredJoin[Any, Any, Any]:
-    """The function of a join; declined if it is no declared one."""
-    function = node.function if isinstance(node, (IntervalJoinNode, AsOfJoinNode)) else node.function.process
-    join = unwrapped(function)
-    if not isinstance(join, DeclaredJoin):
-        raise DeclinedError("not a join of windrow.joins")
-    return join
+def _as_of(node: AsOfJoinNode) -> tuple[_MakeOperator, JoinKind]:
+    raise DeclinedError("a join as of a time looks versions up one by one")
 
 
-def _kind_of(node: _JoinNode) -> tuple[_MakeOperator, JoinKind]:
-    """Makes the operator of a join, and says which sides may be missing; declined where it has none."""
-    if isinstance(node, AsOfJoinNode):
-        raise DeclinedError("a join as of a time looks versions up one by one")
-    if isinstance(node, IntervalJoinNode):
-        if any(node.late_tags):
-            raise DeclinedError("late elements leave one by one")
-        if node.allowed_lateness == MAX_TIMESTAMP:
-            raise DeclinedError("its elements stay for ever")
-        make = partial(IntervalOperator, lower=node.lower, upper=node.upper, lateness=node.allowed_lateness)
-        return make, JoinKind.INNER
-    assert isinstance(node, WindowNode), "there are no other joins"
+def _by_interval(node: IntervalJoinNode) -> tuple[_MakeOperator, JoinKind]:
+    if any(node.late_tags):
+        raise DeclinedError("late elements leave one by one")
+    if node.allowed_lateness == MAX_TIMESTAMP:
+        raise DeclinedError("its elements stay for ever")
+    make = partial(IntervalOperator, lower=node.lower, upper=node.upper, lateness=node.allowed_lateness)
+    return make, JoinKind.INNER
+
+
+def _by_windows(node: WindowNode) -> tuple[_MakeOperator, JoinKind]:
     assert isinstance(node.function.process, JoinPairs), "the caller asked"
     windows, kind = windows_of(node), node.function.process.kind
     if isinstance(windows, Sessions):
@@ -176,6 +166,15 @@ def _kind_of(node: _JoinNode) -> tuple[_MakeOperator, JoinKind]:
     if any(node.late_tags) or node.late_tag is not None or windows.lateness:
         raise DeclinedError("late elements leave, or fire their windows, one by one")
     return partial(WindowJoinOperator, windows=windows, kind=kind), kind
+
+
+# Any: each function takes nodes of its class.
+FORMS: Final[Mapping[type[Node], Callable[[Any], tuple[_MakeOperator, JoinKind]]]] = {
+    AsOfJoinNode: _as_of,
+    IntervalJoinNode: _by_interval,
+    WindowNode: _by_windows,
+}
+"""What makes the operator of a join on columns, and says which sides may be missing, by the class of its node."""
 
 
 def slots_of(join: DeclaredJoin[Any, Any, Any], routes: Sequence[Route], kind: JoinKind) -> Slots:

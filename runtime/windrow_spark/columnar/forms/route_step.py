@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from windrow.aggregates import Expression, Opaque, recognise
 from windrow.errors import InvalidArgumentError
 from windrow.expressions.tree import Constant, Record
-from windrow.functions.marked import FromLeft, FromRight
 from windrow.kafka import KafkaRecord
-from windrow.plan import FilterNode, MapNode, Step, TimestampsNode
+from windrow.plan import FilterNode, MapNode, Node, Step, TimestampsNode
 from windrow.plan.records import hook_of
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks
 from windrow_runtime.codecs.arrow.decoding import decode_batch
@@ -41,16 +40,8 @@ class RouteStep:
     expression: ColumnExpression | ColumnRecord | None  # None: it takes the timestamps that elements have
     function: Callable[[Any], Any] | None = None  # None: there is none, as there is no expression
     recognised: Expression | None = None  # what the function computes of an element, as the expression has it
-
-    @property
-    def makes(self) -> bool:
-        """Returns whether it makes an element of each."""
-        return isinstance(self.step.node, MapNode)
-
-    @property
-    def filters(self) -> bool:
-        """Returns whether it keeps some elements."""
-        return isinstance(self.step.node, FilterNode)
+    makes: bool = False  # whether it makes an element of each
+    filters: bool = False  # whether it keeps some elements
 
     @property
     def may_outgrow(self) -> bool:
@@ -133,32 +124,48 @@ def check_constructor(kind: RecordType) -> RecordType:
     return kind
 
 
-def route_step(
-    step: Step, node: FilterNode | MapNode | TimestampsNode, element: RecordType, *, is_stamped: bool
-) -> RouteStep:
-    """Decides how a step takes elements of a type as columns; ``is_stamped`` says whether they have timestamps."""
-    result = element
-    expression: ColumnExpression | ColumnRecord | None
-    if isinstance(node, TimestampsNode):
-        generator = type(node.strategy.create_generator())
-        if node.strategy.ingestion_time or generator not in (BoundedOutOfOrdernessWatermarks, NoWatermarks):
-            raise DeclinedError(f"the watermark generator of {step.id} looks at each element")
-        expression = None
-        if node.timestamp is not None:
-            expression = _total(expression_of(node.timestamp, element, "the timestamp"), "the timestamp")
-            if expression.value.kind not in (Kind.INT, Kind.DATETIME) or expression.value.nullable:
-                raise DeclinedError(f"the timestamp is a {expression.value}")
-        elif not is_stamped:
+def _stamping(step: Step, node: TimestampsNode, element: RecordType, is_stamped: bool) -> RouteStep:
+    """Decides how timestamps are taken from elements; ``is_stamped`` says whether they have some."""
+    generator = type(node.strategy.create_generator())
+    if node.strategy.ingestion_time or generator not in (BoundedOutOfOrdernessWatermarks, NoWatermarks):
+        raise DeclinedError(f"the watermark generator of {step.id} looks at each element")
+    if node.timestamp is None:
+        if not is_stamped:
             raise DeclinedError(f"{step.id} takes the timestamps that elements have")
-    elif isinstance(node, FilterNode):
-        expression = expression_of(node.function, element, "the filter")
-        if expression.value.kind is not Kind.BOOL or expression.value.nullable:
-            raise DeclinedError(f"the filter gives a {expression.value}")
-    else:
-        expression = _made_by(node, element)
-        result = expression.kind if isinstance(expression, ColumnRecord) else single(expression.value)
-    function = node.timestamp if isinstance(node, TimestampsNode) else node.function
-    return RouteStep(step, element, result, expression, function, _recognised(function))
+        return RouteStep(step, element, element, None)
+    expression = _total(expression_of(node.timestamp, element, "the timestamp"), "the timestamp")
+    if expression.value.kind not in (Kind.INT, Kind.DATETIME) or expression.value.nullable:
+        raise DeclinedError(f"the timestamp is a {expression.value}")
+    return RouteStep(step, element, element, expression, node.timestamp, _recognised(node.timestamp))
+
+
+def _filtering(step: Step, node: FilterNode, element: RecordType, is_stamped: bool) -> RouteStep:
+    """Decides how elements are filtered as columns."""
+    expression = expression_of(node.function, element, "the filter")
+    if expression.value.kind is not Kind.BOOL or expression.value.nullable:
+        raise DeclinedError(f"the filter gives a {expression.value}")
+    return RouteStep(step, element, element, expression, node.function, _recognised(node.function), filters=True)
+
+
+def _making(step: Step, node: MapNode, element: RecordType, is_stamped: bool) -> RouteStep:
+    """Decides how columns are made from those of elements."""
+    expression = _made_by(node, element)
+    result = expression.kind if isinstance(expression, ColumnRecord) else single(expression.value)
+    return RouteStep(step, element, result, expression, node.function, _recognised(node.function), makes=True)
+
+
+# Any: each function takes nodes of its class.
+FORMS: Final[Mapping[type[Node], Callable[[Step, Any, RecordType, bool], RouteStep]]] = {
+    FilterNode: _filtering,
+    MapNode: _making,
+    TimestampsNode: _stamping,
+}
+"""What decides how a step takes elements of a type as columns, by the class of its node."""
+
+
+def route_step(step: Step, element: RecordType, *, is_stamped: bool) -> RouteStep:
+    """Decides how a step takes elements of a type as columns; ``is_stamped`` says whether they have timestamps."""
+    return FORMS[type(step.node)](step, step.node, element, is_stamped)
 
 
 def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType) -> RouteStep:
@@ -179,7 +186,7 @@ def _recognised(function: Callable[[Any], Any] | None) -> Expression | None:
 
 def _made_by(node: MapNode, element: RecordType) -> ColumnExpression | ColumnRecord:
     """Returns the expression of what a map makes; declined where its results may be no elements in columns."""
-    if isinstance(node.function, (FromLeft, FromRight)):
+    if node.port is not None:
         raise DeclinedError("elements of two streams come together one by one")
     record = recognise(node.function)
     if not isinstance(record, Record):
