@@ -12,10 +12,10 @@ import pytest
 from windrow import DecimalType
 from windrow.errors import InvalidArgumentError
 from windrow.windows import SlidingEventTimeWindows
+from windrow.windows.spec import FARTHEST
 from windrow_runtime.codecs.csv import LONGEST_CELL
 from windrow_runtime.codecs.text_sizes import TextSizes
 from windrow_runtime.operators.operator import LONGEST_CHAIN
-from windrow_spark.columnar.windows.geometry import FARTHEST
 
 DOCS = Path(__file__).parents[1] / "docs"
 LIMITS = (DOCS / "limits.md").read_text(encoding="utf-8")

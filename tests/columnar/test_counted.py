@@ -21,7 +21,7 @@ from windrow.errors import AggregateOverflowError, CheckpointError
 from windrow.evictors import CountEvictor
 from windrow.triggers import CountTrigger, PurgingTrigger
 from windrow.windows import GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from windrow.windows.unfired import UNFIRED
+from windrow.windows.spec import UNFIRED
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.state import RowContents, dump_rows
 from windrow_spark.columnar.windows.counted import CountOperator

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.budget import examples
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_spark.columnar.windows.geometry import FARTHEST, Slices
+from windrow.windows.spec import FARTHEST
+from windrow_spark.columnar.windows.geometry import Slices
 
 DAY = 24 * 3_600_000
 SECOND = 1_000

@@ -23,9 +23,9 @@ from windrow.errors import AggregateOverflowError
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
 from windrow_spark.columnar.kernels.choice import kernel_for
-from windrow_spark.columnar.windows.kinds import Sessions
 from windrow_spark.columnar.windows.session_places import TimeLine
 from windrow_spark.columnar.windows.sessions import SessionOperator
+from windrow_spark.columnar.windows.step_windows import Sessions
 from windrow_spark.storage.tuning import ROW_PAGES, StateTuning
 
 # Any in this module: results of every type.

@@ -35,7 +35,7 @@ from windrow.windows import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from windrow.windows.unfired import UNFIRED
+from windrow.windows.spec import UNFIRED
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.state import RowContents, dump_rows
 from windrow_spark.columnar.windows.column_operator import Fired

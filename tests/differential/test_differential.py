@@ -44,14 +44,14 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
+from windrow.windows.spec import Counts, Intervals, Panes
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.forms.join_form import JoinForm
-from windrow_spark.columnar.windows.kinds import Counted, Timed
-from windrow_spark.columnar.windows.pane_rules import Paned
+from windrow_spark.columnar.windows.step_windows import RuledWindows
 from windrow_spark.physical.columns import ColumnPlanner
 from windrow_spark.physical.plan import PhysicalPlan
 
@@ -166,14 +166,14 @@ def test_declared_aggregates_of_all_windows_run_on_columns(tmp_path: Path) -> No
     # Windows of all time and of the clock have no late elements.
     shapes = {(kind, late, kept) for kind in _ASSIGNERS[:3] for late in (False, True) for kept in (False, True)}
     assert shapes <= found.keys()
-    counted = {form.windows.slices.is_global for form in forms if isinstance(form.windows, Counted)}
-    assert counted == {False, True}
-    timed = [form.windows for form in forms if isinstance(form.windows, Timed)]
-    assert {(bool(windows.interval), windows.slices.by_clock) for windows in timed} >= {(True, False), (False, True)}
-    assert {windows.purges for windows in timed} == {False, True}
-    paned = [form.windows for form in forms if isinstance(form.windows, Paned)]
-    assert {(windows.discards, windows.retracts) for windows in paned} == {(False, False), (True, False), (False, True)}
-    assert {type(each) for windows in paned for each in windows.conditions} == {AfterCount, AfterProcessingTime}
+    ruled = [form.windows for form in forms if isinstance(form.windows, RuledWindows)]
+    assert {windows.slices.is_global for windows in ruled if isinstance(windows.rule, Counts)} == {False, True}
+    timed = [windows.rule for windows in ruled if isinstance(windows.rule, Intervals)]
+    assert {(bool(rule.interval), rule.by_clock) for rule in timed} >= {(True, False), (False, True)}
+    assert {rule.purges for rule in timed} == {False, True}
+    paned = [windows.rule for windows in ruled if isinstance(windows.rule, Panes)]
+    assert {(rule.discards, rule.retracts) for rule in paned} == {(False, False), (True, False), (False, True)}
+    assert {type(each) for rule in paned for each in rule.conditions} == {AfterCount, AfterProcessingTime}
     assert len(forms) >= 30
     nodes = [form.step.node for form in forms if form.routes[0].has_stamps]
     assert {type(node.assigner) for node in nodes if isinstance(node, WindowNode)} == set(_ASSIGNERS[:3])

@@ -20,7 +20,7 @@ from windrow_runtime.operators.observer import Observer
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import topology_of
-from windrow_runtime.operators.windows.shape import ONLY_PANE
+from windrow_runtime.operators.windows.general import ONLY_PANE
 
 # Any in this module: an observer is told of elements and windows of every type.
 

@@ -31,6 +31,7 @@ from windrow import aggregates as agg
 from windrow.errors import CheckpointError, UserFunctionError
 from windrow.functions import AggregateFunction
 from windrow.windows import EventTimeSessionWindows
+from windrow.windows.spec import FARTHEST
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
@@ -38,7 +39,6 @@ from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.forms.route import ExchangeRows
 from windrow_spark.columnar.forms.row_form import RowForm
 from windrow_spark.columnar.rows.groups import encode_keys
-from windrow_spark.columnar.windows.geometry import FARTHEST
 from windrow_spark.columnar.windows.sessions import sessions_in_task
 
 # Any in this module: accumulators and results of every type.

@@ -15,7 +15,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource
 from windrow.triggers import ContinuousProcessingTimeTrigger, after_count, repeatedly
 from windrow.windows import GlobalWindows, ProcessingTimeSessionWindows, TumblingProcessingTimeWindows
-from windrow.windows.unfired import UNFIRED
+from windrow.windows.spec import UNFIRED
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:

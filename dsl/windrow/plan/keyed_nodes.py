@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from windrow.evictors import Evictor
@@ -25,7 +26,7 @@ from windrow.time import duration_text
 from windrow.triggers import Trigger
 from windrow.triggers.trigger import with_parts
 from windrow.windows import GlobalWindows, MergingWindowAssigner, WindowAssigner
-from windrow.windows.unfired import may_leave_unfired
+from windrow.windows.spec import WindowSpec
 
 __all__ = [
     "NO_LATE_TAGS",
@@ -163,7 +164,8 @@ NO_LATE_TAGS: Final = LateTags()
 """Late elements of both streams are counted and dropped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+# Without slots, so that it keeps its spec.
+@dataclass(frozen=True, kw_only=True, eq=False)
 class WindowNode(OneInputNode):
     """Windows, and what they compute. Its input is a :class:`KeyByNode`, or any other node for windows without keys.
 
@@ -254,10 +256,11 @@ class WindowNode(OneInputNode):
             return self.late_tags[element.side - LEFT], element.value
         return self.late_tag, element
 
-    @property
-    def may_leave_unfired(self) -> bool:
-        """Whether windows may end, or wait at the end of the stream, with elements that no firing has output."""
-        return may_leave_unfired(self.assigner, self.effective_trigger, self.panes)
+    @cached_property
+    def spec(self) -> WindowSpec:
+        """The classification of the windows, which engines ask how to run them."""
+        process = self.function.process
+        return WindowSpec(self.assigner, self.effective_trigger, self.evictor, self.panes, self.lateness, process)
 
     @property
     def effective_trigger(self) -> Trigger[Any, Any]:

@@ -19,6 +19,7 @@ from windrow.plan import (
 )
 from windrow.plan.changing import takes_changes
 from windrow.windows import TumblingEventTimeWindows
+from windrow.windows.spec import AlignedWindows, GapWindows
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
@@ -28,7 +29,6 @@ from windrow_runtime.operators.windows.changing import ChangingPaneOperator, Cha
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.pane_operator import PaneOperator
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
-from windrow_runtime.operators.windows.shape import AlignedWindows, GapWindows, lets_panes_out, shape_of
 from windrow_runtime.operators.windows.table_loop import TableOperator
 
 # Any: each operator takes the nodes of its kind.
@@ -56,9 +56,9 @@ def _chosen(step: Step, *, fast: bool) -> tuple[Callable[[], KeyedOperator], str
     if node is None:
         return partial(OPERATORS[type(step.node)], step, step.node), "element by element"
     if takes_changes(node):
-        changing = ChangingPaneOperator if lets_panes_out(node) else ChangingWindowOperator
+        changing = ChangingPaneOperator if node.spec.fires_panes else ChangingWindowOperator
         return partial(changing, step, node), "changes: withdrawn elements are taken out again"
-    if lets_panes_out(node):
+    if node.spec.fires_panes:
         return partial(PaneOperator, step, node), "panes"
     try:
         if not fast:
@@ -71,7 +71,10 @@ def _chosen(step: Step, *, fast: bool) -> tuple[Callable[[], KeyedOperator], str
 
 def _loop_for(step: Step, node: WindowNode) -> WindowOperator:
     """The loop over the elements of a step; declined where only the general operator runs it."""
-    shape = shape_of(node)
+    spec = node.spec
+    if spec.why_asked is not None:
+        raise DeclinedError(spec.why_asked)
+    shape = None if spec.by_clock else spec.shape
     if isinstance(shape, GapWindows):
         return SessionLoopOperator(step, node, shape)
     if isinstance(shape, AlignedWindows):

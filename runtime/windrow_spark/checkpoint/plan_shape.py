@@ -34,7 +34,6 @@ from windrow.time import duration_text
 from windrow.triggers.trigger import with_parts
 from windrow_runtime.codecs.record_type import record_type, type_name
 from windrow_runtime.codecs.value_type import Kind, RecordShape, ValueType
-from windrow_runtime.operators.windows.shape import fires_once, lets_panes_out
 from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.storage.stored_classes import StoredForm, default_makers, stored_form_of
 
@@ -93,9 +92,9 @@ def step_shape(plan: PhysicalPlan, step: Step) -> Shape:
 
 def _panes(node: WindowNode) -> str | None:
     """Describes the accumulation mode of a window that fires several panes; None: panes are not counted."""
-    if lets_panes_out(node):
+    if node.spec.fires_panes:
         return ", ".join(node.panes.describe()) or AccumulationMode.ACCUMULATING.value
-    if node.panes.mode is AccumulationMode.DISCARDING and not fires_once(node):
+    if node.panes.mode is AccumulationMode.DISCARDING and not node.spec.fires_once:
         return f"{node.panes.mode.value}, {_NOT_COUNTED}"
     return None
 

@@ -24,7 +24,7 @@ from windrow_runtime.operators.errors import USER_ERRORS, call_description, rais
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.rows.columns import element_values, python_values
 from windrow_spark.columnar.windows.column_operator import KINDS, Fired
-from windrow_spark.columnar.windows.kinds import assigned_slices
+from windrow_spark.columnar.windows.step_windows import assigned_slices
 
 # Any in this module: keys, accumulators and results are of every type.
 

@@ -11,8 +11,7 @@ from windrow.windows import TimeWindow
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.operator import Output, WindowContextImpl
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, WindowEntry
-from windrow_runtime.operators.windows.general import WindowOperator
-from windrow_runtime.operators.windows.shape import ONLY_PANE, fires_once
+from windrow_runtime.operators.windows.general import ONLY_PANE, WindowOperator
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.kernels.row_aggregate import LateFiring
 from windrow_spark.columnar.results import values_of
@@ -40,7 +39,7 @@ class WindowCalls:
         self._owns = operator.exposure.process
         self._container = list if self._owns else tuple
         self._result_type = operator.node.element_type
-        pane = ONLY_PANE if fires_once(operator.node) else None
+        pane = ONLY_PANE if operator.node.spec.fires_once else None
         self._context = WindowContextImpl(operator, operator.merging is not None, pane)
         self._context.at(None, WindowEntry(), {})
         self._operator = operator

@@ -153,7 +153,7 @@ def _notes(node: Node, by_node: Mapping[int, Step]) -> Iterator[str]:
             f"panes of {_named(repeating, by_node)} hold the elements of earlier panes, which count again here: "
             "discarding() there counts each once, retracting() leaves the last pane"
         )
-    if (windows := node.windows) is not None and windows.may_leave_unfired:
+    if (windows := node.windows) is not None and windows.spec.may_leave_unfired:
         by_clock = not windows.assigner.is_event_time
         end = "the stream" if by_clock or isinstance(windows.assigner, GlobalWindows) else "a window"
         yield f"elements that wait for a firing when {end} ends are dropped"

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
+from windrow.panes import PaneInfo, PaneTiming
 from windrow.plan import ReduceSpec, Step, WindowNode
 from windrow.plan.emitting import records_of
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, duration_text
@@ -23,7 +24,7 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
-from windrow.windows.unfired import UNFIRED
+from windrow.windows.spec import UNFIRED
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, no_timestamp, raise_call_error, shortened
 from windrow_runtime.operators.observer import Observer
@@ -33,9 +34,11 @@ from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState
 from windrow_runtime.operators.trigger_context import PartContextImpl, TriggerContextImpl
 from windrow_runtime.operators.windows.contents import Exposure, computed, contents_for, evicted_positions, is_own
 from windrow_runtime.operators.windows.merging import Merged, add_session, add_window
-from windrow_runtime.operators.windows.shape import ONLY_PANE, fires_once, trigger_of
 
 # Any in this module: windows, elements and results of every type pass through.
+
+ONLY_PANE: Final = PaneInfo(PaneTiming.ON_TIME, 0, 0, True, True)
+"""The pane of a window that fires once."""
 
 _CONTINUE: Final = TriggerResult.CONTINUE
 _TUMBLING: Final = (TumblingEventTimeWindows, TumblingProcessingTimeWindows)
@@ -65,10 +68,10 @@ class WindowOperator(KeyedOperator):
             self.assigner = self._staggered = copy(assigner)
         spec = node.function
         fold = spec.reduce if isinstance(spec, ReduceSpec) else getattr(spec, "aggregate", None)
-        super().__init__(step, (spec.process, self.assigner, trigger_of(node), node.evictor, fold))
+        super().__init__(step, (spec.process, self.assigner, node.spec.asked_trigger, node.evictor, fold))
         self.step = step
         self.node = node
-        self.trigger = trigger_of(node)
+        self.trigger = node.spec.asked_trigger
         self.is_event_time = self.assigner.is_event_time
         self.lateness = (node.allowed_lateness or 0) if self.is_event_time else 0
         self.process = node.function.process
@@ -79,14 +82,14 @@ class WindowOperator(KeyedOperator):
             and type(self.assigner).merge_windows is SessionWindows.merge_windows
         )
         self.contents = contents_for(node.function, evicting=node.evictor is not None, merging=self.merging is not None)
-        if node.may_leave_unfired:
+        if node.spec.may_leave_unfired:
             self.counts_unfired = True
         # One attribute: beyond thirty of them Python finds each one slower.
         self.exposure = Exposure.of(node, self.contents)
         self._time = TimeContext(self)
         self._trigger_context = TriggerContextImpl(self)
         self._window_context = WindowContextImpl(
-            self, self.merging is not None, ONLY_PANE if fires_once(node) and node.evictor is None else None
+            self, self.merging is not None, ONLY_PANE if node.spec.fires_once and node.evictor is None else None
         )
 
     # The life of the step

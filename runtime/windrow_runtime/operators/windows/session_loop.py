@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final
 from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import SessionWindows, TimeWindow
+from windrow.windows.spec import GapWindows
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, folded_behind, raise_call_error
 from windrow_runtime.operators.operator import FIRINGS_AT_ONCE
@@ -25,7 +26,6 @@ from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS
 from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
 from windrow_runtime.operators.windows.contents import AggregatedContents
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
-from windrow_runtime.operators.windows.shape import GapWindows
 
 # Any in this module: elements and accumulators of every type.
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from windrow.plan import Step, WindowNode
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import TimeWindow
+from windrow.windows.spec import AlignedWindows
 from windrow_runtime.operators.class_facts import PLAIN_CONSTANTS, is_named_tuple
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, folded_behind, raise_call_error
@@ -22,7 +23,6 @@ from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState
 from windrow_runtime.operators.windows.contents import AggregatedContents, ReducedContents
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
-from windrow_runtime.operators.windows.shape import AlignedWindows
 
 # Any in this module: elements and accumulators of every type.
 

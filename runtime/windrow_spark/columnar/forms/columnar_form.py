@@ -17,6 +17,7 @@ from windrow.errors import UnsupportedOperationError
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, Form, ProcessSpec, ReduceSpec, Step
 from windrow.plan.fitting import is_subtype
+from windrow.windows.spec import FARTHEST, Counts, Intervals, Panes
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar import Ints
@@ -33,20 +34,18 @@ from windrow_spark.columnar.rows.groups import hash_keys
 from windrow_spark.columnar.rows.new_fields import NO_DEFAULTS, defaults_of, narrowed, stored_type
 from windrow_spark.columnar.windows.column_operator import PartialAggregation, StepTraits
 from windrow_spark.columnar.windows.counted import CountOperator
-from windrow_spark.columnar.windows.geometry import FARTHEST, SlicedWindows, Slices
-from windrow_spark.columnar.windows.kinds import (
-    Counted,
+from windrow_spark.columnar.windows.geometry import Slices
+from windrow_spark.columnar.windows.panes import PanedOperator
+from windrow_spark.columnar.windows.sessions import SessionOperator
+from windrow_spark.columnar.windows.slices import SliceOperator
+from windrow_spark.columnar.windows.step_windows import (
+    RuledWindows,
     Sessions,
-    Timed,
     Windows,
     may_be_late,
     needs_timestamps,
     windows_of,
 )
-from windrow_spark.columnar.windows.pane_rules import Paned
-from windrow_spark.columnar.windows.panes import PanedOperator
-from windrow_spark.columnar.windows.sessions import SessionOperator
-from windrow_spark.columnar.windows.slices import SliceOperator
 from windrow_spark.columnar.windows.timed import TimedOperator
 
 # Any in this module: aggregates of every type.
@@ -54,12 +53,12 @@ from windrow_spark.columnar.windows.timed import TimedOperator
 
 _Operator: TypeAlias = SliceOperator | SessionOperator | CountOperator | TimedOperator | PanedOperator
 
-_OPERATORS: Final[Mapping[type[Windows], Callable[[Any, Kernel, pa.DataType, StepTraits], _Operator]]] = {
+_OPERATORS: Final[Mapping[type, Callable[[Any, Kernel, pa.DataType, StepTraits], _Operator]]] = {
     Slices: SliceOperator,
     Sessions: SessionOperator,
-    Counted: CountOperator,
-    Timed: TimedOperator,
-    Paned: PanedOperator,
+    Counts: CountOperator,
+    Intervals: TimedOperator,
+    Panes: PanedOperator,
 }
 
 
@@ -76,6 +75,11 @@ class ColumnarForm(ScanTarget):
     calls_function: bool = False  # whether windows that fire are handed to a window function of the user's
 
     hash_keys = staticmethod(hash_keys)
+
+    @property
+    def rule(self) -> Counts | Intervals | Panes | None:
+        """Returns the rule by which windows fire, where their end alone does not say it."""
+        return self.windows.rule if isinstance(self.windows, RuledWindows) else None
 
     @property
     def takes_elements(self) -> bool:
@@ -103,7 +107,7 @@ class ColumnarForm(ScanTarget):
     def operator(self) -> _Operator:
         """Runs the step on a key group."""
         # What waits for the clock when the stream ends is counted; counted windows do so anyway.
-        counts = self.windows.by_clock and not isinstance(self.windows, Counted)
+        counts = self.windows.by_clock and not isinstance(self.rule, Counts)
         kernel = CountingKernel(self.kernel) if counts else self.kernel
         rows = None
         if self.windows.lateness:
@@ -114,7 +118,7 @@ class ColumnarForm(ScanTarget):
             defaults_of(self.element) if any(isinstance(each, WholeElement) for each in self.inputs) else NO_DEFAULTS
         )
         traits = StepTraits(self.late_tag is not None, has_timers, rows, self.takes_elements, defaults)
-        return _OPERATORS[type(self.windows)](self.windows, kernel, self.key_type, traits)
+        return _OPERATORS[type(self.rule or self.windows)](self.windows, kernel, self.key_type, traits)
 
     @cached_property
     def raw_schema(self) -> pa.Schema:
@@ -235,7 +239,8 @@ def columnar_form(step: Step, routes_to: RoutesTo) -> ColumnarForm:
     if isinstance(spec, ReduceSpec):
         raise DeclinedError("not an aggregate of windrow.aggregates")
     windows = windows_of(node)
-    with_panes = isinstance(windows, Paned) and windows.with_panes
+    rule = windows.rule if isinstance(windows, RuledWindows) else None
+    with_panes = isinstance(rule, Panes) and rule.with_panes
     calls_function = spec.process is not None and not isinstance(spec.process, FilledWindow) and not with_panes
     if calls_function:
         assert spec.process is not None, "it is called"
@@ -248,7 +253,7 @@ def columnar_form(step: Step, routes_to: RoutesTo) -> ColumnarForm:
     _check_key(routes[0].key, filled)
     aggregate = spec.aggregate if isinstance(spec, AggregateSpec) else _list_of(element, windows)
     kernel = kernel_for(aggregate, partial(_input_type, element))
-    if kernel.outgrows_result and isinstance(windows, SlicedWindows) and windows.accumulates:
+    if kernel.outgrows_result and rule is not None and rule.accumulates:
         raise DeclinedError("each firing would copy all values that its window holds")
     if kernel.ordered and isinstance(windows, Slices) and windows.windows_each > 1:
         # The slices of a window are merged in order of time, which is not that of arrival.

@@ -32,7 +32,7 @@ from windrow_spark.columnar.joins.side_rows import JoinOperator, Taken
 from windrow_spark.columnar.joins.windowed import WindowJoinOperator
 from windrow_spark.columnar.rows.groups import hash_keys
 from windrow_spark.columnar.windows.geometry import Slices
-from windrow_spark.columnar.windows.kinds import Sessions, windows_of
+from windrow_spark.columnar.windows.step_windows import Sessions, windows_of
 
 # Any: elements, keys and results of every type.
 

@@ -9,6 +9,7 @@ import datetime
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from windrow.windows.spec import Panes
 from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
 from windrow_runtime.operators.errors import DeclinedError
@@ -18,7 +19,6 @@ from windrow_spark.columnar.forms.route_step import check_made, record_of, singl
 from windrow_spark.columnar.kernels.choice import plural
 from windrow_spark.columnar.kernels.kernel import CombinedKernel, Kernel
 from windrow_spark.columnar.rows.columns import WholeElement
-from windrow_spark.columnar.windows.pane_rules import Paned
 
 # Any in this module: what makes results is of every type.
 
@@ -49,7 +49,7 @@ def result_type(form: OnColumns) -> RecordType:
         return check_made(record_of(form.join.target, names, list(form.slots.values)))
     if form.calls_function:
         raise DeclinedError("its function gives Python objects")
-    if isinstance(form.windows, Paned) and form.windows.with_panes:
+    if isinstance(form.rule, Panes) and form.rule.with_panes:
         raise DeclinedError("it gives results with their panes")
     kernels = form.kernel.members if isinstance(form.kernel, CombinedKernel) else (form.kernel,)
     values = [_value_of(form, kernel) for kernel in kernels]
@@ -72,6 +72,6 @@ def _value_of(form: ColumnarForm, kernel: Kernel) -> ValueType:
         raise DeclinedError(f"it gives {plural(kernel.result_type)}")
     inputs = [input_of(form.element, selector) for selector in kernel.inputs]
     nullable = [not isinstance(taken, WholeElement) and taken.value.nullable for taken in inputs]
-    if isinstance(form.windows, Paned) and form.windows.may_be_empty:
+    if isinstance(form.rule, Panes) and form.rule.may_be_empty:
         nullable.append(True)
     return replace(value, nullable=kernel.gives_none(nullable))

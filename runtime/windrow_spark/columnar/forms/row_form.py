@@ -37,6 +37,7 @@ from windrow.aggregates.declared import DeclaredAggregate
 from windrow.functions import AggregateFunction, RichFunction
 from windrow.plan import AggregateSpec, ReduceSpec, Step
 from windrow.windows import TimeWindow
+from windrow.windows.spec import FARTHEST
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, call_description, raise_call_error
 from windrow_runtime.operators.operator import KeyedOperator
@@ -44,15 +45,14 @@ from windrow_runtime.operators.state.model import NOTHING, SessionColumns
 from windrow_runtime.operators.windows.contents import AggregatedContents
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
-from windrow_runtime.operators.windows.shape import shape_of
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.forms.route import ExchangeRows, Route, RoutesTo, ScanTarget
 from windrow_spark.columnar.rows.columns import python_values
 from windrow_spark.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, stable_hashes
-from windrow_spark.columnar.windows.geometry import FARTHEST, Slices
-from windrow_spark.columnar.windows.kinds import Sessions, windows_of
+from windrow_spark.columnar.windows.geometry import Slices
 from windrow_spark.columnar.windows.session_runs import SessionRuns, session_runs
 from windrow_spark.columnar.windows.sessions import may_be_behind, sessions_in_task
+from windrow_spark.columnar.windows.step_windows import Sessions, windows_fired_at_end
 
 # Any in this module: keys, elements and accumulators of every type.
 
@@ -332,11 +332,9 @@ def task_aggregation_of(step: Step) -> TaskAggregation:
         raise DeclinedError("what a reduce leaves need not stand for its elements")
     if not isinstance(node.function, AggregateSpec):
         raise DeclinedError("the function takes all elements of a window")
-    shape_of(node)
-    windows = windows_of(node)
+    windows = windows_fired_at_end(node)
     if node.allowed_lateness and isinstance(windows, Sessions):
         raise DeclinedError("each late element fires its window")
-    assert isinstance(windows, (Slices, Sessions)), "the others have triggers that are asked at each element"
     if isinstance(windows, Slices) and windows.is_global:
         raise DeclinedError("the general operator runs the window of all time")
     function = node.function.aggregate

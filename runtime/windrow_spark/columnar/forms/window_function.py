@@ -11,7 +11,7 @@ from windrow.functions import ProcessWindowFunction
 from windrow.functions.marked import CoGroup, JoinPairs
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar.windows.geometry import Slices
-from windrow_spark.columnar.windows.kinds import Sessions, Windows
+from windrow_spark.columnar.windows.step_windows import Sessions, Windows
 
 # Any in this module: functions of elements and results of every type.
 

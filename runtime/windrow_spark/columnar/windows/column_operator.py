@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from windrow.panes import ChangeKind
 from windrow.time import MAX_TIMESTAMP
+from windrow.windows.spec import Counts, Intervals, Panes
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.kernels.arrays import values_in
@@ -23,10 +24,9 @@ from windrow_spark.columnar.rows.groups import encode_keys
 from windrow_spark.columnar.rows.new_fields import NO_DEFAULTS, Defaults
 from windrow_spark.columnar.step_operator import PagedOperator, S, StateRows, StepOperator, Times
 from windrow_spark.columnar.windows.geometry import Slices
-from windrow_spark.columnar.windows.kinds import Counted, Sessions, Timed, assigned_slices
-from windrow_spark.columnar.windows.pane_rules import Paned
+from windrow_spark.columnar.windows.step_windows import RuledWindows, Sessions, assigned_slices
 
-W = TypeVar("W", Slices, Sessions, Counted, Timed, Paned)
+W = TypeVar("W", Slices, Sessions, RuledWindows[Counts], RuledWindows[Intervals], RuledWindows[Panes])
 
 WORTH_IT: Final = 2
 """From this many elements for each key or session on, partial aggregation saves more than it costs."""

@@ -21,30 +21,29 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.time import MAX_TIMESTAMP
-from windrow.windows.unfired import UNFIRED
+from windrow.windows.spec import FARTHEST, UNFIRED, Counts
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.rows.groups import Groups
 from windrow_spark.columnar.step_operator import ColumnsArrived, Increment, Output, StateRows, Times, late_apart
 from windrow_spark.columnar.windows.column_operator import Fired, KeyedRowsOperator, PartialAggregation
-from windrow_spark.columnar.windows.geometry import FARTHEST
 from windrow_spark.columnar.windows.keyed_windows import KeyedWindows, cleaned, keyed_windows_of, late, windows_for
-from windrow_spark.columnar.windows.kinds import Counted
+from windrow_spark.columnar.windows.step_windows import RuledWindows
 
 _States = Sequence[pa.Array]
 
 
-class CountOperator(KeyedRowsOperator[Counted]):
+class CountOperator(KeyedRowsOperator[RuledWindows[Counts]]):
     """Runs windows that count their elements, on some keys at a time."""
 
     window_columns: ClassVar[Sequence[str]] = ("start", "until")
 
     @property
     def counts_windows(self) -> bool:
-        return self.windows.runs_each == 1
+        return self.windows.rule.runs_each == 1
 
     def describe(self) -> str:
-        return ", elements counted" + (", runs shared by firings" if self.windows.runs_each > 1 else "")
+        return ", elements counted" + (", runs shared by firings" if self.windows.rule.runs_each > 1 else "")
 
     @property
     def partial_aggregation(self) -> tuple[PartialAggregation, str]:
@@ -70,7 +69,7 @@ class CountOperator(KeyedRowsOperator[Counted]):
         keyed_windows = keyed_windows_of(self.windows.slices, rows[:0], rows.column(0), rows.column(1).to_numpy())
         last = np.zeros(len(keyed_windows.keys), np.int64)
         np.maximum.at(last, keyed_windows.of_rows, rows.column(2).to_numpy())
-        return Increment(UNFIRED, int((last % self.windows.every).sum()))
+        return Increment(UNFIRED, int((last % self.windows.rule.every).sum()))
 
     def check(self, rows: pa.RecordBatch) -> None:
         super().check(rows)
@@ -92,8 +91,8 @@ class CountOperator(KeyedRowsOperator[Counted]):
 
     def count(self, state: StateRows, elements: pa.RecordBatch, time: int) -> Iterator[Fired]:
         """Adds elements that are not late in portions, and fires in their order."""
-        slices, every, portions = self.windows.slices, self.windows.every, state.portions
-        runs = self.windows.runs_each
+        slices, every, portions = self.windows.slices, self.windows.rule.every, state.portions
+        runs = self.windows.rule.runs_each
         portion = max(portions.elements, portions.runs * min(every, runs) // runs // slices.windows_each)
         if self.kernel.is_large:
             portion = min(portion, portions.large_elements)
@@ -112,11 +111,11 @@ class CountOperator(KeyedRowsOperator[Counted]):
             copies = pa.array(copied)
             keys, inputs = keys.take(copies), [column.take(copies) for column in inputs]
         keyed_windows = keyed_windows_of(slices, rows, keys, starts)
-        runs = _Runs(self.windows, keyed_windows, rows.column(2).to_numpy(), stored_count)
+        runs = _Runs(self.windows.rule, keyed_windows, rows.column(2).to_numpy(), stored_count)
         fresh = self.kernel.partial(Groups(runs.of_elements, len(runs.fresh_windows)), inputs)
         both = [pa.concat_arrays([old, new]) for old, new in zip(rows.columns[3:], fresh, strict=True)]
         states = self._continued(runs, both)
-        if self.windows.size is None:
+        if self.windows.rule.size is None:
             states = self.kernel.running(states, runs.first_of_window)
         return self._fired(runs, keyed_windows, states), self._kept(runs, keyed_windows, states)
 
@@ -138,7 +137,7 @@ class CountOperator(KeyedRowsOperator[Counted]):
         last = runs.firing
         if not len(last):
             return None
-        runs_each = self.windows.runs_each
+        runs_each = self.windows.rule.runs_each
         if runs_each == 1:
             fired = [column.take(pa.array(last)) for column in states]
         else:
@@ -163,8 +162,8 @@ class CountOperator(KeyedRowsOperator[Counted]):
 class _Runs:
     """The runs of keyed windows, in order: those of the state first in each window, then those of elements."""
 
-    def __init__(self, windows: Counted, keyed_windows: KeyedWindows, ends: Ints, stored_count: int) -> None:
-        count, length = len(keyed_windows.keys), windows.run_length
+    def __init__(self, rule: Counts, keyed_windows: KeyedWindows, ends: Ints, stored_count: int) -> None:
+        count, length = len(keyed_windows.keys), rule.run_length
         of_stored, arrived = keyed_windows.of_rows[:stored_count], Groups(keyed_windows.of_rows[stored_count:], count)
         before = np.zeros(count, np.int64)  # how many elements each keyed window had
         np.maximum.at(before, of_stored, ends)
@@ -192,15 +191,15 @@ class _Runs:
         is_first = np.concatenate([[True], self.keyed_windows[1:] != self.keyed_windows[:-1]])[: len(self.order)]
         self.first_of_window = np.maximum.accumulate(np.where(is_first, np.arange(len(self.order)), 0))
         # Firings, in the order of the elements that close their last runs.
-        firing = np.flatnonzero((self.until % windows.every == 0) & (self.until > before[self.keyed_windows]))
+        firing = np.flatnonzero((self.until % rule.every == 0) & (self.until > before[self.keyed_windows]))
         own = self.keyed_windows[firing]
         closing = arrived.order[arrived.starts[own] + self.until[firing] - 1 - before[own]]
         self.firing = firing[np.argsort(closing)]
-        self.kept = self._kept(windows, total)
+        self.kept = self._kept(rule, total)
 
-    def _kept(self, windows: Counted, total: Ints) -> Mask:
+    def _kept(self, rule: Counts, total: Ints) -> Mask:
         """Marks the runs that later firings take, and the newest of each keyed window that cannot begin anew."""
-        every, size = windows.every, windows.size
+        every, size = rule.every, rule.size
         is_last = np.concatenate([self.keyed_windows[1:] != self.keyed_windows[:-1], [True]])[: len(self.keyed_windows)]
         if size is None:
             return is_last

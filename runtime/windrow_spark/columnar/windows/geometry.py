@@ -21,10 +21,8 @@ from typing import Final
 import numpy as np
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.windows.spec import FARTHEST
 from windrow_spark.columnar import Ints, Mask
-
-FARTHEST = 1 << 61
-"""Timestamps and sizes up to here, in milliseconds, can be added without leaving 64 bits: 73 million years."""
 
 _STARTS_AT_ONCE: Final = 10_000
 
@@ -172,25 +170,3 @@ class Slices:
         low, high = (min(max(watermark - self.size, -2 * FARTHEST), 2 * FARTHEST) + 1 for watermark in (after, until))
         low += 1
         return low + (self.offset - low) % self.slide, high - (high - self.offset) % self.slide
-
-
-@dataclass(frozen=True, slots=True)
-class SlicedWindows:
-    """The base of windows that get elements as :class:`Slices` do, but fire by another trigger."""
-
-    slices: Slices  # the windows that the elements are in
-
-    @property
-    def lateness(self) -> int:
-        """How long windows are kept after their end."""
-        return self.slices.lateness
-
-    @property
-    def by_clock(self) -> bool:
-        """Returns whether they go by processing time."""
-        return self.slices.by_clock
-
-    @property
-    def accumulates(self) -> bool:
-        """Returns whether one batch may fire a window several times, each time with all elements up to then."""
-        return False

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.windows.spec import FARTHEST
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.rows.groups import Cells, Keys, cells_of, encode_keys
 from windrow_spark.columnar.windows.column_operator import KeyedRowsOperator, W
-from windrow_spark.columnar.windows.geometry import FARTHEST, Slices, expired
+from windrow_spark.columnar.windows.geometry import Slices, expired
 
 
 class KeyedWindows(NamedTuple):

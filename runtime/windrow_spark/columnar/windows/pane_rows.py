@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from windrow.windows.spec import FARTHEST, Panes
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.rows.groups import Groups
 from windrow_spark.columnar.windows.column_operator import INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from windrow_spark.columnar.windows.geometry import FARTHEST
 from windrow_spark.columnar.windows.keyed_windows import KeyedWindows
-from windrow_spark.columnar.windows.pane_rules import Paned
 
 WINDOW_COLUMNS: Final = ("start", "number", "phase", "fresh", "count", "due", "asked", "since")
 """The columns between the key and those of the kernel."""
@@ -53,7 +52,7 @@ class FiredPanes(NamedTuple):
     kinds: Ints | None  # indices of the kinds of changes in KINDS; None: results are no changes
 
 
-def pane_fields(rules: Paned, fields: Sequence[pa.Field], result: pa.DataType) -> list[pa.Field]:
+def pane_fields(rules: Panes, fields: Sequence[pa.Field], result: pa.DataType) -> list[pa.Field]:
     """Adds the columns of panes to those that all operators on keyed windows have."""
     columns = [field.with_type(_SMALL.get(field.name, field.type)) for field in fields]
     if rules.with_panes:
@@ -94,7 +93,7 @@ def fault_in(rows: pa.RecordBatch) -> str | None:
     return None
 
 
-def _shown_type(rules: Paned, result: pa.DataType) -> pa.DataType:
+def _shown_type(rules: Panes, result: pa.DataType) -> pa.DataType:
     return pa.struct([("result", result), ("pane", _PANE)]) if rules.with_panes else result
 
 
@@ -120,7 +119,7 @@ class PaneRows:
     rows: Ints  # the index of each keyed window's row of state; -1: it is new
 
     @classmethod
-    def of(cls, rows: pa.RecordBatch, rules: Paned) -> PaneRows:
+    def of(cls, rows: pa.RecordBatch, rules: Panes) -> PaneRows:
         """Takes the columns of rows of state; numpy must not write them, as their memory is Arrow's."""
         columns = iter(rows.columns)
         key = next(columns)
@@ -153,7 +152,7 @@ class PaneRows:
             rows=np.arange(rows.num_rows),
         )
 
-    def columns(self, rules: Paned) -> list[pa.Array]:
+    def columns(self, rules: Panes) -> list[pa.Array]:
         """Returns the columns as they are stored."""
         ints = [self.starts, self.numbers, self.phases, self.fresh.astype(np.int8)]
         ints += [self.counts, self.due, self.asked, self.since]
@@ -200,7 +199,7 @@ class PaneRows:
         self.since = np.where(keyed_windows, 0, self.since)
 
     def fire_panes(
-        self, rules: Paned, windows: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
+        self, rules: Panes, windows: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
     ) -> FiredPanes:
         """Fires panes in order, and records how many there were and what they show.
 

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from windrow.triggers.composable import AfterCount, AfterProcessingTime
+from windrow.windows.spec import Condition, Panes
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.rows.groups import Groups
 from windrow_spark.columnar.windows.pane_rows import UNSET
-from windrow_spark.columnar.windows.pane_rules import Condition, Paned
 
 _FAR: Final = 1 << 62
 """No keyed window gets this many elements."""
@@ -39,7 +39,7 @@ class PaneRuns:
 class ActiveConditions:
     """Tells what keyed windows wait for: the early condition or the late one."""
 
-    def __init__(self, rules: Paned, now: int, late: Mask) -> None:
+    def __init__(self, rules: Panes, now: int, late: Mask) -> None:
         def by_condition(number: Callable[[Condition | None], int]) -> Ints:
             """Returns a number for each keyed window, by its condition."""
             return np.where(late & rules.at_end, number(rules.late), number(rules.early))

@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.time import MAX_TIMESTAMP
+from windrow.windows.spec import Panes
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.operators.windows.pane_operator import CLOSED
 from windrow_spark.columnar import Ints, Mask
@@ -63,8 +64,8 @@ from windrow_spark.columnar.windows.pane_rows import (
     fault_in,
     pane_fields,
 )
-from windrow_spark.columnar.windows.pane_rules import Paned
 from windrow_spark.columnar.windows.pane_runs import ActiveConditions, PaneRuns
+from windrow_spark.columnar.windows.step_windows import RuledWindows
 from windrow_spark.storage.tuning import PortionTuning
 
 _T = TypeVar("_T", np.bool_, np.int8, np.int64)
@@ -85,31 +86,31 @@ class _Timers(NamedTuple):
     are_last: Mask  # whether no pane follows
 
 
-class PanedOperator(KeyedWindowOperator[Paned]):
+class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
     """Runs windows that fire panes, on some keys at a time."""
 
     window_columns: ClassVar[Sequence[str]] = WINDOW_COLUMNS
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return pa.schema(pane_fields(self.windows, list(super().schema), self.kernel.result_type))
+        return pa.schema(pane_fields(self.windows.rule, list(super().schema), self.kernel.result_type))
 
     def describe(self) -> str:
         return ", panes"
 
     @property
     def partial_aggregation(self) -> tuple[PartialAggregation, str]:
-        windows = self.windows
-        if windows.elements_let_panes_out:
+        windows, rule = self.windows, self.windows.rule
+        if rule.elements_fire_panes:
             return PartialAggregation.NONE, "each element may fire a pane"
         if self.needs_arrival:
             return BY_ARRIVAL
         if windows.lateness and windows.slices.windows_each > 1:
             return PartialAggregation.NONE, "elements may be late for some of their windows, and on time for others"
-        if windows.may_close_filled:
+        if windows.lateness and rule.may_close_filled:
             # Partial aggregates are added before late elements, so windows would be numbered in another order.
             return PartialAggregation.NONE, "closing panes come in the order in which windows began"
-        if windows.early is not None and self.traits.has_timers:
+        if rule.early is not None and self.traits.has_timers:
             # What timers upstream emit comes before the clock fires panes, and the first element of a window that
             # is due does so by itself.
             return PartialAggregation.NONE, "what timers upstream emit may fire a pane"
@@ -127,8 +128,8 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         watermark, now = times
         if watermark <= before:
             return
-        rules, keyed = self.windows, PaneRows.of(state.rows, self.windows)
-        ends = rules.slices.last_times(keyed.starts)
+        rules, keyed = self.windows.rule, PaneRows.of(state.rows, self.windows.rule)
+        ends = self.windows.slices.last_times(keyed.starts)
         closing = self._closing(ends)
         closes = closing <= watermark
         ended = (ends > before) & (ends <= watermark) & (keyed.phases == EARLY)
@@ -175,14 +176,14 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         )
         order = np.lexsort((keyed.numbers[windows], times))
         over = np.ones(len(keyed.starts), np.bool_)
-        filled = fresh[order] if self.windows.discards else None
+        filled = fresh[order] if self.windows.rule.discards else None
         windows = windows[order]
         # All of them come at the end of a window, or when it is cleaned up.
         at_end = np.ones(len(windows), np.bool_)
         return self._fire_panes(keyed, windows, over=over, at_end=at_end, are_last=are_last[order], filled=filled)
 
     def advance_clock(self, state: StateRows, times: Times) -> Iterator[Fired]:
-        rules = self.windows
+        rules = self.windows.rule
         keyed = PaneRows.of(state.rows, rules)
         is_due = keyed.due <= times.now
         due = np.flatnonzero(is_due)
@@ -205,7 +206,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         yield fired
 
     def next_time(self, time: int, rows: pa.RecordBatch) -> int:
-        keyed = PaneRows.of(rows, self.windows)
+        keyed = PaneRows.of(rows, self.windows.rule)
         ends = self.windows.slices.last_times(keyed.starts)
         following = np.where((keyed.phases == EARLY) & (ends > time), ends, self._closing(ends))
         return int(following.min())
@@ -299,17 +300,17 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         self, state: StateRows, keys: pa.Array, stamps: Ints, states_of: _StatesOf, times: Times
     ) -> Iterator[Output[Fired]]:
         """Adds elements, or partial aggregates, and fires panes."""
-        rows, rules = state.rows, self.windows
+        rows, rules, slices = state.rows, self.windows.rule, self.windows.slices
         number, since = (int(rows.column(name).to_numpy().max(initial=0)) + 1 for name in ("number", "since"))
-        places, starts = windows_for(rules.slices, stamps, times.watermark)
+        places, starts = windows_for(slices, stamps, times.watermark)
         rest, rows = self._untouched_apart(rows, keys, starts, times.watermark)
         stored_count = rows.num_rows
         # None stands for all elements in order, where each is in one window.
-        copied = None if len(places) == len(keys) and rules.slices.windows_each == 1 else places
-        keyed_windows = keyed_windows_of(rules.slices, rows, _at([keys], copied)[0], starts)
+        copied = None if len(places) == len(keys) and slices.windows_each == 1 else places
+        keyed_windows = keyed_windows_of(slices, rows, _at([keys], copied)[0], starts)
         keyed = PaneRows.of(rows, rules).by_keyed_window(keyed_windows)
         arrived = Groups(keyed_windows.of_rows[stored_count:], len(keyed_windows.keys))
-        is_over = rules.slices.last_times(keyed_windows.starts) <= times.watermark
+        is_over = slices.last_times(keyed_windows.starts) <= times.watermark
         ended = (keyed.phases == EARLY) & rules.at_end & is_over & (arrived.sizes > 0)
         work = ActiveConditions(rules, times.now, ended | (keyed.phases != EARLY))
         # Elements for a pane are counted from ``begun`` on; ``ranks`` numbers those of each keyed window in the batch.
@@ -344,7 +345,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         if not rules.at_end:
             keyed.phases[is_over & (counts > 0)] = LATE
         keyed.in_time = keyed.in_time | (keyed.fresh & ~is_over)
-        if rules.may_close_filled:
+        if self.windows.lateness and rules.may_close_filled:
             is_new = keyed.rows < 0
             keyed.numbers[is_new] = number + arrived.first_rows[is_new]
         source = keyed.rows.copy()
@@ -381,7 +382,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
             pa.concat_arrays([old.take(before), new]).take(pa.array(order))
             for old, new in zip(keyed.states, fresh, strict=True)
         ]
-        if self.windows.discards:
+        if self.windows.rule.discards:
             firsts = np.arange(len(order))
             following = np.flatnonzero(order < len(filled)) + 1
             firsts[following] -= 1
@@ -403,7 +404,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
         since: int,
     ) -> None:
         """Updates what keyed windows wait for, after elements have come and some have fired panes."""
-        rules = self.windows
+        rules = self.windows.rule
         keyed.phases[ended] = FINISHED if rules.finishes else ENDED
         keyed.phases[(keyed.phases == ENDED) & (panes > ended)] = LATE
         last = runs.are_last
@@ -436,12 +437,12 @@ class PanedOperator(KeyedWindowOperator[Paned]):
     def _stored(self, keyed: PaneRows) -> pa.RecordBatch:
         """Builds rows of state, with empty ones for the large states of finished or discarded contents."""
         stale = keyed.phases == FINISHED
-        if self.windows.discards:
+        if self.windows.rule.discards:
             stale |= ~keyed.fresh
         if self.kernel.is_large and stale.any():
             source = pa.array(np.where(stale, len(stale), np.arange(len(stale))))
             keyed.states = [column.take(source) for column in self._and_empty(keyed.states)]
-        return self.rows(keyed.columns(self.windows))
+        return self.rows(keyed.columns(self.windows.rule))
 
     def _and_empty(self, states: _States) -> list[pa.Array]:
         """Appends the state of no elements to states."""
@@ -454,7 +455,7 @@ class PanedOperator(KeyedWindowOperator[Paned]):
     ) -> Fired:
         """Puts the results of panes in order, each after the withdrawal of the one that it replaces, if wanted."""
         slices = self.windows.slices
-        panes = keyed.fire_panes(self.windows, windows, results, over=over, at_end=at_end, are_last=are_last)
+        panes = keyed.fire_panes(self.windows.rule, windows, results, over=over, at_end=at_end, are_last=are_last)
         starts = keyed.starts[panes.keyed_windows]
         keys = keyed.keys.take(pa.array(panes.keyed_windows))
         ends, stamps = starts + slices.size, slices.last_times(starts)

@@ -19,11 +19,12 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from windrow.windows.spec import FARTHEST
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.rows.groups import Groups, Keys, encode_keys
 from windrow_spark.columnar.step_operator import ColumnsArrived
-from windrow_spark.columnar.windows.geometry import FARTHEST, expired
-from windrow_spark.columnar.windows.kinds import Sessions
+from windrow_spark.columnar.windows.geometry import expired
+from windrow_spark.columnar.windows.step_windows import Sessions
 
 T = TypeVar("T")
 

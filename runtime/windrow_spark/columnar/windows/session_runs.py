@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from windrow.windows.spec import FARTHEST
 from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS
 from windrow_runtime.operators.state.model import SessionColumns
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.rows.groups import Groups, Keys
-from windrow_spark.columnar.windows.geometry import FARTHEST
 from windrow_spark.columnar.windows.session_places import highest_so_far, owners_of
 
 # Any in this module: keys of every type.

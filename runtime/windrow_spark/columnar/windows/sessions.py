@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow.windows.unfired import UNFIRED
+from windrow.windows.spec import FARTHEST, UNFIRED
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.rows.groups import Groups, Keys, encode_keys
 from windrow_spark.columnar.step_operator import (
@@ -39,10 +39,10 @@ from windrow_spark.columnar.windows.column_operator import (
     PartialAggregation,
     waiting_in,
 )
-from windrow_spark.columnar.windows.geometry import FARTHEST, expired
-from windrow_spark.columnar.windows.kinds import Sessions
+from windrow_spark.columnar.windows.geometry import expired
 from windrow_spark.columnar.windows.late import fire_late_sessions
 from windrow_spark.columnar.windows.session_places import Placed, TimeLine, by_key_and_start, by_owner, place
+from windrow_spark.columnar.windows.step_windows import Sessions
 
 
 class TaskSessions(NamedTuple):

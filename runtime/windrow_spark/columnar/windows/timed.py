@@ -20,14 +20,13 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.time import MAX_TIMESTAMP
-from windrow.windows.unfired import UNFIRED
+from windrow.windows.spec import FARTHEST, UNFIRED, Counts, Intervals
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_spark.columnar.rows.groups import Cells, Groups, cells_of, encode_keys
 from windrow_spark.columnar.state import concatenated
 from windrow_spark.columnar.step_operator import ColumnsArrived, Increment, Output, StateRows, Times, late_apart
 from windrow_spark.columnar.windows.column_operator import BY_ARRIVAL, Crossing, Fired, PartialAggregation, waiting_in
 from windrow_spark.columnar.windows.counted import CountOperator
-from windrow_spark.columnar.windows.geometry import FARTHEST
 from windrow_spark.columnar.windows.keyed_windows import (
     KeyedWindowOperator,
     cleaned,
@@ -35,10 +34,10 @@ from windrow_spark.columnar.windows.keyed_windows import (
     late,
     windows_for,
 )
-from windrow_spark.columnar.windows.kinds import Counted, Timed
+from windrow_spark.columnar.windows.step_windows import RuledWindows
 
 
-class TimedOperator(KeyedWindowOperator[Timed]):
+class TimedOperator(KeyedWindowOperator[RuledWindows[Intervals]]):
     """Runs windows that fire by time, on some keys at a time; time is that of the watermark or of the clock."""
 
     window_columns: ClassVar[Sequence[str]] = ("start", "next", "filled", "number")
@@ -46,10 +45,10 @@ class TimedOperator(KeyedWindowOperator[Timed]):
     @property
     def _is_numbered(self) -> bool:
         """Returns whether several windows of a key may fire at one time."""
-        return self.windows.slices.windows_each > 1 and self.windows.interval is not None
+        return self.windows.slices.windows_each > 1 and self.windows.rule.interval is not None
 
     def describe(self) -> str:
-        return "" if self.windows.interval is None else ", firings at intervals"
+        return "" if self.windows.rule.interval is None else ", firings at intervals"
 
     @property
     def partial_aggregation(self) -> tuple[PartialAggregation, str]:
@@ -110,7 +109,7 @@ class TimedOperator(KeyedWindowOperator[Timed]):
             return
         firing = rows.filter(pa.array(due & (filled > 0)))
         following, filled, numbers = following.copy(), filled.copy(), numbers.copy()
-        interval, goes_on = windows.interval, due & ~ended
+        interval, goes_on = windows.rule.interval, due & ~ended
         if self._is_numbered:
             # Windows set their timers anew at their last firing, in order of firings, after all other timers.
             again = np.flatnonzero(goes_on)
@@ -120,7 +119,7 @@ class TimedOperator(KeyedWindowOperator[Timed]):
             passed = following[goes_on]
             passed += ((time - passed) // interval + 1) * interval
             following[goes_on] = np.minimum(passed, ends[goes_on])
-        if windows.purges:
+        if windows.rule.purges:
             filled[due] = 0
         kept = ~are_cleaned & ~(ended & (filled == 0))
         columns = [*rows.columns[:2], *map(pa.array, (following, filled, numbers)), *rows.columns[5:]]
@@ -145,7 +144,7 @@ class TimedOperator(KeyedWindowOperator[Timed]):
             at = ends  # the stream is at its end, and no interval is left
         results = self.kernel.results(rows.columns[5:])
         # Windows that purge have something to show at the first firing alone.
-        interval = 0 if windows.purges else windows.interval or 0
+        interval = 0 if windows.rule.purges else windows.rule.interval or 0
         while len(at):
             until = min(time, int(at.min()) + max(1, portion // len(at)) * interval) if interval else time
             ended, counts = ends <= until, (at <= until).astype(np.int64)
@@ -187,7 +186,7 @@ class TimedOperator(KeyedWindowOperator[Timed]):
         """Adds elements of windows that have ended, each of which fires."""
         ended = self.windows.slices.last_times(state.rows.column(1).to_numpy()) <= time
         others, rows = state.rows.filter(pa.array(~ended)), state.rows.filter(pa.array(ended))
-        counted = Counted(self.windows.slices, 1, 1 if self.windows.purges else None)
+        counted = RuledWindows(self.windows.slices, Counts(1, 1 if self.windows.rule.purges else None))
         operator = CountOperator(counted, self.kernel, self.key_type)
         ones = pa.array(np.ones(rows.num_rows, np.int64))
         ended_state = StateRows(operator.rows([*rows.columns[:2], ones, *rows.columns[5:]]), state.portions)
@@ -227,10 +226,12 @@ class TimedOperator(KeyedWindowOperator[Timed]):
         following = ends.copy()
         is_stored = first < stored_count
         following[is_stored] = rows.column(2).to_numpy()[first[is_stored]]
-        if windows.interval is not None:
+        if windows.rule.interval is not None:
             begun = np.full(len(stamps), time) if slices.by_clock else stamps.to_numpy()
             at = begun[first[~is_stored] - stored_count]
-            following[~is_stored] = np.minimum(at - at % windows.interval + windows.interval, ends[~is_stored])
+            following[~is_stored] = np.minimum(
+                at - at % windows.rule.interval + windows.rule.interval, ends[~is_stored]
+            )
         filled = (was_filled[first] | has_new).astype(np.int64)
         numbers = np.zeros(count, np.int64)
         if self._is_numbered:
