@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pytest
 
+from tests.records import Reading
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_collection
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
@@ -17,13 +18,6 @@ from windrow.windows import EventTimeSessionWindows, GlobalWindows, TumblingEven
 from windrow_runtime.local import LocalRunner
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Reading:
-    sensor: str
-    at: int
-    celsius: float
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from tests.budget import for_a_night
+from tests.records import millis
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.plan import Step, WindowNode
 from windrow.sinks import CollectSink
@@ -100,10 +100,6 @@ BoundOf: TypeAlias = Callable[[int, int, str], int | None]
 """Tells what a task, by its number, knows of the watermark that a step has when elements arrive."""
 
 EngineOf: TypeAlias = Callable[[Topology, Any, type[Any], StateTuning, BoundOf], Any]
-
-
-def millis(number: int) -> timedelta:
-    return timedelta(milliseconds=number)
 
 
 def bound_in(task: int, watermark: int, step: str) -> int | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.elsewhere import Url
+from tests.records import Event, add, key_of
 from windrow import DataStream, DataStreamSink, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.functions import (
@@ -77,13 +78,6 @@ SPANS = ("sessions", "seconds", "fives", "intervals")
 
 
 @dataclass(frozen=True)
-class Event:
-    key: str
-    at: int
-    value: int
-
-
-@dataclass(frozen=True)
 class Total:
     kind: str
     key: str
@@ -104,10 +98,6 @@ class Pane:
     end: int
     n: int
     total: int | None
-
-
-def add(a: int, b: int) -> int:
-    return a + b
 
 
 class SumEverySecond(KeyedProcessFunction[str, Event, Total]):
@@ -245,10 +235,6 @@ def _database(output: Path | Url) -> str:
     assert isinstance(output, Path), "a plan with a database needs a folder of this machine"
     output.mkdir(parents=True, exist_ok=True)
     return f"sqlite:///{output}/totals.db"
-
-
-def key_of(event: Event) -> str:
-    return event.key
 
 
 def pair(left: Event, right: Event) -> Total:

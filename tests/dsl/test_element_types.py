@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import pytest
 
+from tests.records import Reading
 from windrow import DataStream, OutputTag, WatermarkStrategy, from_collection, from_source
 from windrow.functions import (
     AggregateFunction,
@@ -34,13 +35,6 @@ from windrow.windows import GlobalWindow, TimeWindow, TumblingEventTimeWindows, 
 T = TypeVar("T")
 A = TypeVar("A")
 W = TypeVar("W", bound=Window)
-
-
-@dataclass(frozen=True)
-class Reading:
-    sensor: str
-    at: int
-    celsius: float
 
 
 class Point(NamedTuple):

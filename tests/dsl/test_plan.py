@@ -6,12 +6,12 @@ import dataclasses
 import pickle
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
 
 import windrow
+from tests.records import Reading, sensor
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import Location
 from windrow.evictors import CountEvictor
@@ -23,13 +23,6 @@ from windrow.triggers import CountTrigger, PurgingTrigger
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
 
 SECOND = timedelta(seconds=1)
-
-
-@dataclass(frozen=True)
-class Reading:
-    sensor: str
-    at: int
-    celsius: float
 
 
 class Mean(AggregateFunction[Reading, tuple[int, float], float]):
@@ -60,10 +53,6 @@ class Kelvin(MapFunction[Reading, float]):
 
 def colder(a: Reading, b: Reading) -> Reading:
     return a if a.celsius <= b.celsius else b
-
-
-def sensor(reading: Reading) -> str:
-    return reading.sensor
 
 
 def print_batch(batch: int, elements: Sequence[object]) -> None:

@@ -6,12 +6,12 @@ import subprocess
 import sys
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
 
 import pytest
 
+from tests.records import Reading, sensor
 from windrow import (
     DataStream,
     DataStreamSink,
@@ -80,13 +80,6 @@ from windrow.windows import (
 SECOND = timedelta(seconds=1)
 
 
-@dataclass(frozen=True)
-class Reading:
-    sensor: str
-    at: int
-    celsius: float
-
-
 class Total(AggregateFunction[Reading, float, float]):
     def create_accumulator(self) -> float:
         return 0.0
@@ -131,10 +124,6 @@ def stamped() -> DataStream[Reading]:
 
 def colder(a: Reading, b: Reading) -> Reading:
     return a if a.celsius <= b.celsius else b
-
-
-def sensor(reading: Reading) -> str:
-    return reading.sensor
 
 
 # A stream of any element type: the plan sees nodes only.

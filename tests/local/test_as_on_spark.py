@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.records import millis
 from tests.waiting_trigger import WaitingTrigger
 from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
@@ -43,10 +44,6 @@ from windrow.windows import (
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.local.parcel import Parcel
 from windrow_runtime.testing import PushSource, StreamHarness
-
-
-def millis(count: int) -> timedelta:
-    return timedelta(milliseconds=count)
 
 
 def run(stream: Any) -> list[Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from tests.growth import assert_no_square
+from tests.records import KeyAt, millis
 from tests.waiting_trigger import WaitingTrigger
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
@@ -24,22 +25,13 @@ from windrow_runtime.local import LocalRunner
 # Any in this module: results of every type.
 
 
-class Reading(NamedTuple):
-    key: str
-    at: int
+Keyed = KeyedStream[KeyAt, str]
 
 
-Keyed = KeyedStream[Reading, str]
-
-
-def millis(count: int) -> timedelta:
-    return timedelta(milliseconds=count)
-
-
-class Timers(KeyedProcessFunction[str, Reading, int]):
+class Timers(KeyedProcessFunction[str, KeyAt, int]):
     """Sets a timer for each element, and takes every other one back."""
 
-    def process_element(self, value: Reading, context: KeyedProcessContext[str]) -> None:
+    def process_element(self, value: KeyAt, context: KeyedProcessContext[str]) -> None:
         service = context.timer_service
         service.register_event_time_timer(value.at + 5)
         if value.at % 2:
@@ -49,11 +41,11 @@ class Timers(KeyedProcessFunction[str, Reading, int]):
         return [timestamp]
 
 
-class ManyTimers(WaitingTrigger[Reading]):
+class ManyTimers(WaitingTrigger[KeyAt]):
     """Sets a timer of one window for each element."""
 
     def on_element(
-        self, element: Reading, timestamp: int, window: GlobalWindow, context: TriggerContext
+        self, element: KeyAt, timestamp: int, window: GlobalWindow, context: TriggerContext
     ) -> TriggerResult:
         context.register_event_time_timer(timestamp + 5)
         return TriggerResult.CONTINUE
@@ -98,11 +90,11 @@ PLANS: dict[str, Callable[[Keyed, Keyed], DataStream[Any]]] = {
 @pytest.mark.parametrize("name", PLANS)
 def test_time_grows_with_the_elements_and_not_with_their_square(name: str, order: str) -> None:
     def seconds(count: int) -> float:
-        readings = [Reading("k", 100 * number) for number in range(count)]
+        readings = [KeyAt("k", 100 * number) for number in range(count)]
         if order == "newest first":
             readings.reverse()
         # Everything stays until the end of the stream.
-        stream = from_source(CollectionSource(readings, Reading)).assign_timestamps_and_watermarks(
+        stream = from_source(CollectionSource(readings, KeyAt)).assign_timestamps_and_watermarks(
             WatermarkStrategy.for_bounded_out_of_orderness(timedelta(days=1)), timestamp=lambda reading: reading.at
         )
         one, other = (stream.key_by(lambda reading: reading.key) for _ in range(2))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.records import add
 from windrow import Pipeline, from_collection
 from windrow.errors import SourceError, WindrowWarning
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
@@ -29,10 +30,6 @@ from windrow.windows import GlobalWindows, TumblingProcessingTimeWindows, Window
 from windrow_runtime.local import LocalRunner
 
 SECOND = timedelta(seconds=1)
-
-
-def add(a: int, b: int) -> int:
-    return a + b
 
 
 def test_windows_that_wait_for_the_clock_at_the_end_of_a_run() -> None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.records import millis
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.aggregates import count
 from windrow.aggregates import min as lowest
@@ -53,10 +54,6 @@ from windrow_runtime.testing import PushSource, StreamHarness
 
 TENS = TumblingEventTimeWindows.of(timedelta(milliseconds=10))
 GAPS = EventTimeSessionWindows.with_gap(timedelta(milliseconds=5))
-
-
-def millis(number: int) -> timedelta:
-    return timedelta(milliseconds=number)
 
 
 W = TypeVar("W", bound=Window)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.operators.streams import millis
+from tests.records import millis
 from windrow import from_source
 from windrow.errors import InvalidArgumentError
 from windrow.time import MAX_TIMESTAMP

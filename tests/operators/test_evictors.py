@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.operators.streams import Event, Total, key_of, millis
+from tests.records import Event, Total, key_of, millis
 from windrow import from_source
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, EvictorContext, TimeEvictor
@@ -91,22 +91,6 @@ def test_what_is_evicted_leaves_for_good(
             # Both steps hold the same windows; one that was emptied holds nothing.
             open_keys = sorted(str(window.key) for window in harness.open_windows())
             assert open_keys == sorted(2 * [key for key, held in contents.items() if held])
-
-
-def test_without_timestamps_a_time_evictor_evicts_nothing() -> None:
-    source = PushSource(Event)
-    stream = (
-        from_source(source)
-        .key_by(key_of)
-        .window(GlobalWindows.create())
-        .trigger(CountTrigger.of(2))
-        .evictor(TimeEvictor.of(millis(0)))
-        .process(Values())
-    )
-    with StreamHarness(stream, source) as harness:
-        for value in range(4):
-            harness.process_element(Event("a", 0, value))
-        assert harness.take_values() == [[0, 1], [0, 1, 2, 3]]
 
 
 def test_parameters_are_checked() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 from operator import itemgetter
 from typing import Any
 
@@ -13,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.budget import examples
+from tests.records import millis
 from windrow import OutputTag, Pipeline, from_collection, from_source
 from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.errors import UserFunctionError
@@ -63,10 +63,6 @@ class WithWindow(ProcessWindowFunction[Any, tuple[str, TimeWindow, Any], str, Ti
         self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Any]
     ) -> list[tuple[str, TimeWindow, Any]]:
         return [(key, context.window, tuple(elements))]
-
-
-def millis(number: int) -> timedelta:
-    return timedelta(milliseconds=number)
 
 
 # Any: assigners of several kinds of elements.

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.operators.streams import millis
 from tests.operators.test_trigger_laws import Step, Trigger, steps, triggers
+from tests.records import millis
 from windrow import aggregates as agg
 from windrow import from_source
 from windrow.errors import PlanError

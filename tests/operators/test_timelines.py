@@ -1,11 +1,11 @@
-"""What windows do, one rule at a time, with the time line drawn above each test."""
+"""What windows do beyond the cases of tests/conformance, one rule at a time, with the time line above each test."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from tests.operators.streams import Event, key_of, millis
+from tests.records import Event, key_of, millis
 from windrow import DataStream, KeyedStream, OutputTag, from_source
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.state import ListStateDescriptor, ValueStateDescriptor
@@ -15,7 +15,6 @@ from windrow.triggers import (
     EventTimeTrigger,
     MergingTrigger,
     OnMergeContext,
-    PurgingTrigger,
     TriggerContext,
     TriggerResult,
 )
@@ -33,7 +32,6 @@ from windrow.windows import (
 from windrow_runtime.testing import PushSource, StreamHarness
 
 LATE = OutputTag("late", Event)
-SMALL = OutputTag("small", int)
 TUMBLING = TumblingEventTimeWindows.of(millis(10))
 
 
@@ -58,118 +56,6 @@ class Feed:
         for at in times:
             self._count += 1
             self._harness.process_element(Event(key, at, self._count), at)
-
-
-#  event time   0....5....10...15
-#  elements      1  2        3
-#  watermark                ^9          fires [0, 10) with 1 2
-def test_a_window_fires_when_the_watermark_reaches_its_last_timestamp() -> None:
-    source, stream = keyed()
-    with StreamHarness(stream.window(TUMBLING).apply(values), source) as harness:
-        feed = Feed(harness)
-        feed(1, 4, 13)
-        harness.process_watermark(8)
-        assert harness.take_output() == []
-        harness.process_watermark(9)
-        (fired,) = harness.take_output()
-        assert (fired.value, fired.timestamp) == ([1, 2], 9)
-        harness.process_watermark(9)
-        assert harness.take_output() == []
-
-
-#  event time   0........10...14
-#  elements      1                      on time
-#  watermark            ^9              fires 1
-#  elements        2                    late, but the window is still there: fires 1 2 at once
-#  watermark                 ^14        end 9 + lateness 5: the window goes
-#  elements          3                  late for good
-def test_lateness_keeps_a_window_and_lets_it_fire_again() -> None:
-    source, stream = keyed()
-    windows = stream.window(TUMBLING).allowed_lateness(millis(5)).side_output_late_data(LATE)
-    with StreamHarness(windows.apply(values), source) as harness:
-        feed = Feed(harness)
-        feed(1)
-        harness.process_watermark(9)
-        assert harness.take_values() == [[1]]
-        feed(3)
-        assert harness.take_values() == [[1, 2]]
-        harness.process_watermark(13)
-        assert [window.window for window in harness.open_windows()] == [TimeWindow(0, 10)]
-        assert [timer.time for timer in harness.event_timers()] == [14]
-        harness.process_watermark(14)
-        assert harness.open_windows() == []
-        assert harness.event_timers() == []
-        feed(5)
-        assert harness.take_values() == []
-        assert [late.value for late in harness.take_side_output(LATE)] == [Event("a", 5, 3)]
-        assert [late.timestamp for late in harness.take_side_output(LATE)] == []
-        assert harness.counter("late_records_dropped") == 0
-
-
-#  event time   0........10
-#  watermark            ^9
-#  elements      1 2                    late, lateness 0, nobody asked for them
-def test_late_elements_without_a_tag_are_dropped_and_counted() -> None:
-    source, stream = keyed()
-    with StreamHarness(stream.window(TUMBLING).apply(values), source) as harness:
-        harness.process_watermark(9)
-        Feed(harness)(1, 3)
-        assert harness.counter("late_records_dropped") == 2
-        assert harness.take_side_output(LATE) == []
-        assert harness.open_windows() == []
-        assert harness.event_timers() == []
-
-
-#  event time   0........10...14
-#  elements      1
-#  watermark            ^9              fires 1, and purges
-#  elements        2 3                  each fires alone: the contents before it went
-#  watermark                 ^14        nothing is left to fire or to clean up but the timer
-def test_purging_starts_a_window_over() -> None:
-    source, stream = keyed()
-    windows = stream.window(TUMBLING).trigger(PurgingTrigger.of(EventTimeTrigger.create()))
-    with StreamHarness(windows.allowed_lateness(millis(5)).apply(values), source) as harness:
-        feed = Feed(harness)
-        feed(1)
-        harness.process_watermark(9)
-        assert harness.take_values() == [[1]]
-        assert harness.open_windows() == []
-        assert [timer.time for timer in harness.event_timers()] == [14]
-        feed(3, 4)
-        assert harness.take_values() == [[2], [3]]
-        harness.process_watermark(14)
-        assert harness.take_values() == []
-        assert harness.event_timers() == []
-
-
-#  event time   0....5....10...15...20
-#  elements      1                      session [1, 6)
-#  watermark          ^5                fires 1
-#  elements          2                  [5, 10) overlaps; the merged [1, 10) is ahead of the watermark
-#  watermark               ^9           fires 1 2
-#  elements                  3          [11, 16): alone
-#  elements              4              [9, 14) bridges: [1, 16) with 1 2 3 4 in order of arrival
-#  watermark                    ^15     fires 1 2 3 4
-def test_a_late_element_revives_a_session_within_its_lateness() -> None:
-    source, stream = keyed()
-    windows = stream.window(EventTimeSessionWindows.with_gap(millis(5))).allowed_lateness(millis(20))
-    with StreamHarness(windows.apply(values), source) as harness:
-        feed = Feed(harness)
-        feed(1)
-        harness.process_watermark(5)
-        assert harness.take_values() == [[1]]
-        feed(5)
-        assert harness.take_values() == []
-        harness.process_watermark(9)
-        assert harness.take_values() == [[1, 2]]
-        feed(11)
-        feed(9)
-        assert [window.window for window in harness.open_windows()] == [TimeWindow(1, 16)]
-        assert [timer.time for timer in harness.event_timers()] == [15, 35]
-        harness.process_watermark(15)
-        assert harness.take_values() == [[1, 2, 3, 4]]
-        harness.process_watermark(35)
-        assert harness.open_windows() == []
 
 
 #  event time   0....5....10
@@ -273,8 +159,6 @@ class Tally(ProcessWindowFunction[Event, tuple[int, int, list[int]], str, TimeWi
         of_window.update((of_window.value() or 0) + 1)
         of_key.update((of_key.value() or 0) + 1)
         yield of_window.value() or 0, of_key.value() or 0, context.global_state.get_state(self.GONE).get()
-        if len(elements) < 2:
-            context.output(SMALL, len(elements))
 
     def clear(self, context: ProcessWindowContext[TimeWindow]) -> None:
         # Per-window state is still there, and goes by itself afterwards.
@@ -305,38 +189,6 @@ def test_state_of_a_window_goes_and_state_of_a_key_stays() -> None:
         feed(33)
         harness.process_watermark(39)
         assert harness.take_values() == [(1, 4, [0, 10])]
-
-
-#  event time   0........10.......20
-#  elements      1  2      3
-#  watermark            ^9              two elements: nothing to the side
-#  watermark                     ^19    one element: to the side, with the window's last timestamp
-def test_side_output_of_a_window_function() -> None:
-    source, stream = keyed()
-    with StreamHarness(stream.window(TUMBLING).process(Tally()), source) as harness:
-        Feed(harness)(1, 2, 13)
-        harness.process_watermark(9)
-        assert harness.take_side_output(SMALL) == []
-        harness.process_watermark(19)
-        (side,) = harness.take_side_output(SMALL)
-        assert (side.value, side.timestamp) == (1, 19)
-
-
-#  event time   0........10
-#  elements      1  2  3  4             a firing every two elements, whatever the time
-#  watermark            ^9              the window goes without firing; the fifth would be late
-def test_what_never_fired_is_gone_after_cleanup() -> None:
-    source, stream = keyed()
-    windows = stream.window(TUMBLING).trigger(CountTrigger.of(2))
-    with StreamHarness(windows.apply(values), source) as harness:
-        feed = Feed(harness)
-        feed(1, 2, 3)
-        assert harness.take_values() == [[1, 2]]
-        harness.process_watermark(9)
-        assert harness.take_values() == []
-        assert harness.open_windows() == []
-        feed(4)
-        assert harness.counter("late_records_dropped") == 1
 
 
 #  event time   0        10       20

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from typing import TypeAlias
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
+from tests.records import millis
 from windrow import DataStream, WindowedStream, from_source
 from windrow.aggregates import sum as total
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction, with_pane
@@ -40,10 +40,6 @@ Trigger: TypeAlias = MergingTrigger[object, Window]
 Composable: TypeAlias = MergingComposableTrigger[object, Window]
 Step: TypeAlias = tuple[str, int]
 Shown: TypeAlias = tuple[TimeWindow, PaneInfo, int]
-
-
-def millis(count: int) -> timedelta:
-    return timedelta(milliseconds=count)
 
 
 leaves = st.one_of(

@@ -10,28 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.operators.streams import Event, key_of, millis
+from tests.records import Event, Highest, key_of, millis
 from windrow import from_source
 from windrow.errors import UserFunctionError
-from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.state import AggregatingStateDescriptor, ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from windrow.triggers import CountTrigger, MergingTrigger, OnMergeContext, TriggerContext, TriggerResult
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows, merge_time_windows
 from windrow_runtime.testing import PushSource, StreamHarness, TriggerHarness
-
-
-class Highest(AggregateFunction[int, int, int]):
-    def create_accumulator(self) -> int:
-        return -1
-
-    def add(self, value: int, accumulator: int) -> int:
-        return max(value, accumulator)
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
-
-    def merge(self, a: int, b: int) -> int:
-        return max(a, b)
 
 
 class Remembering(MergingTrigger[Event, TimeWindow]):

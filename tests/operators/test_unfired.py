@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
+from tests.records import KeyAt, millis
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError
@@ -43,22 +44,13 @@ from windrow_runtime.testing import PushSource, StreamHarness
 UNFIRED = "unfired_window_records_dropped"
 
 
-class Reading(NamedTuple):
-    key: str
-    at: int
-
-
-def millis(count: int) -> timedelta:
-    return timedelta(milliseconds=count)
-
-
 def run(
-    make: Callable[[KeyedStream[Reading, str]], DataStream[int]], count: int = 7, *, drain: bool = True
+    make: Callable[[KeyedStream[KeyAt, str]], DataStream[int]], count: int = 7, *, drain: bool = True
 ) -> tuple[list[int], int]:
     """The results over some elements a millisecond apart, and how many elements were counted as in none."""
-    readings = [Reading("a", at) for at in range(count)]
+    readings = [KeyAt("a", at) for at in range(count)]
     sink = CollectSink[int]()
-    stream = from_source(CollectionSource(readings, Reading)).assign_timestamps_and_watermarks(
+    stream = from_source(CollectionSource(readings, KeyAt)).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda reading: reading.at
     )
     pipeline = Pipeline("rest", make(stream.key_by(lambda reading: reading.key)).sink_to(sink))
@@ -143,7 +135,7 @@ def test_the_rest_of_streams_without_keys() -> None:
 )
 @pytest.mark.parametrize("keeps_elements", [False, True])
 def test_windows_of_all_kinds(make: object, expected: tuple[list[int], int], keeps_elements: bool) -> None:
-    def with_function(keyed: KeyedStream[Reading, str]) -> DataStream[int]:
+    def with_function(keyed: KeyedStream[KeyAt, str]) -> DataStream[int]:
         windows = make(keyed)  # type: ignore[operator]  # the stages of windows have no common base
         if keeps_elements:
             return windows.apply(lambda key, window, elements: [len(list(elements))])  # type: ignore[no-any-return]

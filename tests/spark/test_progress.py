@@ -32,7 +32,8 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
-from windrow_runtime.spark import PipelineProgress, SparkRunner, progress
+from windrow_runtime.spark import PipelineProgress, SparkRunner
+from windrow_spark import progress
 from windrow_spark.clock import BatchClock, ClockFiles
 from windrow_spark.exchange.facts import OPEN_WINDOWS, WATERMARK
 from windrow_spark.progress import ProgressKeeper, Reporter, StepProgress, WatchedStep, WatermarkBounds

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.records import add
 from windrow import DataStream, OutputTag, from_source
 from windrow.aggregates import count
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError
@@ -63,10 +64,6 @@ NUMBERS = PushSource(int)
 
 def seconds(number: int) -> timedelta:
     return timedelta(seconds=number)
-
-
-def add(a: int, b: int) -> int:
-    return a + b
 
 
 # Any: the stages between a key and a result differ by their windows.
