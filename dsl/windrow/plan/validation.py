@@ -13,8 +13,9 @@ from typing import Any, TypeAlias, get_origin
 from windrow.errors import Fault, PlanError
 from windrow.facts.reached import tags_of
 from windrow.functions.names import function_name
+from windrow.functions.type_names import type_name
 from windrow.panes import AccumulationMode
-from windrow.plan.base_node import Node, type_name
+from windrow.plan.base_node import Node
 from windrow.plan.changing import takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
 from windrow.plan.emitting import TUPLE_HINT, gives_one_tuple, is_fixed_tuple, is_single

@@ -63,9 +63,17 @@ class Runs:
         self.keyed_windows, self.count = keyed_windows[firsts], arrived.count  # of each run, and of all together
         self.first_elements, self.last_elements = order[firsts], order[lasts]
         self.are_ended = closing[lasts]
+
+    @cached_property
+    def ended(self) -> Ints:
+        """The runs that have ended, in the order of their last elements."""
         ended = np.flatnonzero(self.are_ended)
-        self.ended = ended[np.argsort(self.last_elements[ended])]  # in the order of their last elements
-        self.are_last = np.append(self.keyed_windows[1:] != self.keyed_windows[:-1], True)  # of their keyed windows
+        return ended[np.argsort(self.last_elements[ended])]
+
+    @cached_property
+    def are_last(self) -> Mask:
+        """Marks the last run of each keyed window."""
+        return np.append(self.keyed_windows[1:] != self.keyed_windows[:-1], True)
 
 
 class KeyedWindowOperator(KeyedRowsOperator[RuledWindows[R_co]], Generic[R_co]):
