@@ -14,7 +14,7 @@ from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RuntimeContext
 from windrow.functions.target import check_target
-from windrow.plan.base_node import type_name
+from windrow.functions.type_names import type_name
 from windrow.plan.fitting import accepts_none, can_fit
 from windrow.plan.location import caller_location
 from windrow.plan.types import base_argument, parameter_types, result_type

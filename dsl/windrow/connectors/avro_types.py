@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import typing_extensions
 
 from windrow.formats import JsonValue, RawJson
-from windrow.plan.base_node import type_name
+from windrow.functions.type_names import type_name
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_named_tuple_class
 

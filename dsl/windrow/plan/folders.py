@@ -17,7 +17,7 @@ import typing_extensions
 
 from windrow.addresses.paths import is_inside, reads_from, real_path
 from windrow.errors import Fault
-from windrow.plan.base_node import type_name
+from windrow.functions.type_names import type_name
 from windrow.plan.fitting import options_of
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class
