@@ -25,7 +25,7 @@ sums = windows.reduce(lambda a, b: a + b)
 @pytest.fixture(autouse=True)
 def is_installed() -> None:
     """Skip where the installed windrow is older than the entry point, as in a checkout beside another one."""
-    if not any(each.value == "windrow_runtime.pytest_plugin" for each in entry_points(group="pytest11")):
+    if not any(each.value == "windrow_tools.pytest_plugin" for each in entry_points(group="pytest11")):
         pytest.skip("windrow is installed without its plugin; make venv installs it anew")
 
 
@@ -204,7 +204,7 @@ def test_the_plugin_imports_nothing_of_windrow_by_itself(pytester: pytest.Pytest
 import sys
 
 def test_imports():
-    assert "windrow_runtime.pytest_plugin" in sys.modules
+    assert "windrow_tools.pytest_plugin" in sys.modules
     assert "windrow" not in sys.modules
     assert "pyspark" not in sys.modules
 """
