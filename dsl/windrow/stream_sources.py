@@ -72,7 +72,7 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
             given=is_bounded,
             expected="True or False",
             where=location,
-            hint="@property in front of a method" if callable(is_bounded) else None,
+            hint="@property before a method" if callable(is_bounded) else None,
         )
     element_type = source.element_type
     if element_type is None:

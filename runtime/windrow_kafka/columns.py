@@ -87,7 +87,7 @@ def values_of(rows: Any) -> list[bytes]:
 def whole_records(
     rows: Any, values: pa.RecordBatch, others: Sequence[int], kind: RecordType, needed: frozenset[str] | None
 ) -> pa.RecordBatch:
-    """Returns columns of whole records: those of their values, and what Kafka knows of these, where it is needed.
+    """Returns the columns of whole records: the values, and the needed ones of key, headers, timestamp and place.
 
     The values are those of all rows without the ``others``, by number.
     """

@@ -412,11 +412,11 @@ def _mark_in(sink: KafkaSink[Any], name: str, patience: float, topics: Sequence[
     """Returns the newest of the marks in topics; None: in all that have some."""
     client = client_library()
     places = None if topics is None else [client.TopicPartition(topic, 0) for topic in topics]
-    asked = client.ConsumerGroupTopicPartitions(name, places)
+    wanted_places = client.ConsumerGroupTopicPartitions(name, places)
     end = time.monotonic() + patience
     while True:
         admin = admin_client(sink.options)[0]
-        answers = admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=_SECONDS)
+        answers = admin.list_consumer_group_offsets([wanted_places], require_stable=True, request_timeout=_SECONDS)
         try:
             partitions = answers[name].result().topic_partitions
             errors = [place.error for place in partitions if place.error is not None]

@@ -1,4 +1,4 @@
-"""Addresses of databases: checked when the plan is built, and shown without their secrets."""
+"""Checks addresses of databases when the plan is built, and shows them without their secrets."""
 
 from __future__ import annotations
 

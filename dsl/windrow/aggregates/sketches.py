@@ -409,7 +409,7 @@ def hashed(value: Any) -> int | float | str:
 
 
 def _number(value: Any) -> int | float | None:
-    """A number as the simplest one that equals it; None for what is no number, or none of these."""
+    """Converts a number to the int or float that equals it; None: there is none, or the value is no number."""
     if isinstance(value, Enum):
         return None
     if isinstance(value, Decimal):

@@ -1,4 +1,4 @@
-"""The steps of streams without keys that split, that take several elements at a time, or that wait side by side."""
+"""Makes steps without keys: process functions, functions of several elements, and asynchronous functions."""
 
 from __future__ import annotations
 

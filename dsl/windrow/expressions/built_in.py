@@ -60,7 +60,7 @@ CALLS: Final[Mapping[str, BuiltIn]] = MappingProxyType(
 
 
 def _rows(table: Mapping[object, Mapping[object, str]]) -> Mapping[tuple[object, str], object]:
-    """The type of each attribute or method: by its class, the types with the names that have them."""
+    """Makes the table of the types of attributes or methods, by class and name."""
     return MappingProxyType(
         {
             (owner, name): kind

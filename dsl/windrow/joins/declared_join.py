@@ -31,7 +31,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class JoinSide(Enum):
-    """What a field of a result is taken from."""
+    """The origin of a field of a result: the left element, the right one, or their key."""
 
     LEFT = "left"
     RIGHT = "right"

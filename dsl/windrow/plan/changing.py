@@ -1,4 +1,4 @@
-"""Finds the windows whose results a stream has: those that withdraw some, and those whose panes repeat elements.
+"""Finds the windows upstream that withdraw results of a stream, or whose panes repeat elements.
 
 Withdrawals go on downstream of windows that retract, up to where changes become records.
 """

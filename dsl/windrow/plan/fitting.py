@@ -1,4 +1,4 @@
-"""Whether values of one type can stand where another one is expected, as far as annotations tell for sure."""
+"""Decides whether values of one type fit where another one is expected, as far as annotations tell for sure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNIONS = (Union, types.UnionType)
 
 
 def can_fit(actual: object, expected: object) -> bool:
-    """False where no value of the one type is one of the other; True where they fit, and where nobody can tell.
+    """Whether a value of one type may be of another type; True where nobody can tell.
 
     None is left out of account: an aggregate that may give None gives none for elements that are always there.
     """
@@ -35,7 +35,7 @@ def is_value_of(value: object, kind: object) -> bool:
 
 
 def widest(kinds: Sequence[object | None]) -> object | None:
-    """The type that the values of some types have: the one of them that the others fit, or the union of all.
+    """The common type of some types: the one that all others fit, or else their union.
 
     None where one of them is not known.
     """

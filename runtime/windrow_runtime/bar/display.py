@@ -39,7 +39,7 @@ def html_of(name: str, measure: Measure | None, seconds: float) -> str:
 
 
 def _screen(name: str) -> tuple[_Draw, Callable[[], None]] | None:
-    """Returns what draws the bar in this process, and what takes it away; None: nobody would see one."""
+    """Returns the functions that draw and remove the bar in this process; None: nobody would see a bar."""
     show = notebook_display()
     if show is not None:
         return lambda measure, seconds: show(html_of(name, measure, seconds)), lambda: show("")

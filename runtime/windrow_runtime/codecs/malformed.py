@@ -20,7 +20,7 @@ def shorten(text: str) -> str:
 
 
 def raw_text(text: str) -> str:
-    """The beginning of a text that did not fit its type: memory is bounded where there are many long ones."""
+    """Cuts a text that did not fit its type, so that many long ones take bounded memory."""
     return text if len(text) <= _KEPT else text[:_KEPT]
 
 

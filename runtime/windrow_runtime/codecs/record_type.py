@@ -1,4 +1,4 @@
-"""Record types: what the annotations of an element type say about its columns.
+"""Makes record types, which describe the columns of an element type, from its annotations.
 
 :func:`record_type` reads an annotation once, when the plan is built, and refuses there what has no columns.
 The codecs (Arrow, Spark, JSON, CSV) work from its answer and never look at annotations again.

@@ -1,4 +1,4 @@
-"""The text forms of values that JSON and CSV have no type for: ISO 8601, base64, decimal digits."""
+"""Defines the text forms of values for which JSON and CSV have no type: ISO 8601, base64, decimal digits."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class SourceReader(Generic[S_co]):
     def _to_the_end(self, reads: Reads, held: Held) -> Iterator[SourceBatch]:
         for ranges, reached, partitions in reads.to_the_end(held):
             # On Spark workers tell it, and none reads an empty batch.
-            batch = SourceBatch(told=partitions if ranges else None)
+            batch = SourceBatch(open_partitions=partitions if ranges else None)
             for range_ in ranges:
                 before = len(batch.values)
                 for portion in reads.read(range_):

@@ -55,7 +55,7 @@ class _PlannedTime(msgspec.Struct):
 
 
 class _DoneTime(msgspec.Struct):
-    """The watermark behind a batch, in Spark's log of commits."""
+    """The watermark after a batch, in Spark's log of commits."""
 
     watermark: int = msgspec.field(name="nextBatchWatermarkMs")
 

@@ -38,7 +38,7 @@ _KEYS: Final = ("the key", "the key of the left", "the key of the right")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The mark of an input of a step: a digest of the functions in front, and the names of their steps."""
+    """The mark of an input of a step: a digest of the functions upstream, and the names of their steps."""
 
     functions: str
     name: str | None = None
@@ -87,7 +87,7 @@ def streams_of(plan: PhysicalPlan) -> StoredStreams:
         # A named step cannot be mixed up with another one, but for those of several uses of one function.
         route, moving = feeds.route_to(step), {}
         if step.name is None or step.scope:
-            moving = {"the functions in front": route.functions}
+            moving = {"the functions upstream": route.functions}
         parts = feeds.inputs_of(step) | _parts(step, topology.key_by(step))
         steps[names[step.id]] = StreamMarks(parts, moving, step.name, _sides(feeds.alike_inputs_of(step)))
     for step in topology.timestamps:
@@ -172,7 +172,7 @@ def _is_in(step: Step, accepted: Collection[str]) -> bool:
 
 
 def _exchanged_sides(before: Mapping[str, Side], now: Mapping[str, Side]) -> Iterator[str]:
-    """Yields the inputs of a step that are another one of its former inputs, by name or by the functions in front."""
+    """Yields the inputs of a step that were another input of it before, by the name or the functions upstream."""
     both = [port for port in now if port in before]
     for port, other in permutations(both, 2):
         side, old = now[port], before[port]
@@ -193,7 +193,7 @@ def _sides(inputs: Mapping[str, Input]) -> dict[str, Side]:
 
 
 def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted: Collection[str]) -> Iterator[str]:
-    """Yields the steps that have the former mark of a similar step, which has another one now."""
+    """Yields the steps whose mark was that of a similar step before, if that step has another mark now."""
     for step, before, now in pairs:
         for what, mark in now.moving.items():
             if before.moving.get(what, mark) == mark or _is_in(step, accepted):

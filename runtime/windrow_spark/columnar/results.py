@@ -59,7 +59,7 @@ def _with_panes(form: ColumnarForm, fired: Fired, pane_columns: pa.Array) -> lis
 
 
 def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) -> list[Any]:
-    """Makes the results of one member; those of a combination are made of its own members' results."""
+    """Makes the results of one member, which may be a combination itself."""
     if isinstance(aggregate, Combined):
         return _combined(form, fired, aggregate, _with_columns(aggregate, column))
     if aggregate is None:

@@ -84,7 +84,7 @@ class ColumnSender:
             self._records[form.step.id] += count
 
     def add_objects(self, targets: Sequence[StepEdge], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        """Adds elements that are objects as columns: those of each stream to its target, marked ones without marks.
+        """Turns objects into columns, and adds those of each stream to its target, without the mark of the stream.
 
         Where a step needs no timestamps, elements may have none.
         """

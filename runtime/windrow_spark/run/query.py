@@ -240,9 +240,9 @@ class Query:
 
         Spark refuses two queries of one name. Other threads start no query meanwhile.
         """
-        taken = {query.name for query in self.lowered.spark.streams.active}
+        running_names = {query.name for query in self.lowered.spark.streams.active}
         name = self.lowered.pipeline.name
-        return f"{name} {self.lowered.query_id}" if name in taken else name
+        return f"{name} {self.lowered.query_id}" if name in running_names else name
 
     # Any: Spark's two classes of writers have no common type, and a user's WriterSink may return any DataStreamWriter.
     def _writer(self) -> Any:

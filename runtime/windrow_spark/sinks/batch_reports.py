@@ -42,7 +42,7 @@ class _Counts:
     def with_batch(self, batch: int, counted: Counted, written: Counter[str]) -> _Counts:
         """Returns the counters with a batch's counts, which replace earlier ones of the batch; itself if unchanged."""
         counted = Counter({**counted, **{(step, _WRITTEN): count for step, count in written.items()}})
-        assert batch >= self.batch, f"batch {batch} is run again behind batch {self.batch}"
+        assert batch >= self.batch, f"batch {batch} is run again after batch {self.batch}"
         if not counted and (batch > self.batch or not self.newest):
             return self
         newest: defaultdict[str, dict[str, int]] = defaultdict(dict)

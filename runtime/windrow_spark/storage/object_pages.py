@@ -243,23 +243,23 @@ class _ObjectContents:
         return by_page
 
     def take(self, state: OperatorState, keys: _Keys) -> tuple[OperatorState, OperatorState]:
-        taken = OperatorState(table_size=state.table_size, table_lateness=state.table_lateness)
-        taken.keys = _take(state.keys, keys)
-        taken.session_columns = state.sessions_to_columns().take_keys(keys)
+        taken_state = OperatorState(table_size=state.table_size, table_lateness=state.table_lateness)
+        taken_state.keys = _take(state.keys, keys)
+        taken_state.session_columns = state.sessions_to_columns().take_keys(keys)
         for name in _TABLES:
             tables = getattr(state, name)
             for start, table in list(tables.items()):
                 if taken_table := _take(table, keys):
-                    getattr(taken, name)[start] = taken_table
+                    getattr(taken_state, name)[start] = taken_table
                 if not table:
                     del tables[start]
         for name in TIMERS:
             timers = list(getattr(state, name))
             taken_timers = [timer for timer in timers if timer[0] in keys]
             if taken_timers:
-                setattr(taken, name, TimerQueue(taken_timers))
+                setattr(taken_state, name, TimerQueue(taken_timers))
                 setattr(state, name, TimerQueue([timer for timer in timers if timer[0] not in keys]))
-        return taken, state
+        return taken_state, state
 
     # Keys
 
@@ -300,7 +300,7 @@ class _ObjectContents:
         return self._bits_in(stable_hash(key))
 
     def _bits_in(self, hashed: int) -> int:
-        """Returns up to 32 bits of a key's hash, which tell it apart from other keys of its group."""
+        """Returns up to 32 bits of a key's hash in which keys of one group differ."""
         return hashed // self._groups & 0xFFFF_FFFF
 
     def _home(self, key: Hashable) -> int:

@@ -242,7 +242,7 @@ def _names(pipeline: Pipeline) -> list[str]:
 
 
 def _text_printer(pipeline: Pipeline) -> Callable[[PipelineResult], None]:
-    """Returns what prints a line for each element: its repr, behind the name of its sink if there are several."""
+    """Returns what prints a line for each element: its repr, after the name of its sink if there are several."""
     sinks = [sink for _, sink in _collecting(pipeline)]
     prefixes = [f"{name}: " for name in _names(pipeline)] if len(sinks) > 1 else [""]
 

@@ -44,7 +44,7 @@ _RULES: Final = """
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A step in its place: its lane, the middle of its dot, and its lines of text, each with its class."""
+    """A row of the picture: the lane of a step, the middle of its dot, and its lines of text with their CSS classes."""
 
     view: StepView
     lane: int
@@ -125,7 +125,7 @@ def _cut(content: str, width: float, size: float) -> list[str]:
 
 
 def _lines_between(rows: Mapping[int, _Row], places: Sequence[float]) -> Iterator[str]:
-    """The lines from steps to those that read them: down the lane, and into the other one right above the dot."""
+    """Draws lines from steps to their readers: down the lane of the step, then into the reader's above its dot."""
     drawn: dict[tuple[int, str], float] = {}  # how far down the lane of a step has its line
     for lower in rows.values():
         kind = "line side" if lower.view.step.node.side_output is not None else "line"

@@ -183,7 +183,7 @@ def value_of_text(text: str, path: str) -> object:
 
 
 def checked_text(text: str, path: str) -> str:
-    """The text without spaces around it; an ``UnfitError`` if it is not that of one JSON value."""
+    """Strips a text, and raises an ``UnfitError`` if it is not exactly one JSON value."""
     try:
         _TEXTS.decode(text)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Elements from JSON lines.
+"""Decodes JSON lines into elements.
 
 Parsers in plain Python, which take what ``json`` parsed, define what fits a type. Where msgspec is installed and the
 type is one that both read alike, msgspec reads the line; a line that it refuses, or whose values it reads more freely,

@@ -1,4 +1,4 @@
-"""Elements as JSON lines."""
+"""Encodes elements as JSON lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class JsonEncoder:
         self._dump = dump_of(record_type.root)
 
     def encode(self, value: object) -> str:
-        """One element as a JSON text without line breaks; raises ``InvalidArgumentError`` if it is not of its type."""
+        """Encodes an element as a JSON text of one line; raises ``InvalidArgumentError`` if it does not fit."""
         try:
             return self._dump(self._write(value))
         except UnfitError as error:

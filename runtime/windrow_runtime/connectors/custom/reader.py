@@ -85,7 +85,7 @@ class CustomReads(Reads):
         """Refuses numeric offsets that do not ascend; the order of other offsets is not known."""
         if all(isinstance(offset, (int, float)) for offset in offsets) and list(offsets) != sorted(offsets):
             raise InvalidArgumentError(
-                "the offsets of a source never go back, and none lies behind the latest one",
+                "the offsets of a source never go back, and none lies after the latest one",
                 given=f"{offsets[1]} from {method}({partition!r}), which was read up to {offsets[0]}",
                 expected=f"an offset from {offsets[0]} on" + (f" to {offsets[-1]}" if len(offsets) > 2 else ""),
                 where=self.where,
@@ -98,7 +98,7 @@ class CustomReads(Reads):
                 raise InvalidArgumentError(
                     "a source that is read to its end moves on towards its latest offset",
                     given=f"{reached!r} from next_offset({name!r}), which was read up to there",
-                    expected=f"an offset behind it, up to {latest[name]!r}",
+                    expected=f"an offset after it, up to {latest[name]!r}",
                     where=self.where,
                 )
 

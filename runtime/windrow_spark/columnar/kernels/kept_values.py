@@ -1,4 +1,4 @@
-"""The kernels of aggregates that keep some of the values, the distinct values, or a sketch of them.
+"""Defines the kernels of aggregates that keep some values, the distinct values, or a sketch of the values.
 
 Sketches are made group by group in Python, from arrays; the state is the bytes of the sketch, empty without values.
 """
