@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["check_positive"]
-
 
 def check_positive(number: int, what: str, *, where: object = None) -> None:
     """Refuse what is no int of at least 1; ``True`` is none.

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from re import Pattern
 from types import MappingProxyType
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal
 
-from typing_extensions import TypeForm
+from typing_extensions import TypeForm, TypeVar
 
 from windrow.addresses.redaction import longest_first, redact_options, secrets_in
 from windrow.connectors.avro_types import avro_misfit
@@ -46,6 +46,7 @@ __all__ = [
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
+V_co = TypeVar("V_co", covariant=True, default=Any)  # Any: runners take sources of every type of values
 
 EndingOffsets = Literal["latest"] | datetime
 """A run ends at the offsets that are the latest when it begins, or at a time."""
@@ -100,8 +101,10 @@ def values_of_sink(element_type: object | None) -> WrittenType:
     return written_type(element_type, KafkaRecord)
 
 
-class TopicSource(Source[T_co]):
+class TopicSource(Source[T_co], Generic[T_co, V_co]):
     """The base class of :class:`KafkaSource` and :class:`KafkaRecordSource`.
+
+    The type parameters are those of the elements, and of the values.
 
     Args:
         servers: The brokers to begin with, ``"host:9092"`` or several.
@@ -111,6 +114,7 @@ class TopicSource(Source[T_co]):
         on_malformed: What becomes of records whose value does not fit.
         timezone: Where the clock of dates and times without an offset is; None: such values are malformed.
         starting_offsets: Where a new checkpoint begins.
+        ending_offsets: Where a run ends; None: nowhere.
         max_offsets_per_batch: How many records make a batch at most; None: all that are there.
         options: Further options of librdkafka; None: no others.
         on_lost_offsets: What is done where records that were to be read are gone.
@@ -137,16 +141,16 @@ class TopicSource(Source[T_co]):
         self,
         servers: str | Sequence[str],
         topics: str | Sequence[str] | Pattern[str],
-        value_type: object,
+        value_type: TypeForm[V_co],
         *,
-        value_format: ValueFormat,
-        on_malformed: OnMalformed,
-        timezone: str | tzinfo | None,
-        starting_offsets: str | datetime,
-        ending_offsets: EndingOffsets | None,
-        max_offsets_per_batch: int | None,
-        options: Mapping[str, str] | None,
-        on_lost_offsets: LostOffsets,
+        value_format: ValueFormat = "json",
+        on_malformed: OnMalformed = "fail",
+        timezone: str | tzinfo | None = None,
+        starting_offsets: str | datetime = "latest",
+        ending_offsets: EndingOffsets | None = None,
+        max_offsets_per_batch: int | None = None,
+        options: Mapping[str, str] | None = None,
+        on_lost_offsets: LostOffsets = "fail",
     ) -> None:
         _check_format(value_format)
         if value_format in _RAW and without_none(value_type)[0] is not _RAW[value_format]:
@@ -254,7 +258,7 @@ class TopicSource(Source[T_co]):
         return f"{type(self).__name__}({self.describe()}{_others(self._options)})"
 
 
-class KafkaSource(TopicSource[T_co]):
+class KafkaSource(TopicSource[T_co, T_co]):
     """The values of Kafka topics, a stream without end unless it has ``ending_offsets``.
 
     Spark's checkpoint keeps the offsets.
@@ -289,35 +293,6 @@ class KafkaSource(TopicSource[T_co]):
             ``ending_offsets`` that do not lie after ``starting_offsets``.
     """
 
-    def __init__(
-        self,
-        servers: str | Sequence[str],
-        topics: str | Sequence[str] | Pattern[str],
-        value_type: TypeForm[T_co],
-        *,
-        value_format: ValueFormat = "json",
-        on_malformed: OnMalformed = "fail",
-        timezone: str | tzinfo | None = None,
-        starting_offsets: str | datetime = "latest",
-        ending_offsets: EndingOffsets | None = None,
-        max_offsets_per_batch: int | None = None,
-        options: Mapping[str, str] | None = None,
-        on_lost_offsets: LostOffsets = "fail",
-    ) -> None:
-        super().__init__(
-            servers,
-            topics,
-            value_type,
-            value_format=value_format,
-            on_malformed=on_malformed,
-            timezone=timezone,
-            starting_offsets=starting_offsets,
-            ending_offsets=ending_offsets,
-            max_offsets_per_batch=max_offsets_per_batch,
-            options=options,
-            on_lost_offsets=on_lost_offsets,
-        )
-
     @property
     def whole_records(self) -> bool:
         """False."""
@@ -329,56 +304,12 @@ class KafkaSource(TopicSource[T_co]):
         return self.value_type
 
 
-class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
+class KafkaRecordSource(TopicSource[KafkaRecord[T], T]):
     """The records of Kafka topics with their key, place, timestamp and headers.
 
     Use it to assign Kafka's own timestamps: ``timestamp=lambda record: record.timestamp``. The arguments are those of
     :class:`KafkaSource`.
-
-    Args:
-        servers: The brokers to begin with, ``"host:9092"`` or several.
-        topics: A topic, several, or a compiled pattern that whole names of topics match.
-        value_type: The type of the values.
-        value_format: How they are written.
-        on_malformed: What becomes of records whose value does not fit.
-        timezone: Where the clock of dates and times without an offset is; None: such values are malformed.
-        starting_offsets: Where a new checkpoint begins.
-        max_offsets_per_batch: How many records make a batch at most; None: all that are there.
-        options: Further options of librdkafka; None: no others.
-        on_lost_offsets: What is done where records that were to be read are gone.
-
-    Raises:
-        InvalidArgumentError: For an option that an argument sets, and for a format that does not go with the type.
     """
-
-    def __init__(
-        self,
-        servers: str | Sequence[str],
-        topics: str | Sequence[str] | Pattern[str],
-        value_type: TypeForm[T],
-        *,
-        value_format: ValueFormat = "json",
-        on_malformed: OnMalformed = "fail",
-        timezone: str | tzinfo | None = None,
-        starting_offsets: str | datetime = "latest",
-        ending_offsets: EndingOffsets | None = None,
-        max_offsets_per_batch: int | None = None,
-        options: Mapping[str, str] | None = None,
-        on_lost_offsets: LostOffsets = "fail",
-    ) -> None:
-        super().__init__(
-            servers,
-            topics,
-            value_type,
-            value_format=value_format,
-            on_malformed=on_malformed,
-            timezone=timezone,
-            starting_offsets=starting_offsets,
-            ending_offsets=ending_offsets,
-            max_offsets_per_batch=max_offsets_per_batch,
-            options=options,
-            on_lost_offsets=on_lost_offsets,
-        )
 
     @property
     def whole_records(self) -> bool:

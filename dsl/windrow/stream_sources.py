@@ -25,8 +25,6 @@ from windrow.sources import (
     check_on_malformed,
 )
 
-__all__ = ["from_arrow", "from_collection", "from_dataframe", "from_pandas", "from_polars", "from_source"]
-
 T = TypeVar("T")
 
 

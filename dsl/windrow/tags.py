@@ -8,8 +8,6 @@ from typing_extensions import TypeForm
 
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["OutputTag"]
-
 T = TypeVar("T")
 
 

@@ -11,19 +11,6 @@ from zoneinfo import ZoneInfo
 
 from windrow.errors import InvalidArgumentError
 
-__all__ = [
-    "checked_delimiter",
-    "checked_encoding",
-    "checked_flag",
-    "checked_names",
-    "checked_number_signs",
-    "checked_texts",
-    "checked_timezone",
-    "has_half_surrogate",
-    "is_line",
-]
-
-
 # Control characters, and what ends a line or a paragraph; the categories of Unicode.
 _NOT_SHOWN: Final = {"Cc", "Cs", "Zl", "Zp"}
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 from windrow.errors import InvalidArgumentError, Location
 from windrow.plan import Step
 
-__all__ = ["check_imported"]
-
 
 def check_imported(steps: Iterable[Step]) -> None:
     """Refuse a run that a module begins while it is imported, if the module made one of the steps.

@@ -19,8 +19,6 @@ from windrow_spark.lowering import per_partition, physical_plan, time_of
 from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.sources.scanner import count_logged, scanner_of
 
-__all__ = ["StoredRun", "Upgrade", "stored_run"]
-
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.records import millis
+from tests.support.records import millis
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection
 from windrow.builder.stream import DataStream, KeyedStream
 from windrow.sinks import CollectSink

@@ -10,8 +10,6 @@ from urllib.parse import parse_qsl
 from windrow.addresses.redaction import REDACTED, redact, spellings
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["DatabaseUrl"]
-
 _BACKENDS: Final = {
     "postgresql": "postgresql",
     "postgresql+psycopg": "postgresql",

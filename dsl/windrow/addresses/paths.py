@@ -15,20 +15,6 @@ from windrow.addresses.patterns import WILDCARD, alternatives, pattern_regex, sp
 from windrow.addresses.redaction import redact_address
 from windrow.errors import InvalidArgumentError, SourceError
 
-__all__ = [
-    "BATCH_COLUMN",
-    "BATCH_PREFIX",
-    "PathGuard",
-    "check_pattern",
-    "check_visible",
-    "is_hidden",
-    "is_inside",
-    "is_read",
-    "local_path",
-    "reads_from",
-    "real_path",
-]
-
 _FILE_SCHEME: Final = re.compile(r"file:(?://)?(?=/(?!/))")
 _HIDDEN: Final = ("_", ".")
 

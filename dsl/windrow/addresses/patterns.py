@@ -11,8 +11,6 @@ from typing import Final
 from windrow.addresses.redaction import redact_address
 from windrow.errors import InvalidArgumentError, SourceError
 
-__all__ = ["WILDCARD", "alternatives", "hadoop_pattern", "listed", "matches", "pattern_regex", "split_pattern"]
-
 WILDCARD: Final = re.compile(r"[*?\[{]")
 """A name that holds one of these signs is a pattern."""
 

@@ -6,18 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, unquote
 
-__all__ = [
-    "REDACTED",
-    "hide",
-    "longest_first",
-    "redact",
-    "redact_address",
-    "redact_options",
-    "secrets_in",
-    "secrets_in_address",
-    "spellings",
-]
-
 REDACTED = "*****"
 """What stands where a secret was."""
 

@@ -13,22 +13,6 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_se
 from windrow.aggregates.numbers import add_number, add_value, as_number, compensated, merge_totals, summed
 from windrow.aggregates.selectors import gives_none, selected_type
 
-__all__ = [
-    "Count",
-    "Mean",
-    "Spread",
-    "Sum",
-    "count",
-    "mean",
-    "stddev",
-    "stddev_pop",
-    "stddev_samp",
-    "sum",
-    "var_pop",
-    "var_samp",
-    "variance",
-]
-
 T = TypeVar("T")
 N = TypeVar("N", int, float, Decimal, timedelta, int | None, float | None, Decimal | None, timedelta | None)
 F = TypeVar("F", float, float | None)

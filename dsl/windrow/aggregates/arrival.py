@@ -10,8 +10,6 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_se
 from windrow.aggregates.selectors import gives_none, selected_type
 from windrow.plan.fitting import holds_none
 
-__all__ = ["CollectList", "Edge", "collect_list", "first", "last"]
-
 T = TypeVar("T")
 V = TypeVar("V")
 

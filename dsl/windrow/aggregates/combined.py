@@ -14,12 +14,10 @@ from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.rich import RuntimeContext
 from windrow.functions.target import check_target
-from windrow.plan.base_node import type_name
+from windrow.functions.type_names import type_name
 from windrow.plan.fitting import accepts_none, can_fit
 from windrow.plan.location import caller_location
 from windrow.plan.types import base_argument, parameter_types, result_type
-
-__all__ = ["Combined", "combine", "into"]
 
 # Any in this module: the members have accumulators and results of every type. The overloads of combine and into prove
 # that they fit, and nothing else makes a Combined.

@@ -17,8 +17,6 @@ from windrow.functions.rich import RichFunction, RuntimeContext
 from windrow.plan.location import caller_location
 from windrow.plan.types import base_argument
 
-__all__ = ["Declaration", "DeclaredAggregate", "check_selector", "optional"]
-
 # Any in this module: selectors of elements of every type.
 
 T = TypeVar("T")

@@ -12,8 +12,6 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_se
 from windrow.aggregates.selectors import selected_type
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["CollectSet", "CountDistinct", "collect_set", "count_distinct"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 V = TypeVar("V", bound=Hashable)

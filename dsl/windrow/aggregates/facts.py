@@ -14,12 +14,10 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.aggregate import AggregateFunction
+from windrow.functions.type_names import type_name
 from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
-from windrow.plan.base_node import type_name
 from windrow.plan.fitting import is_value_of
 from windrow.plan.types import parameter_types
-
-__all__ = ["FilledWindow", "WindowFact", "filled", "key", "window_end", "window_start"]
 
 # Any in this module: keys, elements and results are of every type.
 

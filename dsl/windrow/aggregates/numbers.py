@@ -17,18 +17,6 @@ from typing import Any, Final
 
 from windrow.errors import AggregateOverflowError, InvalidArgumentError
 
-__all__ = [
-    "add_number",
-    "add_value",
-    "as_number",
-    "checked_int",
-    "checked_span",
-    "compensated",
-    "merge_totals",
-    "span_total",
-    "summed",
-]
-
 # Any in this module: totals are of the type of what is added, and begin as the int 0.
 
 _INT_MIN: Final = -(2**63)

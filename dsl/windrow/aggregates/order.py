@@ -14,8 +14,6 @@ from windrow.counts import check_positive
 from windrow.plan.location import caller_location
 from windrow.rolling import Comparable
 
-__all__ = ["Extreme", "ExtremeBy", "TopK", "max", "max_by", "min", "min_by", "top_k"]
-
 # Any in accumulators: what selectors give, whose types are the aggregate's parameters and not the accumulator's.
 
 T = TypeVar("T")

@@ -23,18 +23,6 @@ from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError
 from windrow.plan.location import caller_location
 
-__all__ = [
-    "ApproxCountDistinct",
-    "ApproxQuantiles",
-    "HllSketch",
-    "KllSketch",
-    "Sketch",
-    "approx_count_distinct",
-    "approx_quantile",
-    "approx_quantiles",
-    "hashed",
-]
-
 # Any in this module: DataSketches has no types; its sketches stay inside the classes that wrap them.
 
 T = TypeVar("T")

@@ -11,8 +11,6 @@ from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location
 from windrow.windows import Window, WindowAssigner
 
-__all__ = ["check_assigner", "check_callable", "check_function", "check_kind", "check_result"]
-
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)
 

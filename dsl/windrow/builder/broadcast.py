@@ -19,8 +19,6 @@ from windrow.state import MapStateDescriptor
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
 
-__all__ = ["BroadcastConnectedStream", "BroadcastStream", "broadcast_node"]
-
 T = TypeVar("T")
 B_co = TypeVar("B_co", covariant=True)
 B = TypeVar("B")

@@ -24,8 +24,6 @@ from windrow.time import duration_millis
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
 
-__all__ = ["AsOfJoin", "IntervalJoin", "IntervalJoined", "LeftAsOfJoin"]
-
 L = TypeVar("L")
 U = TypeVar("U")
 K = TypeVar("K")

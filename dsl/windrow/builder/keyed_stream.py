@@ -33,8 +33,6 @@ from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowA
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
 
-__all__ = ["KeyedStream"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 K = TypeVar("K")

@@ -15,8 +15,6 @@ from windrow.plan.location import caller_location
 from windrow.tags import OutputTag
 from windrow.time import duration_millis, duration_text
 
-__all__ = ["LateStage", "Lateness", "with_tag"]
-
 L = TypeVar("L")
 U = TypeVar("U")
 

@@ -21,8 +21,6 @@ from windrow.plan.types import base_argument, iterable_item, made_type, result_t
 from windrow.tags import OutputTag
 from windrow.time import duration_millis
 
-__all__ = ["map_async_node", "map_batches_node", "process_node"]
-
 # Any in this module: the methods of streams have proved that functions and elements fit.
 
 

@@ -15,8 +15,6 @@ from windrow.rolling import Comparable
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
 
-__all__ = ["ReadyMade", "ReadyMadeOrNone"]
-
 T = TypeVar("T")
 N = TypeVar("N", int, float, Decimal, timedelta)
 C = TypeVar("C", bound=Comparable)

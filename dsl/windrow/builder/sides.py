@@ -8,13 +8,12 @@ from typing import Any
 
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import FromLeft, FromRight, SideKey, Tagged
-from windrow.plan.base_node import Node, type_name
+from windrow.functions.type_names import type_name
+from windrow.plan.base_node import Node
 from windrow.plan.fitting import can_fit
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import KeyByNode, MapNode, UnionNode
 from windrow.plan.types import made_type, stated_type
-
-__all__ = ["both_inputs", "keyed_by_both"]
 
 
 def both_inputs(left: Node, right: Node, *, counts_at_once: bool) -> UnionNode:

@@ -14,8 +14,6 @@ from windrow.plan.location import caller_location, scope_name, within_scope
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
 
-__all__ = ["Stage"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -15,8 +15,6 @@ from windrow.triggers import DeltaTrigger, Trigger
 from windrow.triggers.composable.contract import Part
 from windrow.windows import DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows, WindowAssigner
 
-__all__ = ["assigner_of_both", "evictor_of_both", "trigger_of_both"]
-
 P = TypeVar("P")
 
 # Any in this module: elements of every type.

@@ -22,8 +22,6 @@ from windrow.windows import Window
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
 
-__all__ = ["AllStage", "KeyedStage"]
-
 T = TypeVar("T")
 K = TypeVar("K")
 R = TypeVar("R")
@@ -258,6 +256,7 @@ class AllStage(WindowStage[T, W]):
 
 
 def check_apply(function: F) -> F:
+    """Refuse what ``apply`` cannot call; returns the function."""
     if not callable(function):
         raise InvalidArgumentError(
             "apply needs a function",

@@ -28,23 +28,6 @@ from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
 
-__all__ = [
-    "CoGroupEqualTo",
-    "CoGroupWhere",
-    "CoGroupWithWindow",
-    "CoGroupedStreams",
-    "JoinEqualTo",
-    "JoinWhere",
-    "JoinWithWindow",
-    "JoinedStreams",
-    "MergingWindowCoGroup",
-    "MergingWindowJoin",
-    "TwoStreams",
-    "WindowCoGroup",
-    "WindowJoin",
-    "WithWindow",
-]
-
 L = TypeVar("L")
 U = TypeVar("U")
 A = TypeVar("A")

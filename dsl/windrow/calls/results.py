@@ -10,8 +10,6 @@ from typing import Final
 
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["LAZY_TYPES", "UnusableResultError", "not_computed", "truth"]
-
 LAZY_TYPES: Final[frozenset[type]] = frozenset(
     {GeneratorType, CoroutineType, AsyncGeneratorType, map, filter, zip, enumerate, reversed}
 )

@@ -11,11 +11,9 @@ from collections.abc import Iterator, Sequence
 import typing_extensions
 
 from windrow.formats import JsonValue, RawJson
-from windrow.plan.base_node import type_name
+from windrow.functions.type_names import type_name
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_named_tuple_class
-
-__all__ = ["AvroMisfit", "avro_misfit"]
 
 # Typed as objects: they are compared with what get_origin() gives.
 _WRAPPERS: tuple[object, ...] = (

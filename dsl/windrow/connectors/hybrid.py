@@ -14,12 +14,10 @@ from typing import Any, Generic, TypeVar
 from windrow.addresses.redaction import longest_first
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError, require_callable
 from windrow.functions.names import function_name
-from windrow.plan.base_node import type_name
+from windrow.functions.type_names import type_name
 from windrow.plan.location import caller_location
 from windrow.plan.types import base_argument
 from windrow.sources import OnMalformed, Source, check_on_malformed
-
-__all__ = ["HybridSource", "SourceSwitch", "check_made"]
 
 # Any in this module: sources of elements of every type, and offsets of every kind.
 

@@ -9,8 +9,6 @@ from typing import Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origi
 
 from windrow.plan.fitting import options_of
 
-__all__ = ["ProducerRecord", "WrittenType", "without_none", "written_type"]
-
 T_co = TypeVar("T_co", covariant=True)
 
 

@@ -15,18 +15,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-__all__ = [
-    "ATTRIBUTE_TYPES",
-    "CALLS",
-    "COMPARISONS",
-    "FUNCTION_TYPES",
-    "METHOD_TYPES",
-    "OPERATOR_TYPES",
-    "UNARY",
-    "UNARY_TYPES",
-    "BuiltIn",
-]
-
 # Any in this module: operands of every type.
 
 UNARY: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(

@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Collection, Mapping
 from typing import Any, Final, TypeAlias
 
-__all__ = ["Scalar", "collection_digest", "collection_text", "constant_text", "shortened_text"]
-
 # Any in this module: items of every type.
 
 Scalar: TypeAlias = "bool | int | float | str | None"

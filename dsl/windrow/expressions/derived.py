@@ -15,8 +15,6 @@ from windrow.expressions.node import Expression, Types
 from windrow.expressions.tracing import Opaque, arguments_of, traced
 from windrow.expressions.tree import Conditional, Record
 
-__all__ = ["derived_type", "unread_part"]
-
 # Any in this module: functions of elements of every type.
 
 

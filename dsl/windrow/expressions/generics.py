@@ -6,8 +6,6 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-__all__ = ["arguments_of", "class_of", "is_open", "solved", "substituted", "variables_of"]
-
 # Any in this module: typing has no type for what can be subscripted.
 
 

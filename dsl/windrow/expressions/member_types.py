@@ -16,18 +16,6 @@ from windrow.plan.fitting import options_of, widest
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import has_generated, is_named_tuple_class, is_users_method
 
-__all__ = [
-    "attribute_type",
-    "binary_type",
-    "item_type",
-    "list_type",
-    "method_type",
-    "of_each",
-    "present",
-    "record_type",
-    "united",
-]
-
 # Any in this module: classes and types of every kind.
 
 _PLAIN_MODULES: Final = frozenset({"builtins", "collections", "datetime", "decimal", "enum", "fractions", "uuid"})

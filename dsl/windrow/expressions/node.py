@@ -17,8 +17,6 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 from windrow.expressions.constant_texts import collection_digest, shortened_text
 from windrow.expressions.member_types import present
 
-__all__ = ["Expression", "Texts", "Types", "ordered"]
-
 # Any in this module: elements and their fields are of every type.
 
 Types: TypeAlias = "Mapping[Expression, object | None]"

@@ -24,23 +24,6 @@ from windrow.expressions.tree import (
     Unary,
 )
 
-__all__ = [
-    "SCALARS",
-    "Budget",
-    "Decisions",
-    "ItemRecorder",
-    "Made",
-    "Members",
-    "Recorder",
-    "RefusedError",
-    "Table",
-    "call",
-    "chosen",
-    "expression_of",
-    "is_recorder",
-    "result_of",
-]
-
 # Any in this module: values of every type.
 
 SCALARS: Final = frozenset({bool, int, float, str, type(None)})

@@ -11,8 +11,6 @@ from windrow.expressions.node import Expression
 from windrow.expressions.recorder import SCALARS, Budget
 from windrow.expressions.tree import Constant, Item
 
-__all__ = ["Surroundings"]
-
 # Any in this module: values of variables of every type.
 
 _MOST_VALUES: Final = 10_000  # that a function computes on all ways through its decisions

@@ -23,8 +23,6 @@ from windrow.facts.code import FunctionFacts, facts
 from windrow.facts.copies import callable_with_proxies
 from windrow.functions.rich import RichFunction
 
-__all__ = ["TRACER", "Opaque", "arguments_of", "recognise", "traced"]
-
 # Any in this module: functions of elements of every type.
 
 _MOST_PATHS: Final = 64

@@ -20,23 +20,6 @@ from windrow.expressions.member_types import (
 )
 from windrow.expressions.node import Expression, Texts, Types
 
-__all__ = [
-    "Argument",
-    "Binary",
-    "Call",
-    "Conditional",
-    "Constant",
-    "Contains",
-    "Element",
-    "Field",
-    "Item",
-    "Lookup",
-    "Member",
-    "Method",
-    "Record",
-    "Unary",
-]
-
 # Any in this module: elements and their fields are of every type.
 
 

@@ -20,8 +20,6 @@ from windrow.facts.code import closure_of
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class, is_users_method
 
-__all__ = ["called_type"]
-
 _ATTRIBUTES: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _CALLS: Final = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
 _BEFORE: Final = frozenset({"RESUME", "COPY_FREE_VARS", "PUSH_NULL", "NOP"})

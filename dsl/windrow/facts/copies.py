@@ -27,8 +27,6 @@ from windrow.expressions.tree import Record
 from windrow.facts.code import facts
 from windrow.plan.records import hook_of
 
-__all__ = ["callable_with_proxies"]
-
 # Any in this module: functions and constants of every type.
 
 _PLAIN: Final = frozenset(

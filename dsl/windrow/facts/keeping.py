@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 from windrow.facts.code import ONCE, closure_of
 from windrow.facts.packages import is_library
 
-__all__ = ["Kept", "kept_around", "kept_by_methods"]
-
 _CONTAINERS: Final = (list, set, dict, deque, defaultdict, Counter, OrderedDict, bytearray)
 _ADDING: Final = frozenset({"append", "appendleft", "extend", "extendleft", "insert", "add", "update"})
 

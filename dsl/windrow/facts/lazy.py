@@ -16,8 +16,6 @@ from typing import Final
 from windrow.calls.attributes import holds
 from windrow.facts.code import closure_of
 
-__all__ = ["COROUTINE", "GENERATOR", "lazy_result"]
-
 COROUTINE: Final = "a coroutine"
 """What the call of an ``async def`` gives, with ``yield`` in it or without."""
 

@@ -22,16 +22,6 @@ from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.tags import OutputTag
 from windrow.time import TimeDomain
 
-__all__ = [
-    "asks_for_time",
-    "expiring_state",
-    "named_classes",
-    "reached_state",
-    "reached_texts",
-    "state_time_domains",
-    "tags_of",
-]
-
 # Any in this module: attributes of the user's classes and elements of side outputs, of every type.
 
 _MOST: Final = 20_000

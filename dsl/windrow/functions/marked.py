@@ -28,23 +28,6 @@ if TYPE_CHECKING:
     # windrow.windows needs triggers, and these need state and aggregate functions.
     from windrow.windows.window import Window
 
-__all__ = [
-    "LEFT",
-    "RIGHT",
-    "CoGroup",
-    "CoProcess",
-    "CoProcessWithoutKeys",
-    "FromLeft",
-    "FromRight",
-    "JoinKind",
-    "JoinPairs",
-    "OneRecord",
-    "SideKey",
-    "Tagged",
-    "split",
-    "without_mark",
-]
-
 L = TypeVar("L")
 U = TypeVar("U")
 R = TypeVar("R")

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     # windrow.windows needs triggers, and these need state and aggregate functions.
     from windrow.windows.window import Window
 
-__all__ = ["Applied", "AppliedAll", "WithoutKey"]
-
 T = TypeVar("T")
 K = TypeVar("K")
 R = TypeVar("R")

@@ -10,8 +10,6 @@ from windrow.errors import InvalidArgumentError, similar_name
 from windrow.functions.names import function_name
 from windrow.plan.location import caller_location
 
-__all__ = ["check_target"]
-
 
 # Any: a record class of any type, whose parameters are looked at here.
 def check_target(

@@ -8,8 +8,6 @@ from typing import Any, final
 from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
 from windrow.panes import WindowResult
 
-__all__ = ["ResultWithPane", "WithPane", "with_pane"]
-
 
 @final
 class WithPane:

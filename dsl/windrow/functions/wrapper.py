@@ -6,8 +6,6 @@ from typing import Any
 
 from windrow.functions.rich import RichFunction, RuntimeContext
 
-__all__ = ["Wrapper", "unwrapped"]
-
 
 class Wrapper(RichFunction):
     """Wraps a function that the user wrote, which is opened and closed with it."""

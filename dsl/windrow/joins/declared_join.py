@@ -14,7 +14,8 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.marked import LEFT, RIGHT, JoinKind, SideKey
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction, RuntimeContext
-from windrow.plan.base_node import Node, type_name
+from windrow.functions.type_names import type_name
+from windrow.plan.base_node import Node
 from windrow.plan.fitting import accepts_none, can_fit, holds_none
 from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location

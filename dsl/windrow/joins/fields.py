@@ -10,8 +10,6 @@ from windrow.functions.target import check_target
 from windrow.joins.declared_join import DeclaredJoin, JoinField, JoinSide
 from windrow.plan.location import caller_location
 
-__all__ = ["into", "key", "left", "left_or_none", "right", "right_or_none"]
-
 # Any in this module: elements and fields of every type; the overloads prove that they fit.
 
 L = TypeVar("L")

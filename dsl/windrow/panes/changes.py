@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
-__all__ = ["Change", "ChangeKind"]
-
 R_co = TypeVar("R_co", covariant=True)
 
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     # windrow.windows needs triggers; at run time this module needs no window.
     from windrow.windows.window import Window
 
-__all__ = ["PaneInfo", "PaneTiming", "WindowResult"]
-
 K_co = TypeVar("K_co", covariant=True)
 W_co = TypeVar("W_co", bound="Window", covariant=True)
 R_co = TypeVar("R_co", covariant=True)

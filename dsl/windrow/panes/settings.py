@@ -6,15 +6,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-__all__ = [
-    "DEFAULT_PANES",
-    "AccumulationMode",
-    "ClosingBehavior",
-    "OnTimeBehavior",
-    "PaneSettings",
-    "TimestampCombiner",
-]
-
 
 class AccumulationMode(Enum):
     """How the panes of one window relate to each other."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
 from windrow.errors import Location
 from windrow.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction
-from windrow.functions.marked import CoGroup, JoinPairs, Tagged
+from windrow.functions.marked import CoGroup, JoinPairs
 from windrow.functions.names import function_name
+from windrow.functions.type_names import type_name
 from windrow.functions.wrapper import unwrapped
 from windrow.plan.location import Scope, current_scope
 from windrow.sinks import Sink
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from windrow.plan.keyed_nodes import WindowNode
     from windrow.plan.nodes import KeyByNode
 
-__all__ = ["NAMES", "FunctionNode", "Node", "OneInputNode", "PlainFunction", "Words", "type_name"]
+__all__ = ["NAMES", "FunctionNode", "Node", "OneInputNode", "PlainFunction", "Words"]
 
 F = TypeVar("F")
 
@@ -60,17 +60,6 @@ class PlainFunction(NamedTuple):
 
     function: Callable[..., Any]
     arguments: tuple[object | None, ...] | None = None
-
-
-def type_name(kind: object) -> str:
-    """How a type is called in a plan."""
-    if kind is None:
-        return "?"
-    if get_origin(kind) is Tagged:
-        return " or ".join(dict.fromkeys(map(type_name, get_args(kind))))
-    if get_origin(kind) in (Union, UnionType):
-        return " | ".join("None" if member is NoneType else type_name(member) for member in get_args(kind))
-    return kind.__name__ if isinstance(kind, type) and not hasattr(kind, "__args__") else str(kind)
 
 
 def _joined(process: CoGroup[Any] | JoinPairs[Any]) -> str:

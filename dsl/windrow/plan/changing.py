@@ -13,28 +13,9 @@ from windrow.panes import AccumulationMode
 from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import AggregateSpec, WindowNode
 from windrow.rolling import RollingReduce, RollingValue
-from windrow.triggers import (
-    ComposableTrigger,
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    CountOrEndOfStreamTrigger,
-    CountTrigger,
-    DeltaTrigger,
-    EventTimeoutTrigger,
-    EventTimeTrigger,
-    Finish,
-    ProcessingTimeoutTrigger,
-    PurgingTrigger,
-)
-from windrow.triggers.trigger import with_parts
 
 __all__ = ["carries_changes", "repeating_windows", "takes_changes"]
 
-# Exact types: a class that is derived from one of these may do anything.
-_FIRING_OFTEN: Final = (
-    *(CountTrigger, CountOrEndOfStreamTrigger, DeltaTrigger),
-    *(ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger),
-)
 _NOT_ADDED_UP: Final = frozenset(
     [
         *("min", "max", "min_by", "max_by", "first", "last"),
@@ -67,7 +48,7 @@ def repeating_windows(node: Node) -> list[WindowNode]:
         window
         for each in node.inputs
         for window in _windows_in(each, through_changes=True)
-        if _repeats_elements(window)
+        if window.spec.repeats_elements
     ]
     return list(dict.fromkeys(windows))
 
@@ -86,21 +67,6 @@ def _windows_in(node: Node, *, through_changes: bool) -> Iterator[WindowNode]:
             further = [each for each in inputs if id(each) not in seen]
             seen.update(map(id, further))
             waiting += further
-
-
-def _repeats_elements(node: WindowNode) -> bool:
-    """Returns whether a window may fire several panes, each with the elements of the ones before."""
-    if node.panes.mode not in {None, AccumulationMode.ACCUMULATING} or node.evictor is not None:
-        return False
-    trigger, fires_late = node.effective_trigger, bool(node.allowed_lateness)
-    if any(isinstance(part, PurgingTrigger) for part in with_parts(trigger)):
-        return False
-    if isinstance(trigger, ComposableTrigger):
-        is_early = trigger.earliest_firing is Finish.ANY_TIME and trigger.finish is not Finish.ANY_TIME
-        return is_early or (fires_late and trigger.finish is Finish.NEVER)
-    if isinstance(trigger, (EventTimeoutTrigger, ProcessingTimeoutTrigger)):
-        return not trigger.should_clear_on_timeout
-    return type(trigger) in _FIRING_OFTEN or (type(trigger) is EventTimeTrigger and fires_late)
 
 
 def _adds_up(node: Node) -> bool:

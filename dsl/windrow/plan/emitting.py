@@ -17,18 +17,6 @@ from windrow.facts.code import facts
 from windrow.plan.fitting import is_value_of
 from windrow.plan.records import is_named_tuple_class
 
-__all__ = [
-    "HINT",
-    "TUPLE_HINT",
-    "WRAP_IT",
-    "NotRecords",
-    "OneValue",
-    "gives_one_tuple",
-    "is_fixed_tuple",
-    "is_single",
-    "records_of",
-]
-
 # Any: dicts of every type.
 OneValue: TypeAlias = "str | bytes | bytearray | Mapping[Any, Any] | tuple[Any, Any, *tuple[Any, ...]]"
 """What can be iterated, but is one value: the items of a text are characters, those of a dict its keys.

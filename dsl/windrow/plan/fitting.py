@@ -7,8 +7,6 @@ import typing
 from collections.abc import Sequence
 from typing import Annotated, Any, Union
 
-__all__ = ["accepts_none", "can_fit", "holds_none", "is_value_of", "members", "options_of", "widest"]
-
 # What a type checker takes for the other one.
 _PROMOTED: dict[type, tuple[type, ...]] = {float: (int,), complex: (int, float)}
 _UNIONS = (Union, types.UnionType)

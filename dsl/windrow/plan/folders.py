@@ -17,13 +17,11 @@ import typing_extensions
 
 from windrow.addresses.paths import is_inside, reads_from, real_path
 from windrow.errors import Fault
-from windrow.plan.base_node import type_name
+from windrow.functions.type_names import type_name
 from windrow.plan.fitting import options_of
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class
 from windrow.plan.steps import Step
-
-__all__ = ["folder_faults", "partition_faults"]
 
 _PLAIN: Final = (str, int, bool, datetime.date)
 _EXPECTED: Final = "str, int, bool, date or Enum, or one of them and None"

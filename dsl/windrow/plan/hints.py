@@ -19,8 +19,6 @@ import typing_extensions
 from windrow.calls.attributes import attribute_of
 from windrow.facts.code import closure_of
 
-__all__ = ["resolved_hints"]
-
 # An annotation may be any expression.
 _UNRESOLVED = Exception
 

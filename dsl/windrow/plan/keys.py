@@ -11,8 +11,6 @@ from windrow.functions.marked import SideKey
 from windrow.plan.nodes import KeyByNode
 from windrow.plan.types import made_type
 
-__all__ = ["HINT", "key_type", "unhashable_part"]
-
 HINT = "use a tuple for a list, a frozenset for a set, a frozen dataclass for one that changes"
 
 

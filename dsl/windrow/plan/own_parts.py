@@ -21,8 +21,8 @@ from windrow.functions import ProcessAllWindowFunction, ProcessWindowFunction, T
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction
+from windrow.functions.type_names import type_name
 from windrow.functions.wrapper import unwrapped
-from windrow.plan.base_node import type_name
 from windrow.plan.steps import Step
 from windrow.plan.types import base_argument
 from windrow.sinks import Sink

@@ -22,8 +22,6 @@ from windrow.plan.walk import walk
 from windrow.sinks import CollectSink
 from windrow.text_options import is_line
 
-__all__ = ["Collected", "DataStreamSink", "Engine", "Pipeline", "Runner", "checked_runner"]
-
 T = TypeVar("T")
 
 

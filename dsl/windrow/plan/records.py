@@ -11,16 +11,6 @@ from typing import Any, Final
 from windrow.facts.code import is_generated
 from windrow.facts.packages import is_of_windrow
 
-__all__ = [
-    "has_generated",
-    "hook_of",
-    "is_named_tuple_class",
-    "is_record_class",
-    "is_users_method",
-    "making_hook",
-    "reading_hook",
-]
-
 # Any in this module: classes of the user's.
 
 

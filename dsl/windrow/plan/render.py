@@ -8,8 +8,6 @@ from windrow.plan.base_node import Node
 from windrow.plan.explained.labels import short_type
 from windrow.plan.explained.step_view import StepView
 
-__all__ = ["node_line", "render_text"]
-
 
 def render_text(name: str, views: Sequence[StepView]) -> str:
     """Writes a plan as text: a line a step with number, name, inputs, work and type of output, and losses below.

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from windrow.aggregates.facts import FilledWindow
 from windrow.errors import Fault
 from windrow.expressions.derived import unread_part
-from windrow.plan.base_node import Node, type_name
+from windrow.functions.type_names import type_name
+from windrow.plan.base_node import Node
 from windrow.plan.fitting import members
 from windrow.plan.folders import partition_faults
 from windrow.plan.keyed_nodes import WindowNode

@@ -9,8 +9,6 @@ from itertools import chain, count
 from windrow.plan.base_node import Node
 from windrow.plan.location import Scope
 
-__all__ = ["Step", "number_steps"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Step:

@@ -17,17 +17,6 @@ from windrow.expressions.generics import arguments_of, is_open
 from windrow.facts.called import called_type
 from windrow.plan.hints import resolved_hints
 
-__all__ = [
-    "DecimalType",
-    "base_argument",
-    "iterable_item",
-    "made_type",
-    "parameter_types",
-    "result_type",
-    "sequence_type",
-    "stated_type",
-]
-
 
 def result_type(function: object, element_type: object | None = None) -> object | None:
     """The annotated result of a function or of a callable object, or None where it says nothing definite.

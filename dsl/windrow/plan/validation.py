@@ -13,8 +13,9 @@ from typing import Any, TypeAlias, get_origin
 from windrow.errors import Fault, PlanError
 from windrow.facts.reached import tags_of
 from windrow.functions.names import function_name
+from windrow.functions.type_names import type_name
 from windrow.panes import AccumulationMode
-from windrow.plan.base_node import Node, type_name
+from windrow.plan.base_node import Node
 from windrow.plan.changing import takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
 from windrow.plan.emitting import TUPLE_HINT, gives_one_tuple, is_fixed_tuple, is_single
@@ -42,7 +43,6 @@ from windrow.triggers import (
     NeverTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
-    StateCleaningCountTrigger,
     Trigger,
 )
 from windrow.triggers.checks import parts_that_cannot_merge
@@ -315,7 +315,7 @@ def _change_faults(step: Step) -> Iterator[Fault]:
             step.where,
             hint,
         )
-    elif windows is not None and _drops_what_fired(windows):
+    elif windows is not None and windows.spec.drops_what_fired:
         if windows.panes.mode is AccumulationMode.DISCARDING:
             dropping, keeping = "discarding()", "accumulating() or retracting()"
         else:
@@ -327,20 +327,6 @@ def _change_faults(step: Step) -> Iterator[Fault]:
             f"{keeping} keeps the elements; or let the windows fire once, at their end, without allowed lateness; "
             f"or {hint}",
         )
-
-
-def _drops_what_fired(node: WindowNode) -> bool:
-    """Returns whether windows drop elements that they have output, and take others afterwards."""
-    trigger = node.effective_trigger
-    purges = any(isinstance(part, (PurgingTrigger, StateCleaningCountTrigger)) for part in with_parts(trigger))
-    if not purges and node.panes.mode is not AccumulationMode.DISCARDING:
-        return False
-    inner = trigger.inner if isinstance(trigger, PurgingTrigger) else trigger
-    fires_once = (
-        isinstance(inner, (EventTimeTrigger, ProcessingTimeTrigger, AfterEndOfWindow, DefaultTrigger))
-        and not node.allowed_lateness
-    )
-    return not fires_once
 
 
 def _composable_faults(step: Step, node: WindowNode) -> Iterator[Fault]:

@@ -11,8 +11,6 @@ from windrow.calls.attributes import attribute_of
 from windrow.functions.names import function_name
 from windrow.time import MAX_TIMESTAMP
 
-__all__ = ["call_text", "constructor_text", "millis_text"]
-
 _LONGEST: Final = 200
 """How many characters of an argument are shown."""
 

@@ -9,8 +9,6 @@ from windrow.errors import InvalidArgumentError
 from windrow.functions.names import function_name
 from windrow.triggers.trigger import MergingTrigger, Trigger, with_parts
 
-__all__ = ["check_trigger", "parts_that_cannot_merge"]
-
 
 def check_trigger(
     trigger: object, message: str, *, expected: str = "a Trigger", takes_several: str | None = None

@@ -17,8 +17,6 @@ from windrow.triggers.words import wait_for_clock
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = ["StateCleaningCountTrigger"]
-
 
 class StateCleaningCountTrigger(Trigger[object, "Window"]):
     """A count trigger that drops windows which get no more elements, after Flink's trigger of the same name.

@@ -15,13 +15,6 @@ from windrow.triggers.words import indented, wait_for_clock, wait_for_watermark
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = [
-    "EventTimeoutTrigger",
-    "MergingEventTimeoutTrigger",
-    "MergingProcessingTimeoutTrigger",
-    "ProcessingTimeoutTrigger",
-]
-
 T_contra = TypeVar("T_contra", contravariant=True)
 W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
 T = TypeVar("T")

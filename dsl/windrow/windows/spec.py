@@ -19,13 +19,17 @@ from windrow.triggers import (
     ContinuousProcessingTimeTrigger,
     CountOrEndOfStreamTrigger,
     CountTrigger,
+    DeltaTrigger,
     EndOfStreamTrigger,
     EventTimeoutTrigger,
     EventTimeTrigger,
+    Finish,
     MergingEventTimeoutTrigger,
     MergingPurgingTrigger,
+    ProcessingTimeoutTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
+    StateCleaningCountTrigger,
     Trigger,
 )
 from windrow.triggers.composable import (
@@ -40,6 +44,7 @@ from windrow.triggers.composable import (
     Never,
     Repeatedly,
 )
+from windrow.triggers.trigger import with_parts
 from windrow.windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
@@ -211,6 +216,7 @@ _SESSIONS: Final = (EventTimeSessionWindows, ProcessingTimeSessionWindows)
 _PURGING: Final = (PurgingTrigger, MergingPurgingTrigger)
 _AT_THE_END: Final = (EventTimeTrigger, AfterEndOfWindow, DefaultTrigger)
 _CONTINUOUS: Final = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger)
+_FIRING_OFTEN: Final = (CountTrigger, CountOrEndOfStreamTrigger, DeltaTrigger, *_CONTINUOUS)
 _AT_TIMEOUT: Final = (EventTimeoutTrigger, MergingEventTimeoutTrigger)
 _REPEATED: Final = (Repeatedly, MergingRepeatedly)
 _WITH_PARTS: Final = (AfterWatermark, MergingAfterWatermark)
@@ -297,6 +303,31 @@ class WindowSpec:
             return self.is_global and not trigger.should_clear_on_timeout
         firing_all = _FIRING_ALL_AT_END_OF_STREAM if self.is_global else _FIRING_ALL_AT_END_OF_WINDOW
         return type(trigger) not in firing_all
+
+    @property
+    def repeats_elements(self) -> bool:
+        """Whether a window may fire several panes, each with the elements of the ones before."""
+        trigger = self.trigger
+        if self.panes.mode not in {None, AccumulationMode.ACCUMULATING} or self.evictor is not None:
+            return False
+        if any(isinstance(part, PurgingTrigger) for part in with_parts(trigger)):
+            return False
+        if isinstance(trigger, ComposableTrigger):
+            is_early = trigger.earliest_firing is Finish.ANY_TIME and trigger.finish is not Finish.ANY_TIME
+            return is_early or (bool(self.lateness) and trigger.finish is Finish.NEVER)
+        if isinstance(trigger, (EventTimeoutTrigger, ProcessingTimeoutTrigger)):
+            return not trigger.should_clear_on_timeout
+        return type(trigger) in _FIRING_OFTEN or (type(trigger) is EventTimeTrigger and bool(self.lateness))
+
+    @property
+    def drops_what_fired(self) -> bool:
+        """Whether windows drop elements that they have output, and take others afterwards."""
+        trigger = self.trigger
+        purges = any(isinstance(part, (PurgingTrigger, StateCleaningCountTrigger)) for part in with_parts(trigger))
+        if not purges and self.panes.mode is not AccumulationMode.DISCARDING:
+            return False
+        inner = trigger.inner if isinstance(trigger, PurgingTrigger) else trigger
+        return bool(self.lateness) or not isinstance(inner, (*_AT_THE_END, ProcessingTimeTrigger))
 
     @property
     def why_asked(self) -> str | None:

@@ -15,8 +15,6 @@ from windrow_runtime.bar.last_rows import LastRows, is_terminal, screen_taken
 from windrow_runtime.bar.measure import Measure, line_of, texts_of
 from windrow_runtime.bar.notebook import notebook_display
 
-__all__ = ["drawn", "html_of", "progress_shown"]
-
 F = TypeVar("F")
 
 _LOG: Final = logging.getLogger("windrow")

@@ -12,8 +12,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 
-__all__ = ["LastRows", "is_terminal", "screen_taken"]
-
 screen_taken: Final = threading.Lock()
 """Is held by what draws in the last rows, or in a notebook: of runs side by side the first is shown."""
 

@@ -15,7 +15,6 @@ from windrow.plan import KeyByNode, Node, Pipeline, Step, TimestampsNode, Window
 from windrow.plan.pipeline import DataStreamSink
 from windrow.sinks import Sink
 from windrow.sources import Source
-from windrow.windows import GlobalWindows
 
 # Any in this module: sources and sinks of elements of every type.
 
@@ -167,10 +166,8 @@ class Topology:
 
 def in_processing_time(node: WindowNode) -> bool:
     """Returns whether windows fire in processing time."""
-    if node.effective_trigger.uses_processing_time:
-        return True
     # Windows on the clock are cleaned up by it; the global window never is.
-    return not node.assigner.is_event_time and not isinstance(node.assigner, GlobalWindows)
+    return node.effective_trigger.uses_processing_time or node.spec.by_clock
 
 
 def uses_clock(node: Node) -> bool:

@@ -69,6 +69,14 @@ class SinkWriter(Generic[S_co]):
         """Whether the result of the run has the elements."""
         return False
 
+    def table(self, elements: list[Any]) -> Any:
+        """Returns kept elements as a ``pyarrow.Table``, if the result of the run has them."""
+        raise NotImplementedError(f"{self.sink.describe()} keeps no elements")
+
+    def data_frame(self, elements: list[Any], pandas: Any) -> Any:
+        """Returns kept elements as a ``pandas.DataFrame``, if the result of the run has them."""
+        raise NotImplementedError(f"{self.sink.describe()} keeps no elements")
+
     @property
     def target(self) -> Target | None:
         """The target of the sink, which other sinks may share; None: windrow notes no batches there.

@@ -13,8 +13,8 @@ from typing import Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
+from windrow.functions.type_names import type_name
 from windrow.plan import Node, Step
-from windrow.plan.base_node import type_name
 from windrow.rolling import Extreme, RollingReduce, RollingValue
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.topology import timestamps_of

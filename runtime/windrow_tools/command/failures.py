@@ -16,8 +16,6 @@ from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
 from windrow_runtime.operators.errors import USER_ERRORS, first_line
 from windrow_runtime.operators.outcome import is_ours
 
-__all__ = ["ExitCode", "errors_of_file", "show_failure", "shown_path"]
-
 _SHOW_STACK: Final = "--verbose shows the stack"
 
 

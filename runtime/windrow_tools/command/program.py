@@ -13,8 +13,6 @@ import windrow
 from windrow_tools.command.failures import ExitCode, show_failure
 from windrow_tools.command.process import Termination, prepare_streams, terminable
 
-__all__ = ["COMMANDS", "main"]
-
 COMMANDS: Final = {
     "run": "runs a pipeline, by the interpreter or on Spark",
     "explain": "shows the plan of a pipeline, and how an engine runs each step",

@@ -21,8 +21,6 @@ from windrow_runtime.codecs.malformed import short_repr
 from windrow_tools.command.failures import errors_of_file, shown_path
 from windrow_tools.command.parameters import Setting, parameters_of, settings_of, values_of
 
-__all__ = ["add_accepted", "add_pipeline", "check_beside", "chosen_pipeline", "named_pipeline"]
-
 Candidate: TypeAlias = "Pipeline | Callable[[], object]"
 """A pipeline of a module, or a function that makes one."""
 

@@ -14,8 +14,6 @@ from windrow_tools.view.history import RunHistory
 if TYPE_CHECKING:
     from windrow_spark import PipelineProgress
 
-__all__ = ["Follower", "Running", "history_of"]
-
 _TURN_SECONDS: Final = 0.5
 _SECONDS_TO_LEAVE: Final = 5.0
 

@@ -22,8 +22,6 @@ from windrow_tools.view.texts import HEADS, cells, figures, spark_line, state_te
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["check_rich", "rendered", "shown_in_terminal"]
-
 _TURN_SECONDS: Final = 0.5
 _COLOURS: Final = {"waiting": "dim", "running": "green", "ended": "dim", "failed": "red"}
 _ALL_COLUMNS: Final = 100

@@ -11,8 +11,6 @@ from windrow.time import lag_text
 from windrow_runtime.bar.measure import time_text
 from windrow_tools.view.snapshot import Snapshot, StepSnapshot
 
-__all__ = ["HEADS", "cells", "figures", "html_of", "size_text", "spark_line", "state_text"]
-
 HEADS: Final = ("step", "in", "out", "late", "malformed", "dropped", "windows", "timers", "state", "lag")
 """The heads of the table of steps."""
 

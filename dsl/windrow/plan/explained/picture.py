@@ -13,8 +13,6 @@ from typing import Final
 from windrow.drawing.svg import element, number, picture, text, width_of, wrapped
 from windrow.plan.explained.step_view import StepView, sides_of
 
-__all__ = ["render_svg"]
-
 _WIDTH: Final = 420.0
 _MARGIN: Final = 14.0
 _RADIUS: Final = 5.0

@@ -23,8 +23,6 @@ from windrow.triggers.trigger import (
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = ["ComposableTrigger", "Finish", "MergingComposableTrigger"]
-
 T_contra = TypeVar("T_contra", contravariant=True)
 W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
 

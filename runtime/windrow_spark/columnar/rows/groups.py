@@ -66,6 +66,13 @@ class Groups:
         words.sort()
         return words & ((1 << _ROW_BITS) - 1)
 
+    @cached_property
+    def ranks(self) -> Ints:
+        """The number of each row in its group, from 0, in order of arrival."""
+        ranks = np.empty(len(self), np.int64)
+        ranks[self.order] = np.arange(len(self)) - self.starts[self.ids[self.order]]
+        return ranks
+
     def ordered_by(self, codes: Ints, bound: int) -> Ints:
         """Sorts row numbers by group, then by code (from 0 to ``bound - 1``), then by arrival."""
         row_bits, code_bits = len(self).bit_length(), bound.bit_length()
@@ -210,7 +217,7 @@ def bits_in_group(hashes: Hashes) -> Hashes:
 
 
 def pages_of(bits: Hashes, count: int) -> Ints:
-    """Returns the page of each key, as :func:`~windrow_spark.storage.keyed_pages.page_of` does for one."""
+    """Returns the page of each key, as :func:`~windrow_runtime.storage.keyed_pages.page_of` does for one."""
     reach = 1 << (count - 1).bit_length()
     pages: Ints = (bits & (reach - 1)).astype("int64")
     return pages - (pages >= count) * (reach >> 1)

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from windrow.panes import ChangeKind
 from windrow.time import MAX_TIMESTAMP
-from windrow.windows.spec import Counts, Intervals, Panes
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.kernels.arrays import values_in
@@ -24,9 +23,9 @@ from windrow_spark.columnar.rows.groups import encode_keys
 from windrow_spark.columnar.rows.new_fields import NO_DEFAULTS, Defaults
 from windrow_spark.columnar.step_operator import PagedOperator, S, StateRows, StepOperator, Times
 from windrow_spark.columnar.windows.geometry import Slices
-from windrow_spark.columnar.windows.step_windows import RuledWindows, Sessions, assigned_slices
+from windrow_spark.columnar.windows.step_windows import Windows, assigned_slices
 
-W = TypeVar("W", Slices, Sessions, RuledWindows[Counts], RuledWindows[Intervals], RuledWindows[Panes])
+W = TypeVar("W", bound=Windows)
 
 WORTH_IT: Final = 2
 """From this many elements for each key or session on, partial aggregation saves more than it costs."""
@@ -68,6 +67,18 @@ class Fired:
             end = max(start + 1, int(np.searchsorted(totals, before + values, "right")))
             yield self.slice(start, end - start)
             start, before = end, int(totals[end - 1])
+
+
+def fired_windows(
+    slices: Slices,
+    keys: pa.Array,
+    starts: Ints,
+    results: pa.Array,
+    kinds: Ints | None = None,
+    panes: pa.Array | None = None,
+) -> Fired:
+    """Returns firings of windows, given by their starts."""
+    return Fired(keys, starts, starts + slices.size, slices.last_times(starts), results, kinds, panes)
 
 
 class PartialAggregation(enum.Enum):

@@ -29,7 +29,7 @@ from windrow_spark.columnar.kernels.row_aggregate import RowAggregate, Stamped
 from windrow_spark.columnar.rows.columns import python_values
 from windrow_spark.columnar.rows.groups import Groups, Keys, cells_of, encode_keys, is_among
 from windrow_spark.columnar.state import Chunks, concatenated, no_rows
-from windrow_spark.columnar.windows.column_operator import Fired
+from windrow_spark.columnar.windows.column_operator import Fired, fired_windows
 from windrow_spark.columnar.windows.geometry import Slices
 from windrow_spark.columnar.windows.session_places import Placed, TimeLine
 from windrow_spark.columnar.windows.slice_rows import SliceRows, WindowStates, slices_in
@@ -69,20 +69,15 @@ def fire_late(
         rows = pa.array(of_late[portion])
         fresh = keys.take(rows), starts[portion], [column.take(rows) for column in states]
         if stored is None:
-            yield _fired(windows, fresh, kernel.results(fresh[2]))
+            yield fired_windows(windows, *fresh[:2], kernel.results(fresh[2]))
             continue
         results, stored = _merged_one_by_one(windows, kernel, stored, fresh)
-        yield _fired(windows, fresh, results)
+        yield fired_windows(windows, *fresh[:2], results)
 
 
 def _windows_to_fire(windows: Slices, slices: Ints, watermark: int) -> tuple[Ints, Ints]:
     """Pairs the index of each element with the starts of its windows that have ended but are not cleaned up yet."""
     return windows.windows(slices, max(watermark - windows.lateness, MIN_TIMESTAMP), watermark)
-
-
-def _fired(windows: Slices, states: WindowStates, results: pa.Array) -> Fired:
-    keys, starts, _ = states
-    return Fired(keys, starts, starts + windows.size, windows.last_times(starts), results)
 
 
 def _merged_one_by_one(

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from windrow.windows.spec import FARTHEST, Panes
+from windrow.triggers.composable import AfterCount, AfterProcessingTime
+from windrow.windows.spec import FARTHEST, Condition, Panes
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.rows.groups import Groups
 from windrow_spark.columnar.windows.column_operator import INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from windrow_spark.columnar.windows.keyed_windows import KeyedWindows
-
-WINDOW_COLUMNS: Final = ("start", "number", "phase", "fresh", "count", "due", "asked", "since")
-"""The columns between the key and those of the kernel."""
 
 EARLY: Final = 0  # the end of the window has fired no pane; where it never does, no pane has come after the end
 ENDED: Final = 1  # the end of the window has fired its pane
@@ -30,7 +28,38 @@ UNSET: Final = np.iinfo(np.int64).max
 ON_TIME: Final = 1
 """The index of panes on time among timings, between early and late ones."""
 
-_SMALL: Final = {"phase": pa.int8(), "fresh": pa.int8()}
+
+class _Column(NamedTuple):
+    """A column of numbers of keyed windows."""
+
+    lowest: int = 0  # the lowest and the highest number that may be stored
+    highest: int = FARTHEST
+    of_new: int = 0  # its value in keyed windows that are new
+    kind: type[np.generic] = np.int64  # how it is computed with; flags and phases are stored in 8 bits
+
+    @property
+    def stored(self) -> pa.DataType:
+        return pa.int64() if self.kind is np.int64 else pa.int8()
+
+
+_FLAG: Final = _Column(highest=1, kind=np.bool_)
+_TIME: Final = _Column(lowest=-UNSET - 1, highest=UNSET, of_new=UNSET)
+_COLUMNS: Final = {
+    "number": _Column(),
+    "phase": _Column(EARLY, FINISHED, EARLY, np.int8),
+    "fresh": _FLAG,
+    "count": _Column(),
+    "due": _TIME,
+    "asked": _TIME,
+    "since": _Column(),
+}
+_OF_PANES: Final = {"index": _Column(), "nonspeculative": _Column(), "in_time": _FLAG}
+_OF_SHOWN: Final = {"has_shown": _FLAG}
+_ALL_COLUMNS: Final = _COLUMNS | _OF_PANES | _OF_SHOWN
+
+WINDOW_COLUMNS: Final = ("start", *_COLUMNS)
+"""The columns between the key and those of the kernel."""
+
 _PANE: Final = pa.struct(
     [
         ("timing", pa.int8()),
@@ -54,33 +83,18 @@ class FiredPanes(NamedTuple):
 
 def pane_fields(rules: Panes, fields: Sequence[pa.Field], result: pa.DataType) -> list[pa.Field]:
     """Adds the columns of panes to those that all operators on keyed windows have."""
-    columns = [field.with_type(_SMALL.get(field.name, field.type)) for field in fields]
+    columns = [field.with_type(_COLUMNS[field.name].stored) if field.name in _COLUMNS else field for field in fields]
     if rules.with_panes:
-        columns += [pa.field(name, pa.int64()) for name in ("index", "nonspeculative")]
-        columns.append(pa.field("in_time", pa.int8()))
+        columns += [pa.field(name, column.stored) for name, column in _OF_PANES.items()]
     if rules.retracts:
-        columns += [pa.field("shown", _shown_type(rules, result)), pa.field("has_shown", pa.int8())]
+        columns.append(pa.field("shown", _shown_type(rules, result)))
+        columns += [pa.field(name, column.stored) for name, column in _OF_SHOWN.items()]
     return columns
-
-
-_BOUNDS: Final = {
-    "start": (-2 * FARTHEST, 2 * FARTHEST),
-    "number": (0, FARTHEST),
-    "phase": (EARLY, FINISHED),
-    "fresh": (0, 1),
-    "count": (0, FARTHEST),
-    "since": (0, FARTHEST),
-    "index": (0, FARTHEST),
-    "nonspeculative": (0, FARTHEST),
-    "in_time": (0, 1),
-    "has_shown": (0, 1),
-}
-"""The lowest and the highest number that each column may hold."""
 
 
 def fault_in(rows: pa.RecordBatch) -> str | None:
     """Describes the first fault in stored rows; None: there is none."""
-    for name, (lowest, highest) in _BOUNDS.items():
+    for name, expected in {"start": _Column(-2 * FARTHEST, 2 * FARTHEST), **_ALL_COLUMNS}.items():
         index = rows.schema.get_field_index(name)
         if index < 0:
             continue
@@ -88,7 +102,7 @@ def fault_in(rows: pa.RecordBatch) -> str | None:
         if column.null_count:
             return f"a row without {name}"
         values = column.to_numpy()
-        if len(values) and not lowest <= values.min() <= values.max() <= highest:
+        if len(values) and not expected.lowest <= values.min() <= values.max() <= expected.highest:
             return f"a row with {name} {values.min()} to {values.max()}"
     return None
 
@@ -97,71 +111,81 @@ def _shown_type(rules: Panes, result: pa.DataType) -> pa.DataType:
     return pa.struct([("result", result), ("pane", _PANE)]) if rules.with_panes else result
 
 
+_FAR: Final = 1 << 62
+"""No keyed window gets this many elements."""
+
+
+class ActiveConditions:
+    """Tells what keyed windows wait for: the early condition or the late one."""
+
+    def __init__(self, rules: Panes, now: int, late: Mask) -> None:
+        def by_condition(number: Callable[[Condition | None], int]) -> Ints:
+            """Returns a number for each keyed window, by its condition."""
+            return np.where(late & rules.at_end, number(rules.late), number(rules.early))
+
+        def every(condition: Condition | None) -> int:
+            """Returns after how many elements a condition fires a pane: 1 if its time is up."""
+            if isinstance(condition, AfterCount):
+                return condition.count
+            return 1 if target(condition) <= now else _FAR
+
+        def target(condition: Condition | None) -> int:
+            return condition.target_of(now) if isinstance(condition, AfterProcessingTime) else UNSET
+
+        self.every = by_condition(every)
+        self.targets = by_condition(target)
+        self.counts = by_condition(lambda condition: isinstance(condition, AfterCount)) > 0
+        self.is_timed = by_condition(lambda condition: isinstance(condition, AfterProcessingTime)) > 0
+        # Until the first late pane both conditions have observed the same elements, so the earlier target has a timer;
+        # from then on the late one alone begins anew.
+        self.first_target = min(target(rules.early), target(rules.late))
+
+
 @dataclass(slots=True)
 class PaneRows:
     """The rows of keyed windows, as columns side by side."""
 
     keys: pa.Array
     starts: Ints  # of windows; of no meaning for the window of all time
-    numbers: Ints  # ascend in the order in which the keyed windows of a key began; 0 where cleanups fire no pane
-    phases: NDArray[np.int8]
+    states: list[pa.Array]  # of no meaning where the keyed window has finished, or discards and has nothing new
+    rows: Ints  # the index of each keyed window's row of state; -1: it is new
+    shown: pa.Array | None  # the results that the next panes withdraw, where ``has_shown``; None: nothing is withdrawn
+    number: Ints  # ascend in the order in which the keyed windows of a key began; 0 where cleanups fire no pane
+    phase: NDArray[np.int8]
     fresh: Mask  # whether elements have come since the last pane
-    counts: Ints  # how many have come since the active condition began, where it counts them
+    count: Ints  # how many have come since the active condition began, where it counts them
     due: Ints  # the time at which the clock fires a pane
     asked: Ints  # the time of the earliest timer of the clock: that of the other condition may be before ``due``
     since: Ints  # ascend in the order in which ``due`` was set
-    states: list[pa.Array]  # of no meaning where the keyed window has finished, or discards and has nothing new
     index: Ints  # how many panes have fired; this and the next two only where results carry their panes
     nonspeculative: Ints  # how many of them were not early
     in_time: Mask  # whether an element since the last pane came before the time of the window was over
-    shown: pa.Array | None  # the results that the next panes withdraw, where ``has_shown``; None: nothing is withdrawn
     has_shown: Mask
-    rows: Ints  # the index of each keyed window's row of state; -1: it is new
 
     @classmethod
-    def of(cls, rows: pa.RecordBatch, rules: Panes) -> PaneRows:
+    def of(cls, rows: pa.RecordBatch) -> PaneRows:
         """Takes the columns of rows of state; numpy must not write them, as their memory is Arrow's."""
-        columns = iter(rows.columns)
-        key = next(columns)
-        starts, numbers, phases, fresh, counts, due, asked, since = (next(columns).to_numpy() for _ in WINDOW_COLUMNS)
-        rest = list(columns)
-        none, no = np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, np.bool_)
-        shown, has_shown, index, nonspeculative, in_time = None, no, none, none, no
-        if rules.retracts:
-            *rest, shown, marks = rest
-            has_shown = marks.to_numpy() > 0
-        if rules.with_panes:
-            *rest, indexes, others, times = rest
-            index, nonspeculative, in_time = indexes.to_numpy(), others.to_numpy(), times.to_numpy() > 0
-        return cls(
-            keys=key,
-            starts=starts,
-            numbers=numbers,
-            phases=phases,
-            fresh=fresh > 0,
-            counts=counts,
-            due=due,
-            asked=asked,
-            since=since,
-            states=rest,
-            index=index,
-            nonspeculative=nonspeculative,
-            in_time=in_time,
-            shown=shown,
-            has_shown=has_shown,
-            rows=np.arange(rows.num_rows),
-        )
+        named, count = dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
+        keys, starts, shown = named.pop("key"), named.pop("start"), named.pop("shown", None)
+        # Any: flags, phases and numbers.
+        facts: dict[str, Any] = {
+            name: named.pop(name).to_numpy().astype(column.kind, copy=False)
+            if name in named
+            else np.full(count, column.of_new, column.kind)
+            for name, column in _ALL_COLUMNS.items()
+        }
+        return cls(keys, starts.to_numpy(), list(named.values()), np.arange(count), shown, **facts)
 
-    def columns(self, rules: Panes) -> list[pa.Array]:
+    def columns(self, schema: pa.Schema) -> list[pa.Array]:
         """Returns the columns as they are stored."""
-        ints = [self.starts, self.numbers, self.phases, self.fresh.astype(np.int8)]
-        ints += [self.counts, self.due, self.asked, self.since]
-        stored = [self.keys, *map(pa.array, ints), *self.states]
-        if rules.with_panes:
-            stored += map(pa.array, (self.index, self.nonspeculative, self.in_time.astype(np.int8)))
-        if self.shown is not None:
-            stored += [self.shown, pa.array(self.has_shown.astype(np.int8))]
-        return stored
+        states = iter(self.states)
+        stored = {"key": self.keys, "start": pa.array(self.starts), "shown": self.shown}
+        return [
+            pa.array(getattr(self, field.name).astype(field.type.to_pandas_dtype(), copy=False))
+            if field.name in _ALL_COLUMNS
+            else (stored[field.name] if field.name in stored else next(states))
+            for field in schema
+        ]
 
     def by_keyed_window(self, keyed_windows: KeyedWindows) -> PaneRows:
         """Spreads the rows over the keyed windows of a batch, of which some are new; the states stay by row."""
@@ -172,25 +196,13 @@ class PaneRows:
             by_window[of_rows] = column
             return by_window
 
-        source_rows = spread(self.rows, -1)
-        return replace(
-            self,
-            keys=keyed_windows.keys,
-            starts=keyed_windows.starts,
-            numbers=spread(self.numbers, 0),
-            phases=spread(self.phases, EARLY),
-            fresh=spread(self.fresh, 0),
-            counts=spread(self.counts, 0),
-            due=spread(self.due, UNSET),
-            asked=spread(self.asked, UNSET),
-            since=spread(self.since, 0),
-            index=spread(self.index, 0),
-            nonspeculative=spread(self.nonspeculative, 0),
-            in_time=spread(self.in_time, 0),
-            shown=None if self.shown is None else self.shown.take(pa.array(source_rows, mask=source_rows < 0)),
-            has_shown=spread(self.has_shown, 0),
-            rows=source_rows,
-        )
+        rows = spread(self.rows, -1)
+        shown = None if self.shown is None else self.shown.take(pa.array(rows, mask=rows < 0))
+        # Any: flags, phases and numbers.
+        facts: dict[str, Any] = {
+            name: spread(getattr(self, name), column.of_new) for name, column in _ALL_COLUMNS.items()
+        }
+        return PaneRows(keyed_windows.keys, keyed_windows.starts, self.states, rows, shown, **facts)
 
     def wait_for_none(self, keyed_windows: Mask) -> None:
         """Clears the timers of the clock of the marked keyed windows."""
@@ -225,8 +237,7 @@ class PaneRows:
     def _placed(self, keyed_windows: Groups, over: Mask, at_end: Mask, are_last: Mask) -> pa.Array:
         """Computes the pane info of each result, and counts the panes of each window."""
         windows = keyed_windows.ids
-        ranks = np.empty(len(windows), np.int64)
-        ranks[keyed_windows.order] = np.arange(len(windows)) - keyed_windows.starts[windows[keyed_windows.order]]
+        ranks = keyed_windows.ranks
         index, nonspeculative = self.index[windows] + ranks, self.nonspeculative[windows] + ranks
         is_on_time = (nonspeculative == 0) & (at_end | self.in_time[windows])
         timing = np.where(over[windows], np.where(is_on_time, ON_TIME, ON_TIME + 1), 0).astype(np.int8)

@@ -33,26 +33,19 @@ from windrow.windows.spec import Panes
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.operators.windows.pane_operator import CLOSED
 from windrow_spark.columnar import Ints, Mask
-from windrow_spark.columnar.rows.groups import Groups, cells_of, encode_keys, is_among
+from windrow_spark.columnar.rows.groups import Groups, is_among
 from windrow_spark.columnar.state import concatenated, no_rows
-from windrow_spark.columnar.step_operator import (
-    ColumnsArrived,
-    Increment,
-    Output,
-    StateRows,
-    Times,
-    check_on_time,
-    late_apart,
-)
+from windrow_spark.columnar.step_operator import ColumnsArrived, Increment, Output, StateRows, Times, check_on_time
 from windrow_spark.columnar.windows.column_operator import (
     BY_ARRIVAL,
     Crossing,
     Fired,
     PartialAggregation,
     are_few,
+    fired_windows,
     on_time_apart,
 )
-from windrow_spark.columnar.windows.keyed_windows import KeyedWindowOperator, keyed_windows_of, late, windows_for
+from windrow_spark.columnar.windows.keyed_windows import KeyedWindowOperator, Runs, States, at, keyed_windows_of
 from windrow_spark.columnar.windows.pane_rows import (
     EARLY,
     ENDED,
@@ -60,17 +53,15 @@ from windrow_spark.columnar.windows.pane_rows import (
     LATE,
     UNSET,
     WINDOW_COLUMNS,
+    ActiveConditions,
     PaneRows,
     fault_in,
     pane_fields,
 )
-from windrow_spark.columnar.windows.pane_runs import ActiveConditions, PaneRuns
-from windrow_spark.columnar.windows.step_windows import RuledWindows
 from windrow_spark.storage.tuning import PortionTuning
 
 _T = TypeVar("_T", np.bool_, np.int8, np.int64)
-_States: TypeAlias = Sequence[pa.Array]
-_StatesOf: TypeAlias = Callable[[Groups, Ints | None], _States]
+_StatesOf: TypeAlias = Callable[[Groups, Ints | None], States]
 """Computes the states of runs, from the run of each row and the indices of rows in the batch; None: all of them."""
 
 _FEW: Final = 4
@@ -86,21 +77,21 @@ class _Timers(NamedTuple):
     are_last: Mask  # whether no pane follows
 
 
-class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
+class PanedOperator(KeyedWindowOperator[Panes]):
     """Runs windows that fire panes, on some keys at a time."""
 
     window_columns: ClassVar[Sequence[str]] = WINDOW_COLUMNS
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return pa.schema(pane_fields(self.windows.rule, list(super().schema), self.kernel.result_type))
+        return pa.schema(pane_fields(self.rule, list(super().schema), self.kernel.result_type))
 
     def describe(self) -> str:
         return ", panes"
 
     @property
     def partial_aggregation(self) -> tuple[PartialAggregation, str]:
-        windows, rule = self.windows, self.windows.rule
+        windows, rule = self.windows, self.rule
         if rule.elements_fire_panes:
             return PartialAggregation.NONE, "each element may fire a pane"
         if self.needs_arrival:
@@ -128,11 +119,11 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
         watermark, now = times
         if watermark <= before:
             return
-        rules, keyed = self.windows.rule, PaneRows.of(state.rows, self.windows.rule)
+        rules, keyed = self.rule, PaneRows.of(state.rows)
         ends = self.windows.slices.last_times(keyed.starts)
         closing = self._closing(ends)
         closes = closing <= watermark
-        ended = (ends > before) & (ends <= watermark) & (keyed.phases == EARLY)
+        ended = (ends > before) & (ends <= watermark) & (keyed.phase == EARLY)
         # Time may leap over the end of a window and over its clean-up at once: the pane at its end is the last one.
         closing = np.where(ended & closes, ends, closing)
         if not ended.any() and not closes.any():
@@ -141,7 +132,7 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
         if rules.at_end:
             awaited = rules.always_on_time or (rules.always_closes & (with_end | rules.finishes))
             first = ended & (keyed.fresh | awaited)
-            over = (keyed.phases == FINISHED) | (ended & rules.finishes)
+            over = (keyed.phase == FINISHED) | (ended & rules.finishes)
             second = closes & ~over & ~(ended & with_end)
         else:
             # The timer for the end looks at the clock, too.
@@ -149,15 +140,15 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
             second = closes.copy()
         fresh = keyed.fresh & ~first
         # A window that has fired no pane after its end has its pane on time then.
-        second &= fresh | rules.always_closes | (rules.always_on_time & (keyed.phases == EARLY) & ~first)
+        second &= fresh | rules.always_closes | (rules.always_on_time & (keyed.phase == EARLY) & ~first)
         at_end = _Timers(first, ends, keyed.fresh, with_end | (rules.at_end and rules.finishes))
         fired = self._on_timers(keyed, at_end, _Timers(second, closing, fresh, closes))
         begins_anew = ended if rules.at_end else first
         if rules.at_end:
-            keyed.phases = np.where(ended, np.int8(FINISHED if rules.finishes else ENDED), keyed.phases)
+            keyed.phase = np.where(ended, np.int8(FINISHED if rules.finishes else ENDED), keyed.phase)
         else:
-            keyed.phases = np.where(first, np.int8(LATE), keyed.phases)
-        keyed.counts = np.where(begins_anew, 0, keyed.counts)
+            keyed.phase = np.where(first, np.int8(LATE), keyed.phase)
+        keyed.count = np.where(begins_anew, 0, keyed.count)
         keyed.fresh = fresh
         keyed.wait_for_none(begins_anew)
         state.rows = self._stored(keyed).filter(pa.array(~closes))
@@ -174,17 +165,17 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
             np.concatenate([column[rows] for rows, column in zip(firing, columns, strict=True)])
             for columns in zip(*((each.at, each.fresh, each.are_last) for each in timers), strict=True)
         )
-        order = np.lexsort((keyed.numbers[windows], times))
+        order = np.lexsort((keyed.number[windows], times))
         over = np.ones(len(keyed.starts), np.bool_)
-        filled = fresh[order] if self.windows.rule.discards else None
+        filled = fresh[order] if self.rule.discards else None
         windows = windows[order]
         # All of them come at the end of a window, or when it is cleaned up.
         at_end = np.ones(len(windows), np.bool_)
         return self._fire_panes(keyed, windows, over=over, at_end=at_end, are_last=are_last[order], filled=filled)
 
     def advance_clock(self, state: StateRows, times: Times) -> Iterator[Fired]:
-        rules = self.windows.rule
-        keyed = PaneRows.of(state.rows, rules)
+        rules = self.rule
+        keyed = PaneRows.of(state.rows)
         is_due = keyed.due <= times.now
         due = np.flatnonzero(is_due)
         fires_in_vain = (keyed.asked <= times.now) & ~is_due & (keyed.asked < keyed.due)
@@ -198,17 +189,17 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
         over = self.windows.slices.last_times(keyed.starts) <= times.watermark
         none = np.zeros(len(due), np.bool_)
         fired = self._fire_panes(keyed, due, over=over, at_end=none, are_last=none)
-        is_late = (keyed.phases == ENDED) if rules.at_end else over
-        keyed.phases = np.where(is_due & is_late, np.int8(LATE), keyed.phases)
+        is_late = (keyed.phase == ENDED) if rules.at_end else over
+        keyed.phase = np.where(is_due & is_late, np.int8(LATE), keyed.phase)
         keyed.fresh = keyed.fresh & ~is_due
         keyed.wait_for_none(is_due)
         state.rows = self._stored(keyed)
         yield fired
 
     def next_time(self, time: int, rows: pa.RecordBatch) -> int:
-        keyed = PaneRows.of(rows, self.windows.rule)
+        keyed = PaneRows.of(rows)
         ends = self.windows.slices.last_times(keyed.starts)
-        following = np.where((keyed.phases == EARLY) & (ends > time), ends, self._closing(ends))
+        following = np.where((keyed.phase == EARLY) & (ends > time), ends, self._closing(ends))
         return int(following.min())
 
     def next_by_clock(self, rows: pa.RecordBatch) -> int:
@@ -230,18 +221,7 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
             return
         rows = yield from on_time_apart(self.windows.slices, rows, bound)
         if rows.num_rows:
-            yield True, self._aggregated(rows)[0]
-
-    def _aggregated(self, elements: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints]:
-        """Makes one row of all elements of a key and a slice, in the order of the first ones.
-
-        Returns the indices of these first elements, too.
-        """
-        keys, stamps, inputs = self.inputs_of(elements)
-        encoded = encode_keys(keys)
-        cells = cells_of(encoded, self.windows.slices.numbers_of(stamps))
-        partial_rows = self.aggregated(encoded, cells, stamps, inputs, by_arrival=True)
-        return partial_rows, np.sort(cells.groups.first_rows)
+            yield True, self.aggregated(rows, by_arrival=True)[0]
 
     def add(self, state: StateRows, arrived: ColumnsArrived, times: Times) -> Iterator[Output[Fired]]:
         slices, elements = self.windows.slices, arrived.elements
@@ -250,8 +230,7 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
             check_on_time(slices.on_time(times.watermark, slices.slices_of(stamps)), times.watermark)
             partial_rows, elements = self._aggregated_in_order(arrived, times.watermark)
             self._add_partial_rows(state, partial_rows, times)
-        are_late = late(slices, elements.column(1).to_numpy(), times.watermark)
-        elements = yield from late_apart(elements, are_late, times.watermark)
+        elements = yield from self.not_late(elements, times.watermark)
         yield from self._add_elements(state, elements, times)
 
     def _aggregated_in_order(self, arrived: ColumnsArrived, watermark: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -264,7 +243,7 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
         on_time = slices.on_time(watermark, slices.slices_of(elements.column(1).to_numpy()))
         if not on_time.any():
             return partial_rows, elements
-        more, firsts = self._aggregated(elements.filter(pa.array(on_time)))
+        more, firsts = self.aggregated(elements.filter(pa.array(on_time)), by_arrival=True)
         order = np.argsort(np.concatenate([arrival[:partial_count], arrival[partial_count:][on_time][firsts]]))
         both = concatenated([partial_rows, more]).take(pa.array(order))
         return both, elements.filter(pa.array(~on_time))
@@ -276,8 +255,8 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
     def _add_elements(self, state: StateRows, elements: pa.RecordBatch, times: Times) -> Iterator[Output[Fired]]:
         """Adds elements that are not late in portions, and fires panes in their order."""
 
-        def states_of(runs: Groups, places: Ints | None) -> _States:
-            return self.kernel.partial(runs, _at(inputs, places))
+        def states_of(runs: Groups, places: Ints | None) -> States:
+            return self.kernel.partial(runs, at(inputs, places))
 
         portion = state.portions.large_elements if self.kernel.is_large else self._portion(state.portions)
         for start in range(0, elements.num_rows, portion):
@@ -287,8 +266,8 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
     def _add_partial_rows(self, state: StateRows, partial_rows: pa.RecordBatch, times: Times) -> None:
         """Adds partial aggregates, none of which fires a pane."""
 
-        def states_of(runs: Groups, places: Ints | None) -> _States:
-            return self.kernel.merge(runs, _at(states, places))
+        def states_of(runs: Groups, places: Ints | None) -> States:
+            return self.kernel.merge(runs, at(states, places))
 
         portion = self._portion(state.portions)
         for start in range(0, partial_rows.num_rows, portion):
@@ -300,54 +279,50 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
         self, state: StateRows, keys: pa.Array, stamps: Ints, states_of: _StatesOf, times: Times
     ) -> Iterator[Output[Fired]]:
         """Adds elements, or partial aggregates, and fires panes."""
-        rows, rules, slices = state.rows, self.windows.rule, self.windows.slices
+        rows, rules, slices = state.rows, self.rule, self.windows.slices
         number, since = (int(rows.column(name).to_numpy().max(initial=0)) + 1 for name in ("number", "since"))
-        places, starts = windows_for(slices, stamps, times.watermark)
+        copied, starts = self.windows_for(stamps, times.watermark)
         rest, rows = self._untouched_apart(rows, keys, starts, times.watermark)
         stored_count = rows.num_rows
-        # None stands for all elements in order, where each is in one window.
-        copied = None if len(places) == len(keys) and slices.windows_each == 1 else places
-        keyed_windows = keyed_windows_of(slices, rows, _at([keys], copied)[0], starts)
-        keyed = PaneRows.of(rows, rules).by_keyed_window(keyed_windows)
+        keyed_windows = keyed_windows_of(slices, rows, at([keys], copied)[0], starts)
+        keyed = PaneRows.of(rows).by_keyed_window(keyed_windows)
         arrived = Groups(keyed_windows.of_rows[stored_count:], len(keyed_windows.keys))
         is_over = slices.last_times(keyed_windows.starts) <= times.watermark
-        ended = (keyed.phases == EARLY) & rules.at_end & is_over & (arrived.sizes > 0)
-        work = ActiveConditions(rules, times.now, ended | (keyed.phases != EARLY))
+        ended = (keyed.phase == EARLY) & rules.at_end & is_over & (arrived.sizes > 0)
+        work = ActiveConditions(rules, times.now, ended | (keyed.phase != EARLY))
         # Elements for a pane are counted from ``begun`` on; ``ranks`` numbers those of each keyed window in the batch.
-        begun = np.where(ended | (keyed.due <= times.now), -1, keyed.counts)
-        ranks = np.empty(len(arrived), np.int64)
-        ranks[arrived.order] = np.arange(len(arrived)) - arrived.starts[arrived.ids[arrived.order]]
-        kept = keyed.phases[arrived.ids] != FINISHED
+        begun = np.where(ended | (keyed.due <= times.now), -1, keyed.count)
+        ranks, kept = arrived.ranks, keyed.phase[arrived.ids] != FINISHED
         if rules.finishes:
             kept &= ~ended[arrived.ids] | (ranks == 0)
         if not kept.all():
             yield Increment(CLOSED, int((~kept).sum()))
-            arrived, ranks, copied = arrived.where(kept), ranks[kept], places[kept]
+            arrived, ranks = arrived.where(kept), ranks[kept]
+            copied = np.flatnonzero(kept) if copied is None else copied[kept]
             if not len(arrived):
                 return
         windows = arrived.ids
-        runs = PaneRuns(arrived, (begun[windows] + ranks + 1) % work.every[windows] == 0)
-        fresh = states_of(Groups(runs.of_elements, len(runs.keyed_windows)), copied)
+        runs = Runs(arrived, (begun[windows] + ranks + 1) % work.every[windows] == 0)
+        fresh = states_of(runs.of_elements, copied)
         was_filled = keyed.fresh if rules.discards else np.ones(len(keyed.fresh), np.bool_)
-        states, places = self._running(
-            keyed, runs, fresh, np.flatnonzero(was_filled & (keyed.rows >= 0) & (arrived.sizes > 0))
-        )
-        firing = np.flatnonzero(runs.fires)
-        firing = firing[np.argsort(runs.last_elements[firing])]
+        filled = np.flatnonzero(was_filled & (keyed.rows >= 0) & (arrived.sizes > 0))
+        goes_on = np.ones(len(filled), np.bool_) if rules.discards else None
+        states, places = self.running(keyed.states, keyed.rows[filled], filled, runs, fresh=fresh, goes_on=goes_on)
+        places, firing = places[len(filled) :], runs.ended
         counts = np.bincount(runs.keyed_windows[firing], minlength=arrived.count)
         fired: list[Fired] = []
         if len(firing):
-            results = self.kernel.results(_at(states, places[firing]))
+            results = self.kernel.results(at(states, places[firing]))
             windows = runs.keyed_windows[firing]
             are_last, none = (ended & rules.finishes)[windows], np.zeros(len(windows), np.bool_)
             fired.append(self._emitted(keyed, windows, results, over=is_over, at_end=none, are_last=are_last))
         self._go_on(keyed, arrived, runs, work, begun, ended, counts, since)
         if not rules.at_end:
-            keyed.phases[is_over & (counts > 0)] = LATE
+            keyed.phase[is_over & (counts > 0)] = LATE
         keyed.in_time = keyed.in_time | (keyed.fresh & ~is_over)
         if self.windows.lateness and rules.may_close_filled:
             is_new = keyed.rows < 0
-            keyed.numbers[is_new] = number + arrived.first_rows[is_new]
+            keyed.number[is_new] = number + arrived.first_rows[is_new]
         source = keyed.rows.copy()
         source[runs.keyed_windows[runs.are_last]] = stored_count + places[runs.are_last]
         newest = pa.array(source)
@@ -372,31 +347,11 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
             others |= ~is_among(rows.column(0), keys)
         return rows.filter(pa.array(others)), rows.filter(pa.array(~others))
 
-    def _running(self, keyed: PaneRows, runs: PaneRuns, fresh: _States, filled: Ints) -> tuple[_States, Ints]:
-        """Merges runs with the states of ``filled`` keyed windows before them; returns states and runs' indices."""
-        keyed_windows = Groups(np.concatenate([filled, runs.keyed_windows]), len(keyed.starts))
-        # The stored state of a keyed window comes before its runs.
-        order = keyed_windows.order
-        before = pa.array(keyed.rows[filled])
-        both = [
-            pa.concat_arrays([old.take(before), new]).take(pa.array(order))
-            for old, new in zip(keyed.states, fresh, strict=True)
-        ]
-        if self.windows.rule.discards:
-            firsts = np.arange(len(order))
-            following = np.flatnonzero(order < len(filled)) + 1
-            firsts[following] -= 1
-        else:
-            firsts = keyed_windows.starts[keyed_windows.ids[order]]
-        places = np.empty(len(order), np.int64)
-        places[order] = np.arange(len(order))
-        return self.kernel.running(both, firsts), places[len(filled) :]
-
     def _go_on(
         self,
         keyed: PaneRows,
         arrived: Groups,
-        runs: PaneRuns,
+        runs: Runs,
         work: ActiveConditions,
         begun: Ints,
         ended: Mask,
@@ -404,13 +359,13 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
         since: int,
     ) -> None:
         """Updates what keyed windows wait for, after elements have come and some have fired panes."""
-        rules = self.windows.rule
-        keyed.phases[ended] = FINISHED if rules.finishes else ENDED
-        keyed.phases[(keyed.phases == ENDED) & (panes > ended)] = LATE
+        rules = self.rule
+        keyed.phase[ended] = FINISHED if rules.finishes else ENDED
+        keyed.phase[(keyed.phase == ENDED) & (panes > ended)] = LATE
         last = runs.are_last
-        keyed_windows, waits = runs.keyed_windows[last], ~runs.fires[last]
+        keyed_windows, waits = runs.keyed_windows[last], ~runs.are_ended[last]
         keyed.fresh[keyed_windows] = waits
-        keyed.counts[keyed_windows] = np.where(
+        keyed.count[keyed_windows] = np.where(
             work.counts[keyed_windows], (begun + arrived.sizes)[keyed_windows] % work.every[keyed_windows], 0
         )
         # Where the clock decides, the first element after the last pane sets the time.
@@ -420,7 +375,7 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
         keyed.since[keyed_windows[~waits]] = 0
         timed = keyed_windows[sets]
         keyed.due[timed] = work.targets[timed]
-        keyed.asked[timed] = np.where(keyed.phases[timed] == LATE, work.targets[timed], work.first_target)
+        keyed.asked[timed] = np.where(keyed.phase[timed] == LATE, work.targets[timed], work.first_target)
 
     # Results
 
@@ -431,20 +386,20 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
         states, places = keyed.states, windows
         if filled is not None and not filled.all():
             states, places = self._and_empty(states), np.where(filled, windows, len(keyed.starts))
-        results = self.kernel.results(_at(states, places))
+        results = self.kernel.results(at(states, places))
         return self._emitted(keyed, windows, results, over=over, at_end=at_end, are_last=are_last)
 
     def _stored(self, keyed: PaneRows) -> pa.RecordBatch:
         """Builds rows of state, with empty ones for the large states of finished or discarded contents."""
-        stale = keyed.phases == FINISHED
-        if self.windows.rule.discards:
+        stale = keyed.phase == FINISHED
+        if self.rule.discards:
             stale |= ~keyed.fresh
         if self.kernel.is_large and stale.any():
             source = pa.array(np.where(stale, len(stale), np.arange(len(stale))))
             keyed.states = [column.take(source) for column in self._and_empty(keyed.states)]
-        return self.rows(keyed.columns(self.windows.rule))
+        return self.rows(keyed.columns(self.schema))
 
-    def _and_empty(self, states: _States) -> list[pa.Array]:
+    def _and_empty(self, states: States) -> list[pa.Array]:
         """Appends the state of no elements to states."""
         nothing = [pa.array([], kind) for kind in self.kernel.state_types]
         empty = self.kernel.merge(Groups(np.zeros(0, np.int64), 1), nothing)
@@ -454,14 +409,7 @@ class PanedOperator(KeyedWindowOperator[RuledWindows[Panes]]):
         self, keyed: PaneRows, windows: Ints, results: pa.Array, *, over: Mask, at_end: Mask, are_last: Mask
     ) -> Fired:
         """Puts the results of panes in order, each after the withdrawal of the one that it replaces, if wanted."""
-        slices = self.windows.slices
-        panes = keyed.fire_panes(self.windows.rule, windows, results, over=over, at_end=at_end, are_last=are_last)
+        panes = keyed.fire_panes(self.rule, windows, results, over=over, at_end=at_end, are_last=are_last)
         starts = keyed.starts[panes.keyed_windows]
         keys = keyed.keys.take(pa.array(panes.keyed_windows))
-        ends, stamps = starts + slices.size, slices.last_times(starts)
-        return Fired(keys, starts, ends, stamps, panes.results, panes.kinds, panes.panes)
-
-
-def _at(columns: _States, indices: Ints | None) -> _States:
-    """Returns columns at some indices; None stands for all of them, in order."""
-    return columns if indices is None else [column.take(pa.array(indices)) for column in columns]
+        return fired_windows(self.windows.slices, keys, starts, panes.results, panes.kinds, panes.panes)

@@ -34,6 +34,7 @@ from windrow_spark.columnar.windows.column_operator import (
     Fired,
     PartialAggregation,
     are_few,
+    fired_windows,
     on_time_apart,
 )
 from windrow_spark.columnar.windows.geometry import Slices
@@ -142,7 +143,7 @@ class SliceOperator(ColumnOperator[Slices, Chunks]):
         """Fires the windows that end after one watermark and not after the other."""
         windows, slice_rows = self.windows, SliceRows(self.windows, self.kernel, rows, tuning)
         for keys, starts, states in slice_rows.held_by(windows.ending(slice_rows.slices, before, watermark)):
-            yield Fired(keys, starts, starts + windows.size, windows.last_times(starts), self.kernel.results(states))
+            yield fired_windows(windows, keys, starts, self.kernel.results(states))
 
     # Elements
 

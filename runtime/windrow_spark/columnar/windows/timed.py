@@ -22,22 +22,23 @@ import pyarrow as pa
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows.spec import FARTHEST, UNFIRED, Counts, Intervals
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_spark.columnar.rows.groups import Cells, Groups, cells_of, encode_keys
+from windrow_spark.columnar.rows.groups import Groups
 from windrow_spark.columnar.state import concatenated
-from windrow_spark.columnar.step_operator import ColumnsArrived, Increment, Output, StateRows, Times, late_apart
-from windrow_spark.columnar.windows.column_operator import BY_ARRIVAL, Crossing, Fired, PartialAggregation, waiting_in
-from windrow_spark.columnar.windows.counted import CountOperator
-from windrow_spark.columnar.windows.keyed_windows import (
-    KeyedWindowOperator,
-    cleaned,
-    keyed_windows_of,
-    late,
-    windows_for,
+from windrow_spark.columnar.step_operator import ColumnsArrived, Increment, Output, StateRows, Times
+from windrow_spark.columnar.windows.column_operator import (
+    BY_ARRIVAL,
+    Crossing,
+    Fired,
+    PartialAggregation,
+    fired_windows,
+    waiting_in,
 )
+from windrow_spark.columnar.windows.counted import CountOperator
+from windrow_spark.columnar.windows.keyed_windows import KeyedWindowOperator, at, keyed_windows_of
 from windrow_spark.columnar.windows.step_windows import RuledWindows
 
 
-class TimedOperator(KeyedWindowOperator[RuledWindows[Intervals]]):
+class TimedOperator(KeyedWindowOperator[Intervals]):
     """Runs windows that fire by time, on some keys at a time; time is that of the watermark or of the clock."""
 
     window_columns: ClassVar[Sequence[str]] = ("start", "next", "filled", "number")
@@ -45,10 +46,10 @@ class TimedOperator(KeyedWindowOperator[RuledWindows[Intervals]]):
     @property
     def _is_numbered(self) -> bool:
         """Returns whether several windows of a key may fire at one time."""
-        return self.windows.slices.windows_each > 1 and self.windows.rule.interval is not None
+        return self.windows.slices.windows_each > 1 and self.rule.interval is not None
 
     def describe(self) -> str:
-        return "" if self.windows.rule.interval is None else ", firings at intervals"
+        return "" if self.rule.interval is None else ", firings at intervals"
 
     @property
     def partial_aggregation(self) -> tuple[PartialAggregation, str]:
@@ -81,15 +82,9 @@ class TimedOperator(KeyedWindowOperator[RuledWindows[Intervals]]):
 
         Windows that hold several slices have a row for each element where results depend on the order of these.
         """
-        keys, stamps, inputs = self.inputs_of(elements)
-        slices, encoded = self.windows.slices, encode_keys(keys)
-        numbers = np.zeros(len(keys), np.int64) if slices.by_clock else slices.numbers_of(stamps)
-        if self._is_numbered and self.kernel.ordered and not slices.by_clock:
-            cells = Cells(Groups(np.arange(len(keys)), len(keys)), encoded.codes, numbers)
-        else:
-            cells = cells_of(encoded, numbers)
+        one_by_one = self._is_numbered and self.kernel.ordered and not self.windows.by_clock
         # Windows begin in the order in which their first elements come.
-        return self.aggregated(encoded, cells, stamps, inputs, by_arrival=self._is_numbered)
+        return self.aggregated(elements, by_arrival=self._is_numbered, one_by_one=one_by_one)[0]
 
     def advance(self, state: StateRows, before: int, times: Times) -> Iterator[Output[Fired]]:
         """Fires what is due, in order of firings.
@@ -104,7 +99,7 @@ class TimedOperator(KeyedWindowOperator[RuledWindows[Intervals]]):
         due, ended = following <= time, ends <= time
         if not slices.by_clock:
             due &= ends > before
-        are_cleaned = cleaned(slices, starts, time)
+        are_cleaned = self.cleaned(starts, time)
         if not due.any() and not are_cleaned.any():
             return
         firing = rows.filter(pa.array(due & (filled > 0)))
@@ -154,10 +149,8 @@ class TimedOperator(KeyedWindowOperator[RuledWindows[Intervals]]):
             places = np.repeat(np.arange(len(at)), counts)
             steps = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
             ordered = places[np.lexsort((ranks[places], np.minimum(at[places] + steps * interval, ends[places])))]
-            rows_fired, begun = pa.array(ordered), starts[ordered]
-            yield Fired(
-                keys.take(rows_fired), begun, begun + slices.size, slices.last_times(begun), results.take(rows_fired)
-            )
+            rows_fired = pa.array(ordered)
+            yield fired_windows(slices, keys.take(rows_fired), starts[ordered], results.take(rows_fired))
             if until == time:
                 return
             goes_on = ~ended
@@ -167,14 +160,10 @@ class TimedOperator(KeyedWindowOperator[RuledWindows[Intervals]]):
 
     def add(self, state: StateRows, arrived: ColumnsArrived, times: Times) -> Iterator[Output[Fired]]:
         slices, time = self.windows.slices, times.watermark
-        partial_rows, elements, _ = arrived
-        if partial_rows.num_rows:
-            are_late = late(slices, partial_rows.column(1).to_numpy(), time)
-            partial_rows = yield from late_apart(partial_rows, are_late, time, are_partial=True)
-            self._add_partial_rows(state, partial_rows, time)
+        partial_rows = yield from self.not_late(arrived.partial_rows, time, are_partial=True)
+        self._add_partial_rows(state, partial_rows, time)
+        elements = yield from self.not_late(arrived.elements, time)
         if elements.num_rows:
-            are_late = late(slices, elements.column(1).to_numpy(), time)
-            elements = yield from late_apart(elements, are_late, time)
             stamps = elements.column(1).to_numpy()
             ended = slices.last_times(slices.last_windows(slices.slices_of(stamps))) <= time
             if ended.any():
@@ -186,7 +175,7 @@ class TimedOperator(KeyedWindowOperator[RuledWindows[Intervals]]):
         """Adds elements of windows that have ended, each of which fires."""
         ended = self.windows.slices.last_times(state.rows.column(1).to_numpy()) <= time
         others, rows = state.rows.filter(pa.array(~ended)), state.rows.filter(pa.array(ended))
-        counted = RuledWindows(self.windows.slices, Counts(1, 1 if self.windows.rule.purges else None))
+        counted = RuledWindows(self.windows.slices, Counts(1, 1 if self.rule.purges else None))
         operator = CountOperator(counted, self.kernel, self.key_type)
         ones = pa.array(np.ones(rows.num_rows, np.int64))
         ended_state = StateRows(operator.rows([*rows.columns[:2], ones, *rows.columns[5:]]), state.portions)
@@ -205,11 +194,8 @@ class TimedOperator(KeyedWindowOperator[RuledWindows[Intervals]]):
     def _with_portion(self, rows: pa.RecordBatch, partial_rows: pa.RecordBatch, time: int) -> pa.RecordBatch:
         """Adds partial aggregates to rows of state, each to every window that it is in."""
         windows, slices, stored_count = self.windows, self.windows.slices, rows.num_rows
-        keys, stamps, *states = partial_rows.columns[:-1]
-        copied, starts = windows_for(slices, stamps.to_numpy(), time)
-        if slices.windows_each > 1:
-            copies = pa.array(copied)
-            keys, stamps, states = keys.take(copies), stamps.take(copies), [column.take(copies) for column in states]
+        copied, starts = self.windows_for(partial_rows.column(1).to_numpy(), time)
+        keys, stamps, *states = at(partial_rows.columns[:-1], copied)
         keyed_windows = keyed_windows_of(slices, rows, keys, starts)
         count = len(keyed_windows.keys)
         was_filled = np.concatenate([rows.column(3).to_numpy() > 0, np.ones(len(starts), np.bool_)])
@@ -228,10 +214,9 @@ class TimedOperator(KeyedWindowOperator[RuledWindows[Intervals]]):
         following[is_stored] = rows.column(2).to_numpy()[first[is_stored]]
         if windows.rule.interval is not None:
             begun = np.full(len(stamps), time) if slices.by_clock else stamps.to_numpy()
-            at = begun[first[~is_stored] - stored_count]
-            following[~is_stored] = np.minimum(
-                at - at % windows.rule.interval + windows.rule.interval, ends[~is_stored]
-            )
+            begun = begun[first[~is_stored] - stored_count]
+            next_one = begun - begun % windows.rule.interval + windows.rule.interval
+            following[~is_stored] = np.minimum(next_one, ends[~is_stored])
         filled = (was_filled[first] | has_new).astype(np.int64)
         numbers = np.zeros(count, np.int64)
         if self._is_numbered:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from windrow.addresses.paths import BATCH_COLUMN, BATCH_PREFIX
+from windrow.addresses.paths import BATCH_COLUMN
 from windrow.errors import WindrowError
 from windrow.plan import Step
 from windrow.sinks import FileSink, ParquetFileSink
@@ -83,11 +83,10 @@ def check_unwritten(spark: SparkSession, sink: FileSink[Any], step: Step) -> Non
     """Refuse a sink that Spark writes if its folder has batches; called before runs that begin with batch 0."""
     partitions = partitions_of(step)
     above = () if partitions is None else ("*=*" for _ in partitions.fields)
-    # The second pattern is that of an earlier version.
-    below = ["/".join([*above, f"{BATCH_COLUMN}=*"]), f"{BATCH_PREFIX}*"]
+    written = "/".join([*above, f"{BATCH_COLUMN}=*"])
     with engine_errors(step.where, sink.secrets):
-        written = [name for name in below if exists_for_spark(spark, f"{as_read_path(sink.path)}/{name}")]
-    if written:
+        has_batches = exists_for_spark(spark, f"{as_read_path(sink.path)}/{written}")
+    if has_batches:
         raise other_run(step, sink.shown_path)
 
 
