@@ -1,4 +1,4 @@
-"""The functions with which a pipeline begins: each makes a stream of a source."""
+"""Begins pipelines, by functions each of which makes a stream of a source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks texts that are given: delimiters, encodings, where a clock without an offset is, and names."""
+"""Checks textual arguments: delimiters, encodings, time zones, and names."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from windrow_kafka.faults import ABSENT, asked_again, is_of, may_pass, reasons_t
 _FETCHING: Final[dict[str, Any]] = {
     # A batch ends where records are: a fetch that waits for later ones would hold up the next batch.
     "fetch.wait.max.ms": 10,
-    # What is read beyond a range is read again by the next batch, so it is little, and a full queue is looked at often.
+    # The next batch reads records beyond a range again: so fetch few, and look at a full queue often.
     "queued.max.messages.kbytes": 16_384,
     "max.partition.fetch.bytes": 4_194_304,
     "fetch.queue.backoff.ms": 2,

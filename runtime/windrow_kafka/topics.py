@@ -236,7 +236,7 @@ class TopicReads(Reads):
             trust = time.monotonic() + _SECONDS_OF_TRUST
             passing: Any = None  # the newest error that may pass
             while not is_last:
-                # It waits for so many, and in vain where transactions have markers between them.
+                # The client waits for this many records, in vain where markers of transactions lie between them.
                 messages = consumer.consume(min(_RECORDS_AT_ONCE, end - following), timeout=0.1)
                 is_plain = bool(messages) and not any(map(_ERROR_OF, messages)) and messages[-1].offset() < end
                 records = messages

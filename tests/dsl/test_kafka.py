@@ -55,7 +55,7 @@ def test_the_options_for_the_client() -> None:
         (lambda: KafkaSource("a:1", [], Reading), "reads topics"),
         (
             lambda: KafkaSource("a:1", "t", Reading, ending_offsets="latest"),
-            r"behind(.|\n)*starting_offsets='latest', end",
+            r"after(.|\n)*starting_offsets='latest', end",
         ),
         (
             lambda: KafkaSource("a:1", "t", Reading, starting_offsets=NOON, ending_offsets=NOON),

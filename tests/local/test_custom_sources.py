@@ -214,7 +214,7 @@ def test_one_text_is_not_the_names_of_partitions() -> None:
 def test_what_becomes_of_malformed_records_is_one_of_three_ways() -> None:
     with pytest.raises(InvalidArgumentError, match=r"on_malformed has an unknown value(.|\n)*where: +\S*.py:\d+"):
         from_source(Steps([1], on_malformed="Fail"))
-    with pytest.raises(InvalidArgumentError, match=r"hint: +@property before of a method"):
+    with pytest.raises(InvalidArgumentError, match=r"hint: +@property before a method"):
         from_source(Steps([1], on_malformed=lambda: "fail"))
 
 

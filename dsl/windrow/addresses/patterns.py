@@ -77,8 +77,8 @@ def _matches(folder: str, names: list[str]) -> Iterator[str]:
     else:
         regex = pattern_regex(name)
         with listed(folder):
-            there = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-        paths = [f"{folder}{entry}" for entry in sorted(there) if regex.fullmatch(entry)]
+            entries = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+        paths = [f"{folder}{entry}" for entry in sorted(entries) if regex.fullmatch(entry)]
     for path in paths:
         if below:
             yield from _matches(f"{path}/", below)

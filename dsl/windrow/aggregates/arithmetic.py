@@ -1,4 +1,4 @@
-"""Counts, sums, means and measures of spread."""
+"""Defines counts, sums, means and measures of spread."""
 
 from __future__ import annotations
 

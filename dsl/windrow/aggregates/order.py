@@ -1,4 +1,4 @@
-"""Aggregates that compare: the lowest and highest values, and the elements that have them."""
+"""Defines aggregates that compare: the lowest and highest values, and the elements that have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates by sketches of Apache DataSketches: a few kilobytes for any number of values, and a known error.
+"""Defines aggregates by sketches of Apache DataSketches, which have bounded size and a known error.
 
 The library is imported when a sketch is first used. It comes with the extra ``sketches``.
 """

@@ -1,4 +1,4 @@
-"""Connected streams: two streams of different types that are processed together."""
+"""Defines connected streams: two streams of different types that are processed together."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def _check_life(function: AsyncFunction[Any, Any], where: Location | None) -> No
 
 
 def _is_asynchronous(function: object) -> bool:
-    # What is no plain function is called by a method of its class.
+    # An object that is no plain function is called by a method of its class.
     return any(holds(iscoroutinefunction, code) for code in (function, type(function).__call__))
 
 

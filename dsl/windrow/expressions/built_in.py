@@ -1,4 +1,4 @@
-"""The operators, functions and methods of Python that an expression may use, a row for each.
+"""Lists the operators, functions and methods of Python that an expression may use, a row for each.
 
 A row says what Python computes, or the type of the result. How columns compute one is its row in the engine.
 """

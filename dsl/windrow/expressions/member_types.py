@@ -47,9 +47,9 @@ def united(kinds: Sequence[object | None]) -> object | None:
     if len(kinds) > 1:
         kinds = [kind for kind in kinds if kind != list[typing.Never]] or kinds[:1]
     tuples = [kind for kind in kinds if typing.get_origin(kind) is tuple and Ellipsis not in typing.get_args(kind)]
-    parts = [typing.get_args(kind) for kind in tuples]
-    if len(tuples) > 1 and len({len(each) for each in parts}) == 1 and parts[0]:
-        together = tuple.__class_getitem__(tuple([united(column) for column in zip(*parts, strict=True)]))
+    item_types = [typing.get_args(kind) for kind in tuples]
+    if len(tuples) > 1 and len({len(each) for each in item_types}) == 1 and item_types[0]:
+        together = tuple.__class_getitem__(tuple([united(column) for column in zip(*item_types, strict=True)]))
         kinds = [together, *(kind for kind in kinds if kind not in tuples)]
     return widest(kinds)
 

@@ -69,7 +69,7 @@ class Expression:
         return f"<{type(self).__name__} {self}>"
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        # As a list of nodes: pickle calls itself for what is within, which is too deep for a deep tree.
+        # Pickled as a list of nodes: pickle recurses into children, too deep for a deep tree.
         numbers: dict[Expression, _Number] = {}
         rows: list[tuple[type[Expression], tuple[Any, ...]]] = []
         for part in self.parts():

@@ -130,7 +130,7 @@ class Tracer(Generic[Found]):
         self.traced = 0
         self._trace = trace
         self._answers: WeakKeyDictionary[FunctionType, _Answer[Found]] = WeakKeyDictionary()
-        # As long as a function has them.
+        # An answer is kept as long as a function has it.
         self._latest: WeakValueDictionary[FunctionFacts, _Answer[Found]] = WeakValueDictionary()
 
     def answer_for(self, function: FunctionType) -> Found:
@@ -165,11 +165,11 @@ def _of_paths(
     """Traces the callable that ``make`` returns, on all paths through its decisions."""
     try:
         expression = _Paths(make(), around, arguments).expression(())
-        parts = expression.parts()
-        if len(parts) > _MOST_PARTS:
+        nodes = expression.parts()
+        if len(nodes) > _MOST_PARTS:
             return Opaque(f"computes more than {_MOST_PARTS} values")
         reason = "gives something else than a value of the element" if isinstance(expression, Constant) else None
-        reason = reason or next(filter(None, map(_only_for_types, parts)), None)
+        reason = reason or next(filter(None, map(_only_for_types, nodes)), None)
         return _Computed(expression if around is None else around.named(expression), reason)
     except RefusedError as refused:
         return Opaque(str(refused))

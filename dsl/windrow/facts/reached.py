@@ -54,7 +54,7 @@ def state_time_domains(function: object) -> set[TimeDomain]:
 
 def _time_to_live(function: FunctionType) -> TimeDomain | None:
     """The time domain of the time to live that a function makes when it runs."""
-    # What an initializer makes is an attribute.
+    # An object that an initializer makes is found as an attribute.
     if function.__name__ not in {"__init__", "__post_init__"}:
         for names in facts(function).names:
             if "StateTtlConfig" in names:

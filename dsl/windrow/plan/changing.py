@@ -61,7 +61,7 @@ def _windows_in(node: Node, *, through_changes: bool) -> Iterator[WindowNode]:
         if upstream.windows is not None:
             yield upstream.windows
         elif not (upstream.is_source or upstream.is_keyed or (upstream.ends_changes and not through_changes)):
-            # What a window function outputs is neither withdrawn nor counted as one.
+            # Side outputs of a window function are neither withdrawals nor withdrawn.
             tag = upstream.side_output
             inputs = upstream.inputs if tag is None else upstream.passed_aside(tag)
             further = [each for each in inputs if id(each) not in seen]

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Sequence
 from typing import Annotated, Any, Union
 
-# What a type checker takes for the other one.
+# Type checkers take values of the types on the right for values of the type on the left.
 _PROMOTED: dict[type, tuple[type, ...]] = {float: (int,), complex: (int, float)}
 _UNIONS = (Union, types.UnionType)
 
@@ -42,7 +42,7 @@ def widest(kinds: Sequence[object | None]) -> object | None:
     for kind in kinds:
         if all(is_subtype(other, kind) for other in kinds):
             return kind
-    # What is a subtype of another one is not named beside it.
+    # A subtype is not named beside its supertype.
     wide = [
         kind
         for place, kind in enumerate(kinds)

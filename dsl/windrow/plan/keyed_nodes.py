@@ -1,4 +1,4 @@
-"""The nodes that keep state by key: windows, process functions and joins by time."""
+"""Defines the nodes that keep state by key: windows, process functions and joins by time."""
 
 from __future__ import annotations
 
@@ -274,15 +274,15 @@ class WindowNode(OneInputNode):
 
     def describe_settings(self) -> list[str]:
         """A few words for each setting."""
-        parts = [self.assigner.describe(), f"trigger {self.effective_trigger.describe()}"]
+        settings = [self.assigner.describe(), f"trigger {self.effective_trigger.describe()}"]
         if self.evictor is not None:
-            parts.append(f"evictor {self.evictor.describe()}")
+            settings.append(f"evictor {self.evictor.describe()}")
         if self.allowed_lateness:
-            parts.append(f"lateness {duration_text(self.allowed_lateness)}")
-        parts += self.late_tags.describe()
+            settings.append(f"lateness {duration_text(self.allowed_lateness)}")
+        settings += self.late_tags.describe()
         if self.late_tag is not None:
-            parts.append(f"late to {self.late_tag.name!r}")
-        return [*parts, *self.panes.describe()]
+            settings.append(f"late to {self.late_tag.name!r}")
+        return [*settings, *self.panes.describe()]
 
     @property
     def plain_function(self) -> PlainFunction | None:

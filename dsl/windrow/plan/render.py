@@ -1,4 +1,4 @@
-"""Plans as text."""
+"""Shows plans as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of a pipeline: its nodes in their order, with their ids."""
+"""Numbers the nodes of a pipeline in their order, which become steps with ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plan can tell of element types, from annotations alone, and a note in them: the digits of decimals."""
+"""Finds types of elements from annotations alone, and defines the annotation for the digits of decimals."""
 
 from __future__ import annotations
 

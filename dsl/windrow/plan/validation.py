@@ -175,7 +175,7 @@ def _window_faults(node: WindowNode, step: Step, earlier_tags: EarlierTags) -> I
 def _cannot_merge(node: WindowNode, trigger: Trigger[Any, Any], step: Step) -> Fault:
     guilty = parts_that_cannot_merge(trigger)
     names, (first, *_) = " and ".join(part.describe() for part in guilty), guilty
-    parts = f"part{'s' * (len(guilty) > 1)} {names} of the " if first is not trigger else ""
+    whose = f"part{'s' * (len(guilty) > 1)} {names} of the " if first is not trigger else ""
     kind = type(first)
     if kind.__module__.startswith("windrow."):
         hint = "use a trigger that can merge, such as CountTrigger or after_count, or windows that do not merge"
@@ -183,7 +183,7 @@ def _cannot_merge(node: WindowNode, trigger: Trigger[Any, Any], step: Step) -> F
         hint = f"derive {kind.__name__} from MergingComposableTrigger, and override merge"
     else:
         hint = f"derive {kind.__name__} from MergingTrigger, and override on_merge"
-    message = f"the {parts}trigger {trigger.describe()} cannot merge, but {node.assigner.describe()} merges windows"
+    message = f"the {whose}trigger {trigger.describe()} cannot merge, but {node.assigner.describe()} merges windows"
     return Fault(message, step.where, hint)
 
 
@@ -227,13 +227,13 @@ def _result_faults(step: Step, stated: Mapping[int, object]) -> Iterator[Fault]:
         kind = result_type(function)
         if kind is not None and is_single(kind):
             yield Fault(
-                f"{function_name(function)} returns {type_name(kind)}, whose items would be earlier_tags for records",
+                f"{function_name(function)} returns {type_name(kind)}, whose items would be taken for records",
                 step.where,
                 TUPLE_HINT if is_fixed_tuple(kind) else RECORDS_HINT,
             )
         elif kind is None and (known is None or _is_tuple(known)) and gives_one_tuple(called_by(function)):
             yield Fault(
-                f"{function_name(function)} returns one tuple, whose parts would be earlier_tags for records",
+                f"{function_name(function)} returns one tuple, whose parts would be taken for records",
                 step.where,
                 TUPLE_HINT,
             )

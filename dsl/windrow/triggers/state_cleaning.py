@@ -1,4 +1,4 @@
-"""The count trigger for windows that may be forgotten."""
+"""Defines the count trigger that drops windows after some time without elements."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def progress_shown(
         wanted: Whether to show it at all.
         after_seconds: After this time it is shown: shorter runs need no bar.
     """
-    # There is one last row: of runs side by side the first has it.
+    # A terminal has one last row: of parallel runs the first one gets it.
     screen = _screen(name) if wanted else None
     if screen is None or not screen_taken.acquire(blocking=False):
         yield

@@ -1,4 +1,4 @@
-"""The forms in which cells of CSV have null, truth values and numbers, as options of a source say."""
+"""Defines how cells of CSV spell null, truth values and numbers, by the options of a source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors and the records by which codecs report what does not fit its type, and the error for damaged state."""
+"""Defines errors and records by which codecs report values that do not fit their types, and damaged state."""
 
 from __future__ import annotations
 

@@ -317,7 +317,7 @@ class DocumentRecords:
     has_lines: ClassVar[bool] = False
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
-        """The records of a file, as from lines; after a fault of the array itself nothing is read."""
+        """Reads the records of a file, each with its line; stops at a fault of the array itself."""
         decode = JsonDecoder(self.kind).decode
         size, longest = self.sizes.document_block, self.sizes.longest_line
         with open_text(name, file, self.encoding, newline=None) as text:

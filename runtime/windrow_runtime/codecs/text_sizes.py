@@ -1,4 +1,4 @@
-"""Sizes by which text files are read: limits, and measured defaults, which tests make small."""
+"""Defines the sizes by which text files are read: limits, and measured defaults, which tests make small."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _levels(
     spelt |= {name: name for name in names.columns}
     named = {each.column: spelt.get(each.column, spelt.get(each.column.lower() if any_case else "")) for each in fields}
     fitting_names = set(named.values())
-    # What folders give, files need not have.
+    # Files need not have the columns that folder names give.
     from_folders = {each.column for each in fields if each.constant is not None}
     lacking = [f"{prefix}{column}" for column, name in named.items() if name is None and column not in from_folders]
     yield lacking, [f"{prefix}{name}" for name in names.columns if name not in fitting_names]

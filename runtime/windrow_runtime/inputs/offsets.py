@@ -90,14 +90,14 @@ class Reads(ABC):
         each for the partitions of which it reads nothing; if there are no others, it has no ranges.
         """
         latest = self.latest()
-        done: dict[str, list[Any]] = {}
+        reached: dict[str, list[Any]] = {}
         while True:
             waits = held()
-            ranges = self.ranges(done, following := self.advance_but(waits, done, latest))
+            ranges = self.ranges(reached, following := self.advance_but(waits, reached, latest))
             if not ranges and not waits:
                 break
             yield ranges, following, self.open_partitions(following, latest)
-            done = following
+            reached = following
         self.check_end(following, latest)
 
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:

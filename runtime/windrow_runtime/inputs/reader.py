@@ -113,7 +113,7 @@ class SourceReader(Generic[S_co]):
 
     @property
     def drains(self) -> bool:
-        """Whether a run of the interpreter that reads to the end comes to one."""
+        """Whether the source has an end that a run of the interpreter reaches."""
         return self.source.is_bounded or not self.has_partitions
 
     @property

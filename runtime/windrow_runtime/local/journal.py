@@ -372,7 +372,7 @@ class Journal(StepRecorder):
         kind, (_, window), pane = kind_of(value), self._window, self._pane
         if kind.is_withdrawal:
             own_results, absorbed = self._shown.get(self._window, ([], []))
-            # What merged windows had shown comes first, and never as a part of an update.
+            # The results of merged windows are withdrawn first, and never as a part of an update.
             shown = absorbed if kind is ChangeKind.DELETE and absorbed else own_results
             window, pane = shown.pop(0) if shown else (window, None)
         self._emitted.append((kind, window, pane, (own(value_of(value)),)))

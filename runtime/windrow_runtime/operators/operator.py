@@ -119,7 +119,7 @@ class KeyedOperator(ABC):
         observer: Is told what the operator does. An engine sets it before it binds the operator.
     """
 
-    # One for all operators that nobody watches: these have no further attribute.
+    # A class attribute, so that operators without an observer have no attribute of their own for it.
     observer: Observer | None = None
 
     def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:

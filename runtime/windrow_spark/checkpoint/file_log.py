@@ -67,9 +67,9 @@ class FileLog:
         """Reads the lines that were added since the last call."""
         added = read_whole(self.path, self._reached)
         # The end of the last line may not have been written.
-        whole = added[: added.rfind(b"\n") + 1]
-        self._reached += len(whole)
-        return whole
+        whole_lines = added[: added.rfind(b"\n") + 1]
+        self._reached += len(whole_lines)
+        return whole_lines
 
     def _add(self, number: int, line: bytes) -> None:
         append_bytes(Path(self.path), b"\n" + line)

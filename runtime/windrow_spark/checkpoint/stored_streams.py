@@ -228,16 +228,16 @@ def _written_by(feeds: Feeds, step: Step) -> str:
 def _parts(step: Step, keys: Node | None) -> dict[str, Mark]:
     """Returns marks of the functions on which stored state depends, and of the settings that decide a join's pairs."""
     deciding = (step.node.deciding if keys is None else {**keys.deciding, **step.node.deciding}).items()
-    parts = {name: Mark(part) if isinstance(part, str) else mark_of(part) for name, part in deciding}
+    marks = {name: Mark(part) if isinstance(part, str) else mark_of(part) for name, part in deciding}
     for part in step.node.user_parts:
         if isinstance(part, DeclaredAggregate):
-            parts |= {
+            marks |= {
                 f"what aggregate {number} takes{role}": mark
                 for number, member in enumerate(_plain(part.declaration), start=1)
                 for role, mark in _selectors(member)
             }
-        parts |= _rolling(part)
-    return parts
+        marks |= _rolling(part)
+    return marks
 
 
 def _plain(declaration: Declaration) -> Iterator[Declaration]:

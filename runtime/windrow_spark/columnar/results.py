@@ -70,7 +70,7 @@ def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) ->
 
 
 def _set_of(values: Sequence[Any]) -> frozenset[Any]:
-    # As the aggregate does: every set has the same NaN, the only value that is not equal to itself.
+    # Every set has the same NaN object, as with the aggregate: NaN alone is not equal to itself.
     return frozenset([value if value == value else math.nan for value in values])  # noqa: PLR0124
 
 

@@ -56,7 +56,7 @@ def dump_rows(rows: pa.RecordBatch, *, compress: bool = True) -> bytes:
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
     data: bytes = sink.getvalue().to_pybytes()
-    # As a whole: Arrow would set up a compressor for each buffer, which takes longer than to compress a small page.
+    # The page is compressed as a whole: Arrow would set up a compressor for each buffer, which takes longer.
     return compressed(data) if compress and rows.nbytes > _WORTH_COMPRESSING else data
 
 
@@ -321,14 +321,14 @@ class DueRows:
         return entry.due <= self.watermark and self.fires(entry)
 
     def _clean_up(self, entry: Chunk | None, rows: pa.RecordBatch) -> None:
-        kept = rows.filter(pa.array(~self.expired(rows)))
+        live_rows = rows.filter(pa.array(~self.expired(rows)))
         if entry is None:
-            self.chunks.put_tail(kept)
-        elif 2 * kept.num_rows <= rows.num_rows:
-            self.chunks.replace(entry, kept)
+            self.chunks.put_tail(live_rows)
+        elif 2 * live_rows.num_rows <= rows.num_rows:
+            self.chunks.replace(entry, live_rows)
         else:
             # The chunk stays as it is, and is due when its other rows have expired.
-            entry.due, entry.first, entry.last = self.chunks.measure(kept)
+            entry.due, entry.first, entry.last = self.chunks.measure(live_rows)
 
 
 @dataclass
@@ -345,10 +345,10 @@ class KeyedRows:
 
     def filter(self, mask: Mask) -> KeyedRows:
         """Keeps the marked rows, with the hashes of their keys."""
-        kept = KeyedRows(self.rows.filter(pa.array(mask)))
+        keyed_rows = KeyedRows(self.rows.filter(pa.array(mask)))
         codes, hashes = self.hashed
-        kept.hashed = codes[mask], hashes
-        return kept
+        keyed_rows.hashed = codes[mask], hashes
+        return keyed_rows
 
 
 class RowPages(KeyedPages[KeyedRows, Hashes]):

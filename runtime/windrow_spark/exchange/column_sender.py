@@ -120,8 +120,8 @@ class ColumnSender:
         with errors_at(form.step.where):
             rows = concatenated(waiting)
             waiting.clear()
-            parts = list(form.exchange_rows(rows, self.bound_of(form.step.id)))
-        for contents, part in parts:
+            batches = list(form.exchange_rows(rows, self.bound_of(form.step.id)))
+        for contents, part in batches:
             yield from self._send_rows(target, part, contents)
 
     def _send_rows(self, target: StepEdge, rows: Any, contents: ExchangeRows) -> Iterator[PackedRow]:

@@ -1,4 +1,4 @@
-"""The physical plan of a pipeline: how each keyed step and each sink runs, and how elements get there.
+"""Defines the physical plan: how each keyed step and each sink runs, and how elements get there.
 
 It is made in one pass over the steps in order, and keeps why a step takes no columns. Engines, ``explain()``, the
 description of a checkpoint and workers read it, and decide nothing again.
@@ -181,7 +181,7 @@ class PhysicalPlan:
         """Describes for ``explain()`` how each keyed step of a new run runs, and sinks that take columns."""
         forms = {step_id: step.describe() for step_id, step in self.keyed.items()}
         for step_id, sink in self.sinks.items():
-            # What is downstream of a keyed step runs as that one says, unless steps in between leave the columns.
+            # A sink downstream of a keyed step runs as that step says, unless steps in between leave the columns.
             leaves_columns = isinstance(sink.routes, Objects) and self.on_columns.issuperset(
                 self.topology.boundaries_before[step_id]
             )

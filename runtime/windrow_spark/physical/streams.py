@@ -146,7 +146,7 @@ def _element_of(step: Step) -> RecordType:
     kind = columns_type(_known_type(step.node))
     decoded = source_of(step).decoded_type
     if decoded is not None:
-        # What the source adds to a record is well-formed.
+        # The fields that the source itself adds to a record are well-formed.
         check_made(columns_type(decoded))
         return kind
     return check_made(kind)

@@ -396,9 +396,9 @@ class Query:
         """Wait until a batch that begins later finds nothing to read."""
         # The last planned batch may be older than the elements that the sources have now; so may the next one, which
         # Spark may be planning.
-        done = self._checkpoint.last_planned() + 1
+        next_batch = self._checkpoint.last_planned() + 1
         idle = IdleBatches(self.lowered.clock)
-        if self._wait_until(query, lambda: idle.newest(query) > done):
+        if self._wait_until(query, lambda: idle.newest(query) > next_batch):
             raise UnsupportedOperationError("the query was stopped by somebody else", given=self.lowered.pipeline.name)
 
     def wait(self, query: StreamingQuery, timeout_seconds: float | None = None) -> bool:

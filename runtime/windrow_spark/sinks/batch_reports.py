@@ -83,8 +83,8 @@ class Results:
 
     def report(self, progress: PipelineProgress) -> None:
         """Keep the report on a batch, in place of an earlier one on it, and no more of the oldest."""
-        kept = [report for report in self._reports if report.batch != progress.batch]
-        self._reports = (*kept[-_REPORTS_KEPT + 1 :], progress)  # other threads read it
+        reports = [report for report in self._reports if report.batch != progress.batch]
+        self._reports = (*reports[-_REPORTS_KEPT + 1 :], progress)  # other threads read it
 
     def latest_report(self) -> PipelineProgress | None:
         """Returns the report on the newest batch; None: there was none."""

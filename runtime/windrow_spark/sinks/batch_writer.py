@@ -137,14 +137,14 @@ class BatchWriter:
 
     def _write_kept(self, frame: DataFrame, batch: int, *, again: bool) -> dict[int, list[bytes]]:
         """Writes a batch of which Spark writes some sinks; it is persisted, since several actions read it."""
-        kept = frame.persist()
+        persisted = frame.persist()
         try:
-            names, present = self._write_driver_sinks(kept, batch)
+            names, present = self._write_driver_sinks(persisted, batch)
             for number, writer in self._by_spark.items():
-                write = partial(writer.write_batch, kept, batch, number, self.classes, query=self.query)
+                write = partial(writer.write_batch, persisted, batch, number, self.classes, query=self.query)
                 self._run(partial(write, has_rows=number in present, again=again))
         finally:
-            kept.unpersist()
+            persisted.unpersist()
         return names
 
     def _write_driver_sinks(self, frame: DataFrame, batch: int) -> tuple[dict[int, list[bytes]], set[int]]:

@@ -205,7 +205,7 @@ def worker_finding(python: str) -> Finding:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     mend = f"unset PYSPARK_PYTHON, or set it to {sys.executable}"
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [python, "-c", _WORKER_PROGRAM, *names],
             env=environment,
             capture_output=True,
@@ -214,7 +214,7 @@ def worker_finding(python: str) -> Finding:
             check=True,
             timeout=_WORKER_SECONDS,
         )
-        version, failed = json.loads(done.stdout.splitlines()[-1])
+        version, failed = json.loads(process.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         return Finding(f"{shown}: cannot be run ({error})", mend)
     if tuple(version) != sys.version_info[:2]:

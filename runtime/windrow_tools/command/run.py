@@ -142,7 +142,7 @@ def _run_locally(pipeline: Pipeline, *, drain: bool, progress: bool) -> tuple[Pi
     def interrupt(number: int, _frame: FrameType | None) -> None:
         nonlocal interruptions
         interruptions += 1
-        # What sends SIGTERM waits for some seconds, and the whole input may be one batch.
+        # The sender of SIGTERM waits for some seconds only, and the whole input may be one batch.
         if interruptions > 1 or number != signal.SIGINT:
             raise KeyboardInterrupt
         print(_STOPPING, file=sys.stderr)

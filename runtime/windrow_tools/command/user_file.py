@@ -170,14 +170,14 @@ def _place(path: Path) -> tuple[str, Path]:
             "Python imports no file of this name", given=str(path), expected="a file NAME.py, without another dot"
         )
     folder = path.absolute().parent
-    parts = [] if path.stem == "__init__" else [path.stem]
+    names = [] if path.stem == "__init__" else [path.stem]
     while (folder / "__init__.py").is_file():
-        parts.insert(0, folder.name)
+        names.insert(0, folder.name)
         folder = folder.parent
-    name = ".".join(parts)
+    name = ".".join(names)
     imported = sys.modules.get(name)
     is_other = imported is not None and Path(getattr(imported, "__file__", None) or "") != path.absolute()
-    if is_other or parts[0] in sys.stdlib_module_names:
+    if is_other or names[0] in sys.stdlib_module_names:
         raise InvalidArgumentError(
             "a file has the name of a module of Python's, or of one that is imported already",
             given=str(path),

@@ -250,17 +250,17 @@ class Panel:
     def _circle(self, of: RecordedElement, area: Area, radius: float) -> str:
         kinds = ["element", *(["late"] if of.is_late else []), *(["dropped"] if of.is_dropped else [])]
         x, y = (area.left + area.right) / 2, (area.top + area.bottom) / 2
-        parts = [_title(self.element_text(of)), element("circle", {"cx": x, "cy": y, "r": radius})]
+        shapes = [_title(self.element_text(of)), element("circle", {"cx": x, "cy": y, "r": radius})]
         if of.is_dropped:
             half = radius * 1.1
             ends = [(x - half, y + half), (x + half, y - half)]
-            parts.append(element("path", {"class": "cross", "d": _path(ends)}))
+            shapes.append(element("path", {"class": "cross", "d": _path(ends)}))
         inside = str(of.number) if self.numbers else shortened(self.show(of.value), 3)
         inside = f"{_MINUS}{inside}" if of.kind.is_withdrawal else inside
         if radius > 6 or len(inside) == 1:
             size = {} if len(inside) < 3 else {"style": f"font-size: {8 if len(inside) == 3 else 7}px"}
-            parts.append(element("text", {"class": "number", "x": x, "y": y + 3.5, **size}, text(inside)))
-        return element("g", {"class": " ".join(kinds)}, *parts)
+            shapes.append(element("text", {"class": "number", "x": x, "y": y + 3.5, **size}, text(inside)))
+        return element("g", {"class": " ".join(kinds)}, *shapes)
 
     def _values_beside(self, circles: list[tuple[Point, Area]]) -> Iterator[str]:
         for point, area in circles:

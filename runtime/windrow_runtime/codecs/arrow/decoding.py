@@ -326,7 +326,7 @@ def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object
         elapsed = _microseconds(array, pa.timestamp("us", tz=array.type.tz), value, path)
         moments: Iterable[datetime.datetime] = map(operator.add, repeat(_EPOCH), elapsed)
         if array.type.tz is None and value.timezone is not None:
-            # What the clock shows twice is the first of the two moments.
+            # A local time that the clock shows twice is taken for the first of the two moments.
             moments = (shown.replace(tzinfo=value.timezone).astimezone(datetime.UTC) for shown in moments)
         return _converted(moments, path, value)
     if kind is Kind.DATE:

@@ -206,7 +206,7 @@ def _decoded(lines: Sequence[bytes], decode: Callable[[bytes], Any], first: Sequ
     rest = islice(lines, len(structs), None)
     while len(structs) + len(refused) < len(lines):
         try:
-            # What was decoded before a line that is refused stays in the list.
+            # The list keeps the structs that were decoded before a refused line.
             structs.extend(map(decode, rest))
         except (ValueError, RecursionError):
             refused.append(len(structs) + len(refused))

@@ -329,8 +329,8 @@ def _are_finer(coarse: pa.Array, fine: pa.Array) -> Any:
         return (exact - whole * np.int64(1000)) != 0
     is_finer = np.zeros(len(coarse), np.bool_)
     if pa.types.is_struct(kind):
-        for parts in zip(coarse.flatten(), fine.flatten(), strict=True):
-            is_finer |= _are_finer(*parts)
+        for pair in zip(coarse.flatten(), fine.flatten(), strict=True):
+            is_finer |= _are_finer(*pair)
     elif pa.types.is_map(kind) or is_list(kind):
         items = (coarse.items, fine.items) if pa.types.is_map(kind) else (coarse.values, fine.values)
         counts = np.concatenate([[0], np.cumsum(_are_finer(*items))])[coarse.offsets.to_numpy()]

@@ -135,10 +135,10 @@ class CustomReads(Reads):
             offset = getattr(self.source, method)(partition, *arguments)
         try:
             # The offset is copied, since the source may change the list or dict that it returned.
-            kept = json.loads(json.dumps(offset, allow_nan=False))
+            stored_offset = json.loads(json.dumps(offset, allow_nan=False))
         except (TypeError, ValueError):
-            kept = _NO_JSON
-        if kept != offset:
+            stored_offset = _NO_JSON
+        if stored_offset != offset:
             raise InvalidArgumentError(
                 "an offset of a source is kept as JSON, and this one changes on the way",
                 given=f"{shortened(offset)} from {method}({partition!r})",
@@ -146,7 +146,7 @@ class CustomReads(Reads):
                 where=self.where,
                 hint="a list instead of a tuple, a text instead of a datetime",
             )
-        return kept
+        return stored_offset
 
     def _errors(self, method: str, *arguments: Any) -> AbstractContextManager[None]:
         return connector_errors(

@@ -76,16 +76,16 @@ class ColumnExpression:
     @property
     def columns(self) -> frozenset[str]:
         """The names of the columns that it takes."""
-        parts = self.expression.parts()
-        return frozenset(part.name for part in parts if isinstance(part, Field) and isinstance(part.of, Element))
+        nodes = self.expression.parts()
+        return frozenset(part.name for part in nodes if isinstance(part, Field) and isinstance(part.of, Element))
 
     @property
     def stored_text(self) -> str:
         """The text of the expression for a checkpoint, with a digest where the text leaves something out."""
-        parts = self.expression.parts()
+        nodes = self.expression.parts()
         text = str(self.expression)
         hides = any(
-            isinstance(part, (Among, LookedUp)) or (isinstance(part, Constant) and part.shown) for part in parts
+            isinstance(part, (Among, LookedUp)) or (isinstance(part, Constant) and part.shown) for part in nodes
         )
         return f"{text} #{self.expression.identity.hex()[:12]}" if hides or "..." in text else text
 
@@ -351,7 +351,7 @@ def _conditional(expression: Conditional, parts: _Parts) -> ColumnExpression:
     if test.value.kind is not Kind.BOOL:
         raise DeclinedError(f"{expression} asks whether a {test.value} is true")
     yes_or_no = (expression.yes, Constant(True)), (expression.no, Constant(False))
-    # What `and` and `or` give is often what they asked for, whose value is known then.
+    # The value of `and` and `or` is often the operand that they test, whose truth is known then.
     sides = [value if side == expression.test else side for side, value in yes_or_no]
     branches = [None if _is_none(side) else parts.of(side) for side in sides]
     present = [branch for branch in branches if branch is not None]

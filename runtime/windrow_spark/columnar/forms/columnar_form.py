@@ -106,7 +106,7 @@ class ColumnarForm(ScanTarget):
     @cached_property
     def operator(self) -> _Operator:
         """Runs the step on a key group."""
-        # What waits for the clock when the stream ends is counted; counted windows do so anyway.
+        # Windows that wait for the clock at the end of the stream are counted; counted windows do so anyway.
         counts = self.windows.by_clock and not isinstance(self.rule, Counts)
         kernel = CountingKernel(self.kernel) if counts else self.kernel
         rows = None

@@ -328,7 +328,7 @@ def task_aggregation_of(step: Step) -> TaskAggregation:
     if node is None:
         raise DeclinedError("a process function sees each element")
     if isinstance(node.function, ReduceSpec):
-        # It need not be associative.
+        # The function need not be associative.
         raise DeclinedError("what a reduce leaves need not stand for its elements")
     if not isinstance(node.function, AggregateSpec):
         raise DeclinedError("the function takes all elements of a window")
@@ -357,6 +357,6 @@ def _has_life(function: RichFunction) -> bool:
         return any(_has_life(member) for _, member in function.members)
     kind = type(function)
     if isinstance(function, DeclaredAggregate) and kind.open is DeclaredAggregate.open:
-        # It opens its selectors.
+        # An aggregate with `open` opens its selectors.
         return any(isinstance(selector, RichFunction) for _, selector in function.declaration.selectors)
     return kind.open is not RichFunction.open or kind.close is not RichFunction.close

@@ -255,8 +255,8 @@ class _DistinctKernel(Kernel):
 
     def accumulator(self, *state: list[Any]) -> tuple[set[Any], bool]:
         # Only a NaN is not equal to itself.
-        kept = {value for value in state[0] if value == value}  # noqa: PLR0124
-        return kept, len(kept) < len(state[0])
+        distinct = {value for value in state[0] if value == value}  # noqa: PLR0124
+        return distinct, len(distinct) < len(state[0])
 
 
 @final
