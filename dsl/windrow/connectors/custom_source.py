@@ -101,7 +101,7 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
         Args:
             partition: The name of the partition.
             start: The offset of the first element.
-            end: The offset behind the last one.
+            end: The offset after the last one.
         """
         raise UnsupportedOperationError("this source gives Arrow data", given=self.describe(), expected="read_arrow")
 
@@ -116,7 +116,7 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
         Args:
             partition: The name of the partition.
             start: The offset of the first element.
-            end: The offset behind the last one.
+            end: The offset after the last one.
 
         Returns:
             Objects of any library that speaks the Arrow PyCapsule interface, such as record batches and tables.
@@ -131,7 +131,7 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
 
         Args:
             partition: The name of the partition.
-            offset: The offset behind the last element that was read.
+            offset: The offset after the last element that was read.
         """
 
     def describe(self) -> str:

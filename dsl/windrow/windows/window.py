@@ -27,7 +27,7 @@ class TimeWindow(NamedTuple):
 
     Attributes:
         start: The first millisecond of the window.
-        end: The first millisecond behind it.
+        end: The first millisecond after it.
 
     Raises:
         InvalidArgumentError: If a bound is no moment, or the end is below the start.
@@ -59,7 +59,7 @@ class TimeWindow(NamedTuple):
 
 
 _FARTHEST: Final = 2**64
-"""How far bounds may lie from the epoch: a window with a timestamp may begin before all of them, or end behind them."""
+"""How far bounds may lie from the epoch: a window with a timestamp may begin before all of them, or end after them."""
 
 
 def _new_time_window(kind: type[TimeWindow], start: int, end: int) -> TimeWindow:

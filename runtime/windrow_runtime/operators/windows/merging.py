@@ -26,11 +26,11 @@ def add_window(live: list[W], window: W, assigner: MergingWindowAssigner[Any, W]
     result = window
     merged: list[Merged[W]] = []
     for merge in assigner.merge_windows([*live, window] if is_new else list(live)):
-        taken = set(merge.sources)
-        if window in taken:
+        merge_sources = set(merge.sources)
+        if window in merge_sources:
             result = merge.result
         # A live window that equals the result takes part: its contents are the result's contents.
-        sources = [other for other in live if other in taken or other == merge.result]
+        sources = [other for other in live if other in merge_sources or other == merge.result]
         if sources == [merge.result]:
             continue
         if sources:
@@ -38,7 +38,7 @@ def add_window(live: list[W], window: W, assigner: MergingWindowAssigner[Any, W]
             position = live.index(sources[0])
             remaining = [other for other in live if other not in sources]
             live[:] = [*remaining[:position], merge.result, *remaining[position:]]
-        elif window in taken:
+        elif window in merge_sources:
             live.append(merge.result)
     if result == window and window not in live:
         live.append(window)

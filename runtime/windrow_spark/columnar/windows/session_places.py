@@ -144,11 +144,11 @@ class TimeLine(Generic[T]):
 
     def take(self, start: int, end: int) -> tuple[int, int, list[T]]:
         """Removes the sessions that a window touches; returns start and end of all of them, and their contents."""
-        taken = slice(bisect_left(self._ends, start), bisect_right(self._starts, end))
-        contents = self.contents[taken]
+        touched = slice(bisect_left(self._ends, start), bisect_right(self._starts, end))
+        contents = self.contents[touched]
         if contents:
-            start, end = min(start, self._starts[taken.start]), max(end, self._ends[taken.stop - 1])
-            del self._starts[taken], self._ends[taken], self.contents[taken]
+            start, end = min(start, self._starts[touched.start]), max(end, self._ends[touched.stop - 1])
+            del self._starts[touched], self._ends[touched], self.contents[touched]
         return start, end, contents
 
     def put(self, start: int, end: int, contents: T) -> None:
