@@ -103,3 +103,12 @@ def test_workers_and_state_are_as_measured() -> None:
     for keys, *cells in rows:
         columns, process = measured["columns", keys], measured["process", keys]
         assert cells == [f"{each} MiB" for each in (columns[1], process[1], columns[0], process[0])]
+
+
+def test_columns_and_objects_are_as_measured() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    rows = rows_of(page, "declared program", "keys")
+    assert rows == rows_of(MEASURED, "declared program", "keys")
+    for _, _, columns, objects, times in rows:
+        ratio = int(columns.replace(",", "")) / int(objects.replace(",", ""))
+        assert times == (f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}")
