@@ -455,8 +455,9 @@ def test_a_list_that_is_damaged_is_told(tmp_path: Path) -> None:
     sink = JsonFileSink[Row](tmp_path, partition_by="name")
     claim(sink, "one", begins=True)
     put(tmp_path, 0, ["name=a/part-0.json"], "x")
-    (tmp_path / "_batches" / "1.files").write_text("[")
-    with pytest.raises(SinkError, match=r"is damaged(.|\n)*_batches/1\.files"):
+    shutil.rmtree(tmp_path / "_batches" / "0.files")
+    (tmp_path / "_batches" / "0.files").write_text("[")
+    with pytest.raises(SinkError, match=r"is damaged(.|\n)*_batches/0\.files"):
         claim(sink, "one", begins=False)
 
 
