@@ -1,4 +1,4 @@
-"""Checks of numbers that count something, such as the files of a batch."""
+"""Checks numbers that count something, such as the files of a batch."""
 
 from __future__ import annotations
 

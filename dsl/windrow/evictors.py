@@ -1,4 +1,4 @@
-"""Evictors: which elements leave a window before or after it is evaluated."""
+"""Defines evictors, which remove elements from a window before or after it is evaluated."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ class TopicSource(Source[T_co], Generic[T_co, V_co]):
     def check_part(self, *, follows: bool) -> None:
         if follows and self.starting_offsets == "latest":
             raise InvalidArgumentError(
-                "topics behind another source begin where that ends, and their latest records leave a gap",
+                "topics after another source begin where that ends, and their latest records leave a gap",
                 given='starting_offsets="latest", which is the default',
                 expected='a datetime, or "earliest"',
                 hint="a function of the switch can say from what time on",
@@ -277,9 +277,9 @@ class KafkaSource(TopicSource[T_co, T_co]):
             that are not older by their own timestamps in Kafka; before 1970: ``"earliest"``). Partitions that are added
             later begin at their first record.
         ending_offsets: Where a run ends, which makes the source a bounded one, as ``setBounded`` of Flink's does:
-            ``"latest"`` reads the records that there are when the run begins, a datetime those in front of the first
+            ``"latest"`` reads the records that there are when the run begins, a datetime those before the first
             one that is not older by its own timestamp in Kafka, if it is there then. Partitions that are added later
-            are left to a later run, which goes on behind the offsets of the checkpoint. It needs ``starting_offsets``
+            are left to a later run, which goes on after the offsets of the checkpoint. It needs ``starting_offsets``
             that lie before it.
         max_offsets_per_batch: How many records make a batch at most; by default all that are there.
         options: Further options of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``. Secrets among them are
@@ -290,7 +290,7 @@ class KafkaSource(TopicSource[T_co, T_co]):
 
     Raises:
         InvalidArgumentError: For an option that an argument sets, for a format that does not go with the type, and for
-            ``ending_offsets`` that do not lie behind ``starting_offsets``.
+            ``ending_offsets`` that do not lie after ``starting_offsets``.
     """
 
     @property
@@ -349,7 +349,7 @@ class KafkaSink(Sink[T_contra]):
         key: Gives the key of an element, as ``bytes``, as ``str`` (written as UTF-8) or None. By default no record has
             a key but those of elements that are records. Functions are called on the workers, once for each element.
         value_format: ``"json"`` writes JSON of the element's type; ``"text"`` takes ``str``, ``"bytes"`` ``bytes``;
-            :class:`AvroFormat` and :class:`ProtobufFormat` write by a schema, whose id is in front of each value.
+            :class:`AvroFormat` and :class:`ProtobufFormat` write by a schema, whose id is before each value.
         options: Further options of librdkafka, such as ``{"compression.type": "zstd"}``. Secrets among them are not
             shown by ``explain()`` and errors.
 
@@ -460,7 +460,7 @@ def _check_end(starting: str | datetime, ending: object) -> None:
         raise InvalidArgumentError("ending_offsets is unknown", given=ending, expected='"latest" or a datetime')
     if starting == "latest" or (isinstance(starting, datetime) and isinstance(ending, datetime) and starting >= ending):
         raise InvalidArgumentError(
-            "a source ends behind the offsets at which it begins",
+            "a source ends after the offsets at which it begins",
             given=f"starting_offsets={starting!r}, ending_offsets={ending!r}",
             expected='such as starting_offsets="earliest"',
             hint='starting_offsets="latest" is the default',

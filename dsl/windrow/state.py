@@ -1,6 +1,6 @@
 """Keyed state: what triggers and functions keep per key, or per key and window.
 
-A descriptor names a piece of state and says how it behaves; a context turns it into a handle. A handle serves the key
+A descriptor names a state and says how it behaves; a context turns it into a handle. A handle serves the key
 (and window) of each call, so that a function may keep it.
 """
 

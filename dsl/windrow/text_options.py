@@ -1,4 +1,4 @@
-"""Checks texts that are given: delimiters, encodings, where a clock without an offset is, and names."""
+"""Checks textual arguments: delimiters, encodings, time zones, and names."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def checked_texts(texts: Sequence[str], what: str) -> tuple[str, ...]:
 
 
 def checked_number_signs(decimal: str, thousands: str | None) -> tuple[str, str | None]:
-    """Checks the sign in front of the fraction of numbers, and the one between groups of their digits.
+    """Checks the sign before the fraction of numbers, and the one between groups of their digits.
 
     Raises:
         InvalidArgumentError: If one is not one character, or part of numbers otherwise, or both are the same.

@@ -94,14 +94,14 @@ def duration_text(millis: int) -> str:
         return "for ever"
     if abs(millis) < 1_000:
         return f"{millis} ms"
-    parts: list[str] = []
+    texts: list[str] = []
     rest = abs(millis)
     for unit, size in _UNITS[:-1]:
         count, rest = divmod(rest, size)
-        parts += [f"{count} {unit}"] if count else []
+        texts += [f"{count} {unit}"] if count else []
     seconds, thousandths = divmod(rest, 1_000)
-    parts += [f"{seconds}{f'.{thousandths:03}'.rstrip('0') if thousandths else ''} s"] if rest else []
-    return ("-" if millis < 0 else "") + " ".join(parts)
+    texts += [f"{seconds}{f'.{thousandths:03}'.rstrip('0') if thousandths else ''} s"] if rest else []
+    return ("-" if millis < 0 else "") + " ".join(texts)
 
 
 def lag_text(millis: int) -> str:

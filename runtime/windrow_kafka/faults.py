@@ -1,4 +1,4 @@
-"""Tells which errors of Kafka's brokers and client pass, asks again for so long, and says of others what to do."""
+"""Knows which errors of Kafka are temporary, so that calls are tried again, and has hints for the others."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def asked_again(ask: Callable[[float], T]) -> T:
 
 @contextmanager
 def reasons_told(client: Any, errors: deque[Any]) -> Iterator[None]:
-    """Replaces the error of a request that got no answer by the reason that the client was told, such as a login."""
+    """Replaces the error of an unanswered request by the reason that the client has logged, such as a refused login."""
     errors.clear()
     try:
         yield

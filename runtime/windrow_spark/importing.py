@@ -1,4 +1,4 @@
-"""The import of a module that runs its own pipeline: threads and workers of the run would import the module, too."""
+"""Refuses a run that a module begins at its import: the run's threads and workers would import the module, too."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class StoredRun:
         for step in topology.sources:
             scanner_of(step).check_resumable(checkpoint)
         plan = physical_plan(topology, stored=stored_on_columns(checkpoint, topology))
-        # What a session decides is decided when a checkpoint begins.
+        # The settings that a session decides are fixed when a checkpoint begins.
         time = time_of(plan, own_clock=False, per_partition=per_partition(topology, checkpoint, lambda: False))
         refused = refused_changes(checkpoint, self.description, plan, time, accepted)
         if not refused.lines:

@@ -1,4 +1,4 @@
-"""Paths of files: how they are spelled, and which files a file source may read.
+"""Checks paths: their spelling, and which files a file source may read.
 
 Whoever can put a link into an incoming folder could otherwise have any file read that the program can read.
 """
@@ -71,7 +71,7 @@ def checked_path(path: str | PathLike[str], what: str) -> str:
 
 
 def check_pattern(path: str) -> None:
-    """Refuse a path that goes up behind a wildcard: what it leads to nobody has named.
+    """Refuse a path that goes up after a wildcard: what it leads to nobody has named.
 
     Raises:
         InvalidArgumentError: For such a path.
@@ -79,9 +79,9 @@ def check_pattern(path: str) -> None:
     pattern = _pattern_of(path)[1]
     if ".." in re.split(r"[/{},]", pattern):
         raise InvalidArgumentError(
-            "a path may not go up behind a wildcard",
+            "a path may not go up after a wildcard",
             given=redact_address(path),
-            expected="'..' in front of the first wildcard only",
+            expected="'..' before the first wildcard only",
         )
 
 

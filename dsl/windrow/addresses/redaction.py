@@ -20,7 +20,7 @@ _SECRET_IN_TEXT = re.compile(
     r"""(\\"[^"\\]*\\"|"[^"]*"|'[^']*'|[^\s;,&"']+)""",
     re.IGNORECASE,
 )
-# A slash in a password is wrong, and a secret all the same; behind a number it begins the path.
+# A slash in a password is wrong, and a secret all the same; after a number it begins the path.
 _USER_IN_URL = re.compile(r"([a-z][a-z0-9+.-]*://[^\s/:@]*:)([^\s/]*|(?!\d*/)[^\s@]*)(?=@)", re.IGNORECASE)
 _SHORTEST = 4
 

@@ -1,4 +1,4 @@
-"""Aggregates of elements in their order of arrival: first, last, all."""
+"""Defines aggregates of elements in their order of arrival: first, last, all."""
 
 from __future__ import annotations
 

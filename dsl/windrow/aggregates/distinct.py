@@ -1,4 +1,4 @@
-"""Aggregates of different values: how many there are, exactly, and the values themselves."""
+"""Defines aggregates of distinct values: their exact number, and the values themselves."""
 
 from __future__ import annotations
 

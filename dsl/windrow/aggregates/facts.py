@@ -1,4 +1,4 @@
-"""Facts of a window put its key, its start or its end into a result, beside aggregates of its elements."""
+"""Defines the facts of a window (key, start, end), which stand in a result beside aggregates of its elements."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class FilledWindow(ProcessWindowFunction[tuple[Any, ...], Any, Any, Any]):
 def filled(
     function: AggregateFunction[Any, Any, Any, Any, Any], key_type: object | None
 ) -> tuple[Combined[Any, Any, Any, Any], FilledWindow] | None:
-    """An aggregate with facts in it as an aggregate of elements alone, and what puts the facts in; None: it has none.
+    """Splits an aggregate with facts into one of elements, and a function that adds the facts; None: it has none.
 
     Args:
         function: The aggregate.

@@ -1,4 +1,4 @@
-"""Checks of what the calls of a stream are given."""
+"""Checks the arguments of a stream's calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broadcast streams, whose elements are rules for all keys of another stream."""
+"""Defines broadcast streams, whose elements are rules for all keys of another stream."""
 
 from __future__ import annotations
 

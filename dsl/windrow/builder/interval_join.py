@@ -1,4 +1,4 @@
-"""Interval joins, of elements that are near in time; and as-of joins, with the version that held at a time."""
+"""Defines interval joins, of elements near in time, and as-of joins, with the version that held at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keyed streams: the stage between a stream and its windows, process functions, and joins by key."""
+"""Defines keyed streams, the stage before windows, process functions, and joins by key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The declared aggregates as calls of windows: a sum, a count, the lowest and the highest."""
+"""Defines calls of windows for the usual declared aggregates: a sum, a count, the lowest and the highest."""
 
 from __future__ import annotations
 

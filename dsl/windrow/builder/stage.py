@@ -1,4 +1,4 @@
-"""The calls that all stages of the builder have: functions of the user's that take a stage and make steps of it."""
+"""Defines the calls that all stages of the builder have: they pass the stage to a user's function that adds steps."""
 
 from __future__ import annotations
 

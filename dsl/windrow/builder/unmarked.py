@@ -1,4 +1,4 @@
-"""Assigners, triggers and evictors over marked elements, which see the elements themselves."""
+"""Wraps assigners, triggers and evictors for marked elements, so that they see the elements without marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of windows that do not depend on an evictor, with keys and without."""
+"""Defines the calls that give windows their function, whether they have an evictor or not."""
 
 from __future__ import annotations
 

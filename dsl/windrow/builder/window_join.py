@@ -1,4 +1,4 @@
-"""Window joins and co-groups: elements of two streams that share a key and a window."""
+"""Joins or groups elements of two streams that share a key and a window."""
 
 from __future__ import annotations
 

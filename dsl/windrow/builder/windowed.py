@@ -1,4 +1,4 @@
-"""The stages after ``window``: how windows fire, what leaves them, and what they compute."""
+"""Defines the stages after ``window``, whose calls set triggers, evictors and lateness, and then the function."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _misfits(kind: object, path: str, within: tuple[object, ...]) -> Iterator[Av
 
 
 def _field_names(record: type) -> Sequence[str]:
-    """The fields of a record, which need not be all that its class and its bases annotate; none: it is no record."""
+    """Returns the names of the fields of a record class, which may annotate others as well; none: it is no record."""
     if dataclasses.is_dataclass(record):
         return [each.name for each in dataclasses.fields(record)]
     if typing_extensions.is_typeddict(record):

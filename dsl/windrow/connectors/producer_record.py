@@ -1,4 +1,4 @@
-"""The record that a Kafka sink writes where a value alone does not say all, and the types of the values of sinks."""
+"""Defines the record by which elements of a Kafka sink state key, headers and more, and the types of sinks' values."""
 
 from __future__ import annotations
 

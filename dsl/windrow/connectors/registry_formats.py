@@ -1,4 +1,4 @@
-"""Formats of Kafka values whose schemas are in a registry: Avro and Protobuf, as Confluent's serializers write them.
+"""Defines formats of Kafka values with schemas in a registry: Avro and Protobuf, as Confluent's serializers do.
 
 A value begins with a zero byte and the id of its schema, as Flink's ``avro-confluent`` and ``protobuf-confluent`` have
 it. They need the extra ``kafka-avro`` or ``kafka-protobuf``.

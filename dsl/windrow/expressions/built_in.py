@@ -1,4 +1,4 @@
-"""The operators, functions and methods of Python that an expression may use, a row for each.
+"""Lists the operators, functions and methods of Python that an expression may use, a row for each.
 
 A row says what Python computes, or the type of the result. How columns compute one is its row in the engine.
 """
@@ -48,7 +48,7 @@ CALLS: Final[Mapping[str, BuiltIn]] = MappingProxyType(
 
 
 def _rows(table: Mapping[object, Mapping[object, str]]) -> Mapping[tuple[object, str], object]:
-    """The type of each attribute or method: by its class, the types with the names that have them."""
+    """Makes the table of the types of attributes or methods, by class and name."""
     return MappingProxyType(
         {
             (owner, name): kind

@@ -46,5 +46,5 @@ def collection_text(values: Collection[Any]) -> str:
 
 
 def collection_digest(values: Collection[Any]) -> str:
-    """A text for a set or a dict of constants: equal ones have the same, and others have others."""
+    """Returns a digest of a set or a dict of constants, which is the same for equal ones alone."""
     return hashlib.sha256(repr(_item_texts(values)).encode("utf-8", "surrogatepass")).hexdigest()

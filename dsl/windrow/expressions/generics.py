@@ -16,7 +16,7 @@ def class_of(kind: object) -> type | None:
 
 
 def arguments_of(kind: object, base: type) -> tuple[object, ...]:
-    """The type arguments that a type gives to its generic base class, or has itself, through all levels.
+    """Returns the arguments of a generic class, as a type has them itself or gives them to that base class.
 
     ``class Mean(AggregateFunction[float, tuple[int, float], float])`` gives ``float`` in the third place.
     """

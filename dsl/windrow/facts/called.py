@@ -27,7 +27,7 @@ _PYTHONS: Final = frozenset({"builtins", "datetime", "decimal", "fractions", "uu
 
 
 def called_type(function: object) -> object | None:
-    """The type that the only call of a function gives, where the function returns just that; None: it is not known.
+    """Returns the type of the call that a function returns, if it does nothing else; None: it is not known.
 
     A class gives its instances, and a function, or a method of a class, what its annotation says.
     """

@@ -60,7 +60,7 @@ def _codes(function: object) -> Iterator[object]:
         elif isinstance(function, _HOLDERS):
             following = function.__wrapped__
         elif isinstance(function, Callable) and not isinstance(function, type):  # type: ignore[arg-type]  # a protocol for isinstance
-            # What is no plain function is called by a method of its class.
+            # An object that is no plain function is called by a method of its class.
             following = getattr_static(type(function), "__call__", None)
         if following is None:
             return

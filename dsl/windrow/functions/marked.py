@@ -1,4 +1,4 @@
-"""Elements of two streams in one, marked by the stream that they came from, and the functions that take them.
+"""Marks elements of two united streams with the stream that they come from, and calls functions without the mark.
 
 An operator has one input. So two streams become one, and functions of two streams are wrapped into functions of marked
 elements.
@@ -161,7 +161,7 @@ class OneRecord(Wrapper, ProcessJoinFunction[L, U, R]):
 
 
 class JoinKind(Enum):
-    """Which elements come out that have no partner in their window."""
+    """The unmatched elements that a join emits: those that have no partner in their window."""
 
     INNER = "join"
     """None."""

@@ -1,4 +1,4 @@
-"""Plain functions, and functions without a key, as the process functions that operators call."""
+"""Wraps plain functions, and functions without a key, as the process functions that operators call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that a record class, or a function that makes a record, takes the values that a declaration has for it."""
+"""Checks that a record class, or a function that makes records, has parameters for the declared values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What gives each result of a window its key, its window and its pane."""
+"""Wraps window functions, so that each result comes with its key, its window and its pane."""
 
 from __future__ import annotations
 

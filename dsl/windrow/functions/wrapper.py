@@ -1,4 +1,4 @@
-"""Functions of windrow's own around functions that users write."""
+"""Defines the base of functions that wrap a user's function, and open and close with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that make declared joins, typed for each number of fields."""
+"""Makes declared joins, by functions that are typed for each number of fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes: results that refine earlier ones, and the withdrawals of these."""
+"""Defines changes: results that refine earlier ones, and withdrawals of the earlier ones."""
 
 from __future__ import annotations
 

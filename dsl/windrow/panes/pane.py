@@ -1,4 +1,4 @@
-"""One pane: its place among those of its window, and a result with it."""
+"""Defines a pane, which is one firing of a window: its number, its timing, and a result with both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of panes: how they relate, which are fired, and the timestamps of their results."""
+"""Defines the settings of panes: how they relate, which are fired, and the timestamps of their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that emit records must not return one value, such as a text, whose items would be taken for records.
+"""Refuses functions that should emit records and return one value: the items of a text would be taken for records.
 
 Type checkers refuse such a function by its annotations, the plan by its annotations too, and the run by its result.
 """

@@ -1,4 +1,4 @@
-"""Folders of a plan: no two sinks write into one, and no source reads what a sink of its pipeline writes.
+"""Checks the folders of a plan: two sinks need two folders, and no source may read the folder of a sink.
 
 The fields by whose values a file sink names folders are checked as well.
 """

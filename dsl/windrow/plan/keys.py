@@ -1,4 +1,4 @@
-"""What the plan knows of keys: their type, and whether their values have a hash."""
+"""Finds the type of keys in a plan, and whether their values have a hash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in the user's program a step was written: the line, and the calls of the user's functions around it."""
+"""Finds the line of the user's program that made a step, and the calls of the user's functions around it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Scope:
 
     @property
     def path(self) -> str:
-        """What stands in front of the names of its steps, ``outer/inner/``; a plan numbers uses of one name."""
+        """What stands before the names of its steps, ``outer/inner/``; a plan numbers uses of one name."""
         return f"{'' if self.parent is None else self.parent.path}{self.name}/"
 
 

@@ -1,4 +1,4 @@
-"""Pipelines: a named, immutable set of sinks with everything that leads to them."""
+"""Defines pipelines: named, immutable sets of sinks with everything upstream of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of what triggers are made of."""
+"""Checks the arguments of triggers."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ class Trigger(Generic[T_contra, W_contra]):
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says in words what the trigger waits for in a window, for the test harness.
 
-        It begins with :meth:`describe`, and must change nothing. Lines behind the first one are about parts.
+        It begins with :meth:`describe`, and must change nothing. Lines after the first one are about parts.
 
         Args:
             window: The window.

@@ -61,17 +61,17 @@ class PipelineResult:
 
     def _repr_html_(self) -> str:
         """Tables of the counters and of the first elements of each sink, for notebooks."""
-        parts = [f"<p>{text(repr(self))}</p>"]
+        html = [f"<p>{text(repr(self))}</p>"]
         counts = [[step, name, f"{n:,}"] for step, each in self.counters.items() for name, n in each.items()]
         if counts:
-            parts.append(table(["step", "counter", "total"], counts))
+            html.append(table(["step", "counter", "total"], counts))
         for step in self.pipeline.steps:
             elements = None if step.node.writes is None else self._collected.get(id(step.node.writes))
             if elements is not None:
                 words = f"{step.id}: {len(elements):,} collected"
                 words += f", the first {_SHOWN} of which are" if len(elements) > _SHOWN else ""
-                parts += [f"<p>{text(words)}</p>", _elements(elements[:_SHOWN])]
-        return "\n".join(parts)
+                html += [f"<p>{text(words)}</p>", _elements(elements[:_SHOWN])]
+        return "\n".join(html)
 
     def collected(self, sink: Collects[T]) -> list[T]:
         """Returns the elements that went to ``sink``, in order of arrival.

@@ -101,5 +101,5 @@ def _is_users(file: str, root: Path | None) -> bool:
 
 def shown_path(file: str) -> str:
     """Returns the path of a file from the working directory, if it lies there."""
-    path, here = Path(file), Path(os.getcwd())
-    return str(path.relative_to(here)) if path.is_relative_to(here) else file
+    path, folder = Path(file), Path(os.getcwd())
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else file

@@ -61,7 +61,7 @@ class Parameter:
 
 
 def settings_of(sets: Iterable[str], words: Sequence[str]) -> Iterator[Setting]:
-    """Yields what ``--set name=value`` and the words behind ``--`` set.
+    """Yields what ``--set name=value`` and the words after ``--`` set.
 
     Raises:
         InvalidArgumentError: If one of them has another form.

@@ -88,7 +88,7 @@ def dashboard(running: Running | RunHistory, *, port: int = 0) -> Iterator[Dashb
         try:
             yield served
         finally:
-            # What ended the block may be the end of the run, which the page shall tell.
+            # The block may have ended with the run, and the page shall show that.
             refresh()
             served.close()
 

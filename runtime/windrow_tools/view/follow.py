@@ -94,7 +94,7 @@ class Follower:
 
     def _step(self) -> bool:
         """Reads what is new; returns whether the pipeline runs."""
-        # What is read after it has ended is all that there is.
+        # Reports that are read after the end of the run are complete.
         active = self._running.is_active
         self._read()
         if not active:

@@ -73,8 +73,8 @@ def spark_line(values: Sequence[float]) -> str:
 def html_of(snapshot: Snapshot) -> str:
     """What a notebook shows of a run."""
     words = ", ".join(f"{name} {value}" for name, value in figures(snapshot))
-    parts = [f"<p><b>{text(snapshot.pipeline)}</b> {text(state_text(snapshot))}</p>"]
-    parts += [f"<p>{text(words)}</p>"] if words else []
-    parts += [f"<pre>{text(snapshot.error)}</pre>"] if snapshot.error is not None else []
-    parts += [table(HEADS, map(cells, snapshot.steps))] if snapshot.steps else []
-    return "\n".join(parts)
+    html = [f"<p><b>{text(snapshot.pipeline)}</b> {text(state_text(snapshot))}</p>"]
+    html += [f"<p>{text(words)}</p>"] if words else []
+    html += [f"<pre>{text(snapshot.error)}</pre>"] if snapshot.error is not None else []
+    html += [table(HEADS, map(cells, snapshot.steps))] if snapshot.steps else []
+    return "\n".join(html)

@@ -1,4 +1,4 @@
-"""Triggers made of several: the first that is ready, all of them, one after the other, one until another."""
+"""Combines triggers: the first that is ready, all of them, one after the other, one until another."""
 
 from __future__ import annotations
 
@@ -226,14 +226,14 @@ class AfterEach(_FinishesWithParts[T_contra, W_contra]):
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
         """Returns whether the first part that has not finished is ready."""
-        current = self._current(context)
-        return current is not None and current.is_ready(window, context)
+        active = self._active_part(context)
+        return active is not None and active.is_ready(window, context)
 
     def on_fire(self, window: W_contra, context: PartContext) -> bool:
         """Fires the first part that has not finished; the others forget what has fired now."""
-        current = self._current(context)
+        active = self._active_part(context)
         for part in self._parts:
-            if part is current:
+            if part is active:
                 part.fire(window, context)
             else:
                 part.forget(window, context)
@@ -250,11 +250,11 @@ class AfterEach(_FinishesWithParts[T_contra, W_contra]):
                 part.begin_anew(window, context)
         return so_far
 
-    def _current(self, context: TriggerContext) -> Part[T_contra, W_contra] | None:
+    def _active_part(self, context: TriggerContext) -> Part[T_contra, W_contra] | None:
         return next((part for part in self._parts if not part.is_finished(context)), None)
 
     def _is_over(self, context: TriggerContext) -> bool:
-        return self._current(context) is None
+        return self._active_part(context) is None
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says which of its parts is at work, and what that waits for."""

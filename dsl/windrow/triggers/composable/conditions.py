@@ -68,7 +68,7 @@ class AfterEndOfWindow(_AtEndOfWindow):
         return True
 
     def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Is finished where it was in all windows and the watermark has passed the new one; else it waits again."""
+        """Finishes if it has finished in all windows and the watermark has passed the new one; else waits again."""
         wait_for_end(window, context)
         return all(finished) and end_is_reached(window, context)
 
@@ -133,7 +133,7 @@ class AfterCount(MergingComposableTrigger[object, "Window"]):
         return True
 
     def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Is finished where it was in all windows; else it adds up the counts of elements that have not fired."""
+        """Finishes if it has finished in all windows; else adds up their counts of elements that have not fired."""
         context.merge_partitioned_state(self._COUNT)
         if finished and all(finished):
             context.get_state(self._COUNT).clear()

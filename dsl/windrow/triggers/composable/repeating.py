@@ -1,4 +1,4 @@
-"""Triggers that let others begin anew: again and again, or before and after the end of the window."""
+"""Defines triggers that restart others: again and again, or before and after the end of the window."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class BatchFiles:
         It is ``lenient`` after an attempt that died: files that somebody has deleted since are passed over.
         """
         names = listed(self._begun, self._columns)
-        # Those of a batch that is withdrawn.
+        # The files of a batch that is withdrawn.
         replaced = sorted(set(listed(self._done, self._columns)) - set(names))
         for folder in {name.rpartition("/")[0] for name in (*names, *replaced)}:
             self._check_no_links(folder)

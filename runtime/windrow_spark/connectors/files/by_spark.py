@@ -74,7 +74,7 @@ def _line_encoder(
 
 
 def _text_columns(partitions: Partitions | None) -> list[str]:
-    """Returns the names of the column of lines, which is none of those that name folders, and of these."""
+    """Returns the names of the columns that Spark writes: one with the lines, then those that name folders."""
     names = [] if partitions is None else partitions.columns
     return ["_".join(["line", *names]), *names]
 
@@ -132,7 +132,7 @@ def write_files(
 
 
 def check_files(session: SparkSession, batch: int, step: Step, *, query: str, again: bool) -> None:
-    """Refuse the batch with which a run goes on if a file says that a later one of the query is whole."""
+    """Refuse the first batch of a run if a file notes that a later batch of the query is complete."""
     sink = file_sink_of(step)
     if is_connect(session):
         return
@@ -152,7 +152,7 @@ def _folder_of(session: SparkSession, sink: FileSink[Any]) -> HadoopPath:
 def _write_in_place(
     frame: DataFrame, batch: int, number: int, step: Step, classes: tuple[UserClass, ...], *, has_rows: bool
 ) -> None:
-    """Writes a batch to its final folders, of which a batch that is run again overwrites those for which it has rows.
+    """Writes a batch to its final folders; a batch that runs again overwrites the folders for which it has rows.
 
     A folder of its own that has no rows any more is written without rows.
     """
