@@ -169,27 +169,37 @@ def test_the_query_ends_then_sinks_close_then_the_lock_goes(spark: SparkSession,
             running.drain()
 
 
-def test_ctrl_c_interrupts_each_call_and_no_other_pipeline(spark: SparkSession, tmp_path: Path) -> None:
+IN_A_PROGRAM = pytest.mark.thorough(reason="the program below is interrupted in the same call")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "await_termination",
+        pytest.param("await_termination(60)", marks=IN_A_PROGRAM),
+        pytest.param("process_available", marks=IN_A_PROGRAM),
+        "run_batch",
+    ],
+)
+def test_ctrl_c_interrupts_the_call_and_no_other_pipeline(spark: SparkSession, tmp_path: Path, call: str) -> None:
     other = tmp_path / "other"
     other.mkdir()
     checkpoint = tmp_path / "checkpoint"
     witness = Witness(spark, checkpoint)
     running = SparkRunner(spark, checkpoint=checkpoint).start(slow(tmp_path, witness))
     wait_for((tmp_path / "begun").exists)
-    calls: list[Callable[[], object]] = [
-        running.await_termination,
-        lambda: running.await_termination(60),
-        running.process_available,
-        lambda: SparkRunner(spark).run_batch(slow(other, Witness(spark, None))),
-    ]
+    calls: dict[str, Callable[[], object]] = {
+        "await_termination": running.await_termination,
+        "await_termination(60)": lambda: running.await_termination(60),
+        "process_available": running.process_available,
+        "run_batch": lambda: SparkRunner(spark).run_batch(slow(other, Witness(spark, None))),
+    }
     handler = signal.getsignal(signal.SIGINT)
-    for number, call in enumerate(calls):
-        when = (other / "begun").exists if number == 3 else is_called
-        with pytest.raises(KeyboardInterrupt), interrupted(signal.SIGINT, when):
-            call()
-        assert signal.getsignal(signal.SIGINT) is handler
-        assert running.is_active
-        wait_for(lambda: not is_called())
+    when = (other / "begun").exists if call == "run_batch" else is_called
+    with pytest.raises(KeyboardInterrupt), interrupted(signal.SIGINT, when):
+        calls[call]()
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert running.is_active
     (tmp_path / "go").touch()
     running.process_available()
     running.stop()
