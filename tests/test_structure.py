@@ -105,6 +105,27 @@ def test_at_most_three_modules_name_the_types_of_each_other() -> None:
     assert [sorted(circle) for circle in circles(import_graph(for_types=True)) if len(circle) > 3] == []
 
 
+MOST_MODULES, MOST_LINES_TO_RUN = 186, 31_800
+"""What the interpreter may need: the modules that it imports, also inside functions, and their lines."""
+
+
+def test_the_interpreter_needs_few_modules(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a sink or a source alone needs, such as Arrow, is behind an entry point; users' doors are for users."""
+    known, graph = modules(), import_graph(for_types=False)
+    needed, waiting = set[str](), ["windrow_runtime.local"]
+    while waiting:
+        module = waiting.pop()
+        if module not in needed:
+            needed.add(module)
+            waiting += graph[module]
+    lines = sum(len(known[module].read_text().splitlines()) for module in needed)
+    with capsys.disabled():
+        print(f"\ninterpreter: {lines:,} lines in {len(needed)} modules")
+    assert "windrow" not in needed
+    assert len(needed) <= MOST_MODULES
+    assert lines <= MOST_LINES_TO_RUN
+
+
 def test_tests_of_columns_import_nothing_of_the_spark_engine() -> None:
     known = modules()
     files = (ROOT / "tests" / "columnar").glob("*.py")

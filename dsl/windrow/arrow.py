@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["ArrowArray", "ArrowStream"]
-
 
 class ArrowArray(Protocol):
     """Rows as one array of structs, such as a record batch."""

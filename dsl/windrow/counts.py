@@ -1,10 +1,8 @@
-"""Checks of numbers that count something, such as the files of a batch."""
+"""Checks numbers that count something, such as the files of a batch."""
 
 from __future__ import annotations
 
 from windrow.errors import InvalidArgumentError
-
-__all__ = ["check_positive"]
 
 
 def check_positive(number: int, what: str, *, where: object = None) -> None:

@@ -6,8 +6,6 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DISTRIBUTION", "PACKAGES", "install_hint", "requirement"]
-
 DISTRIBUTION: Final = "windrow-streams"
 """The name on the package index. ``windrow`` is another project's there; imports are ``windrow`` all the same."""
 

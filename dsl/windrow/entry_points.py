@@ -10,8 +10,6 @@ from windrow.errors import InvalidArgumentError, WindrowError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["has", "load", "names"]
-
 
 def names(group: str) -> list[str]:
     """The names in a group, such as ``windrow.runners``."""

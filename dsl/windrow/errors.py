@@ -1,4 +1,4 @@
-"""The errors of windrow: one root, and for each error what was given, what was expected, where, and a hint.
+"""Defines windrow's errors: each says what was given, what was expected, where, and what to do.
 
 Every error that windrow raises is a :class:`WindrowError`. Its text is put together from parts, so that each
 message reads the same way::

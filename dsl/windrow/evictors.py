@@ -1,4 +1,4 @@
-"""Evictors: which elements leave a window before or after it is evaluated."""
+"""Defines evictors, which remove elements from a window before or after it is evaluated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from windrow.calls.results import truth
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.names import function_name
-from windrow.time import duration_millis, duration_text
+from windrow.time import Clocks, duration_millis, duration_text
 from windrow.triggers.call_text import call_text, constructor_text, millis_text
 from windrow.windows.window import Window
 
@@ -36,18 +36,8 @@ class TimestampedValue(Generic[T_co]):
     timestamp: int | None
 
 
-class EvictorContext(Protocol):
+class EvictorContext(Clocks, Protocol):
     """Gives an evictor the times it may need during one call."""
-
-    @property
-    def current_watermark(self) -> int:
-        """The watermark in milliseconds."""
-        ...
-
-    @property
-    def current_processing_time(self) -> int:
-        """The clock in milliseconds."""
-        ...
 
 
 class Evictor(ABC, Generic[T_contra, W_contra]):

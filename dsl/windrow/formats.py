@@ -1,4 +1,4 @@
-"""Formats of fields, as annotations: patterns of dates, epoch times, and values that are any JSON."""
+"""Defines annotations for the formats of fields: patterns of dates, epoch times, and any JSON."""
 
 from __future__ import annotations
 

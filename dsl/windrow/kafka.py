@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from re import Pattern
 from types import MappingProxyType
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal
 
-from typing_extensions import TypeForm
+from typing_extensions import TypeForm, TypeVar
 
 from windrow.addresses.redaction import longest_first, redact_options, secrets_in
 from windrow.connectors.avro_types import avro_misfit
@@ -46,6 +46,7 @@ __all__ = [
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
+V_co = TypeVar("V_co", covariant=True, default=Any)  # Any: runners take sources of every type of values
 
 EndingOffsets = Literal["latest"] | datetime
 """A run ends at the offsets that are the latest when it begins, or at a time."""
@@ -100,8 +101,10 @@ def values_of_sink(element_type: object | None) -> WrittenType:
     return written_type(element_type, KafkaRecord)
 
 
-class TopicSource(Source[T_co]):
+class TopicSource(Source[T_co], Generic[T_co, V_co]):
     """The base class of :class:`KafkaSource` and :class:`KafkaRecordSource`.
+
+    The type parameters are those of the elements, and of the values.
 
     Args:
         servers: The brokers to begin with, ``"host:9092"`` or several.
@@ -111,6 +114,7 @@ class TopicSource(Source[T_co]):
         on_malformed: What becomes of records whose value does not fit.
         timezone: Where the clock of dates and times without an offset is; None: such values are malformed.
         starting_offsets: Where a new checkpoint begins.
+        ending_offsets: Where a run ends; None: nowhere.
         max_offsets_per_batch: How many records make a batch at most; None: all that are there.
         options: Further options of librdkafka; None: no others.
         on_lost_offsets: What is done where records that were to be read are gone.
@@ -137,16 +141,16 @@ class TopicSource(Source[T_co]):
         self,
         servers: str | Sequence[str],
         topics: str | Sequence[str] | Pattern[str],
-        value_type: object,
+        value_type: TypeForm[V_co],
         *,
-        value_format: ValueFormat,
-        on_malformed: OnMalformed,
-        timezone: str | tzinfo | None,
-        starting_offsets: str | datetime,
-        ending_offsets: EndingOffsets | None,
-        max_offsets_per_batch: int | None,
-        options: Mapping[str, str] | None,
-        on_lost_offsets: LostOffsets,
+        value_format: ValueFormat = "json",
+        on_malformed: OnMalformed = "fail",
+        timezone: str | tzinfo | None = None,
+        starting_offsets: str | datetime = "latest",
+        ending_offsets: EndingOffsets | None = None,
+        max_offsets_per_batch: int | None = None,
+        options: Mapping[str, str] | None = None,
+        on_lost_offsets: LostOffsets = "fail",
     ) -> None:
         _check_format(value_format)
         if value_format in _RAW and without_none(value_type)[0] is not _RAW[value_format]:
@@ -221,7 +225,7 @@ class TopicSource(Source[T_co]):
     def check_part(self, *, follows: bool) -> None:
         if follows and self.starting_offsets == "latest":
             raise InvalidArgumentError(
-                "topics behind another source begin where that ends, and their latest records leave a gap",
+                "topics after another source begin where that ends, and their latest records leave a gap",
                 given='starting_offsets="latest", which is the default',
                 expected='a datetime, or "earliest"',
                 hint="a function of the switch can say from what time on",
@@ -254,7 +258,7 @@ class TopicSource(Source[T_co]):
         return f"{type(self).__name__}({self.describe()}{_others(self._options)})"
 
 
-class KafkaSource(TopicSource[T_co]):
+class KafkaSource(TopicSource[T_co, T_co]):
     """The values of Kafka topics, a stream without end unless it has ``ending_offsets``.
 
     Spark's checkpoint keeps the offsets.
@@ -273,9 +277,9 @@ class KafkaSource(TopicSource[T_co]):
             that are not older by their own timestamps in Kafka; before 1970: ``"earliest"``). Partitions that are added
             later begin at their first record.
         ending_offsets: Where a run ends, which makes the source a bounded one, as ``setBounded`` of Flink's does:
-            ``"latest"`` reads the records that there are when the run begins, a datetime those in front of the first
+            ``"latest"`` reads the records that there are when the run begins, a datetime those before the first
             one that is not older by its own timestamp in Kafka, if it is there then. Partitions that are added later
-            are left to a later run, which goes on behind the offsets of the checkpoint. It needs ``starting_offsets``
+            are left to a later run, which goes on after the offsets of the checkpoint. It needs ``starting_offsets``
             that lie before it.
         max_offsets_per_batch: How many records make a batch at most; by default all that are there.
         options: Further options of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``. Secrets among them are
@@ -286,37 +290,8 @@ class KafkaSource(TopicSource[T_co]):
 
     Raises:
         InvalidArgumentError: For an option that an argument sets, for a format that does not go with the type, and for
-            ``ending_offsets`` that do not lie behind ``starting_offsets``.
+            ``ending_offsets`` that do not lie after ``starting_offsets``.
     """
-
-    def __init__(
-        self,
-        servers: str | Sequence[str],
-        topics: str | Sequence[str] | Pattern[str],
-        value_type: TypeForm[T_co],
-        *,
-        value_format: ValueFormat = "json",
-        on_malformed: OnMalformed = "fail",
-        timezone: str | tzinfo | None = None,
-        starting_offsets: str | datetime = "latest",
-        ending_offsets: EndingOffsets | None = None,
-        max_offsets_per_batch: int | None = None,
-        options: Mapping[str, str] | None = None,
-        on_lost_offsets: LostOffsets = "fail",
-    ) -> None:
-        super().__init__(
-            servers,
-            topics,
-            value_type,
-            value_format=value_format,
-            on_malformed=on_malformed,
-            timezone=timezone,
-            starting_offsets=starting_offsets,
-            ending_offsets=ending_offsets,
-            max_offsets_per_batch=max_offsets_per_batch,
-            options=options,
-            on_lost_offsets=on_lost_offsets,
-        )
 
     @property
     def whole_records(self) -> bool:
@@ -329,56 +304,12 @@ class KafkaSource(TopicSource[T_co]):
         return self.value_type
 
 
-class KafkaRecordSource(TopicSource[KafkaRecord[T]], Generic[T]):
+class KafkaRecordSource(TopicSource[KafkaRecord[T], T]):
     """The records of Kafka topics with their key, place, timestamp and headers.
 
     Use it to assign Kafka's own timestamps: ``timestamp=lambda record: record.timestamp``. The arguments are those of
     :class:`KafkaSource`.
-
-    Args:
-        servers: The brokers to begin with, ``"host:9092"`` or several.
-        topics: A topic, several, or a compiled pattern that whole names of topics match.
-        value_type: The type of the values.
-        value_format: How they are written.
-        on_malformed: What becomes of records whose value does not fit.
-        timezone: Where the clock of dates and times without an offset is; None: such values are malformed.
-        starting_offsets: Where a new checkpoint begins.
-        max_offsets_per_batch: How many records make a batch at most; None: all that are there.
-        options: Further options of librdkafka; None: no others.
-        on_lost_offsets: What is done where records that were to be read are gone.
-
-    Raises:
-        InvalidArgumentError: For an option that an argument sets, and for a format that does not go with the type.
     """
-
-    def __init__(
-        self,
-        servers: str | Sequence[str],
-        topics: str | Sequence[str] | Pattern[str],
-        value_type: TypeForm[T],
-        *,
-        value_format: ValueFormat = "json",
-        on_malformed: OnMalformed = "fail",
-        timezone: str | tzinfo | None = None,
-        starting_offsets: str | datetime = "latest",
-        ending_offsets: EndingOffsets | None = None,
-        max_offsets_per_batch: int | None = None,
-        options: Mapping[str, str] | None = None,
-        on_lost_offsets: LostOffsets = "fail",
-    ) -> None:
-        super().__init__(
-            servers,
-            topics,
-            value_type,
-            value_format=value_format,
-            on_malformed=on_malformed,
-            timezone=timezone,
-            starting_offsets=starting_offsets,
-            ending_offsets=ending_offsets,
-            max_offsets_per_batch=max_offsets_per_batch,
-            options=options,
-            on_lost_offsets=on_lost_offsets,
-        )
 
     @property
     def whole_records(self) -> bool:
@@ -418,7 +349,7 @@ class KafkaSink(Sink[T_contra]):
         key: Gives the key of an element, as ``bytes``, as ``str`` (written as UTF-8) or None. By default no record has
             a key but those of elements that are records. Functions are called on the workers, once for each element.
         value_format: ``"json"`` writes JSON of the element's type; ``"text"`` takes ``str``, ``"bytes"`` ``bytes``;
-            :class:`AvroFormat` and :class:`ProtobufFormat` write by a schema, whose id is in front of each value.
+            :class:`AvroFormat` and :class:`ProtobufFormat` write by a schema, whose id is before each value.
         options: Further options of librdkafka, such as ``{"compression.type": "zstd"}``. Secrets among them are not
             shown by ``explain()`` and errors.
 
@@ -529,7 +460,7 @@ def _check_end(starting: str | datetime, ending: object) -> None:
         raise InvalidArgumentError("ending_offsets is unknown", given=ending, expected='"latest" or a datetime')
     if starting == "latest" or (isinstance(starting, datetime) and isinstance(ending, datetime) and starting >= ending):
         raise InvalidArgumentError(
-            "a source ends behind the offsets at which it begins",
+            "a source ends after the offsets at which it begins",
             given=f"starting_offsets={starting!r}, ending_offsets={ending!r}",
             expected='such as starting_offsets="earliest"',
             hint='starting_offsets="latest" is the default',

@@ -9,8 +9,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RichFunction, RuntimeContext
 from windrow.state import ListStateDescriptor
 
-__all__ = ["Comparable", "Extreme", "RollingReduce", "RollingValue", "added", "higher", "lower"]
-
 T = TypeVar("T")
 K = TypeVar("K")
 N = TypeVar("N")

@@ -84,7 +84,7 @@ def check_on_malformed(on_malformed: OnMalformed) -> None:
             "on_malformed has an unknown value",
             given=on_malformed,
             expected='"fail", "drop" or an OutputTag',
-            hint="@property in front of a method" if callable(on_malformed) else None,
+            hint="@property before a method" if callable(on_malformed) else None,
         )
 
 
@@ -344,14 +344,14 @@ class FileSource(Source[T]):
             pipeline runs on Spark. Names that begin with ``_`` or ``.`` are passed over. A link that leads out
             of the path fails the run: a file is read only where it lies below the path. The path is literal wherever
             something has that name; elsewhere ``*``, ``?``, ``[ab]`` and ``{x,y}`` are wildcards, and the path may not
-            go up behind them.
+            go up after them.
         record_type: The type of the records.
         on_malformed: What becomes of records that do not fit the type.
         files_per_batch: How many files make a batch, in the order of ``files_in_order``; by default all that are
             there. It has no effect in ``SparkRunner.run_batch``, which reads all at once. In the order ``"time"`` Spark
             divides files of one millisecond into batches in any order. In file systems that are not mounted Spark reads
             the files of a batch in an order of its own: 1 keeps that of their modification there. While more files are
-            to come, the watermark behind a batch is the least of those of its files.
+            to come, the watermark after a batch is the least of those of its files.
         files_in_order: In which order the files are read that are there when a batch is planned. ``"time"``: by the
             time of their modification, in which a copied or downloaded folder may have any order. ``"name"``: by their
             paths below the source, folder by folder, in which digits count as numbers: ``part-9`` comes before
@@ -475,7 +475,7 @@ class JsonFileSource(FileSource[T]):
         timezone: Where the clock of dates and times without an offset is: a name such as ``"Europe/Berlin"``, or a
             ``tzinfo``. Without it such values are malformed. A time that this clock shows twice is the first of the
             two; one that it skips is read with the offset from before the gap, as Python does with ``fold=0``.
-        lines: Whether each line is a record. With False a file is one array of records, or has records behind each
+        lines: Whether each line is a record. With False a file is one array of records, or has records after each
             other, with any line ends; it is read row by row, and a record has at most 67,108,864 characters.
 
     Raises:
@@ -528,7 +528,7 @@ class CsvFileSource(FileSource[T]):
         float_names: Whether a float may be ``inf``, ``infinity`` or ``nan``, with a sign and in any case of letters.
             Otherwise it may be ``NaN``, ``Infinity`` or ``-Infinity``, as sinks write it.
         integral_floats: Whether an int may be written as a float without a fraction, such as ``1.0`` or ``1e3``.
-        decimal: The sign in front of the fraction of a number, such as ``","``.
+        decimal: The sign before the fraction of a number, such as ``","``.
         thousands: The sign between groups of digits of a number, such as ``"."`` or ``" "``; by default none may be.
         encoding: How the characters are written, as for :class:`JsonFileSource`.
         timezone: Where the clock of dates and times without an offset is; None: such values are malformed.

@@ -1,6 +1,6 @@
 """Keyed state: what triggers and functions keep per key, or per key and window.
 
-A descriptor names a piece of state and says how it behaves; a context turns it into a handle. A handle serves the key
+A descriptor names a state and says how it behaves; a context turns it into a handle. A handle serves the key
 (and window) of each call, so that a function may keep it.
 """
 
@@ -102,28 +102,11 @@ class ListState(Protocol[V]):
         ...
 
 
-class MapState(Protocol[K, V]):
-    """Values by key, in the order in which the keys were first put. Reads return copies of the stored values."""
+class ReadableMap(Protocol[K, V_co]):
+    """Values by key, to be read."""
 
-    def get(self, key: K) -> V | None:
+    def get(self, key: K) -> V_co | None:
         """The value under ``key``, or None.
-
-        Args:
-            key: The key in the map, another one than that of the stream.
-        """
-        ...
-
-    def put(self, key: K, value: V) -> None:
-        """Set the value under ``key``.
-
-        Args:
-            key: The key in the map, another one than that of the stream.
-            value: The value.
-        """
-        ...
-
-    def remove(self, key: K) -> None:
-        """Forget ``key``; no error where it is not there.
 
         Args:
             key: The key in the map, another one than that of the stream.
@@ -142,11 +125,11 @@ class MapState(Protocol[K, V]):
         """The keys."""
         ...
 
-    def values(self) -> Iterator[V]:
+    def values(self) -> Iterator[V_co]:
         """The values."""
         ...
 
-    def items(self) -> Iterator[tuple[K, V]]:
+    def items(self) -> Iterator[tuple[K, V_co]]:
         """Keys and values."""
         ...
 
@@ -154,97 +137,49 @@ class MapState(Protocol[K, V]):
         """Whether there is nothing in the map."""
         ...
 
+
+class WritableMap(ReadableMap[K, V], Protocol[K, V]):
+    """Values by key, to be changed."""
+
+    def put(self, key: K, value: V) -> None:
+        """Set the value under ``key``.
+
+        Args:
+            key: The key in the map, another one than that of the stream.
+            value: The value.
+        """
+        ...
+
+    def remove(self, key: K) -> None:
+        """Forget ``key``; no error where it is not there.
+
+        Args:
+            key: The key in the map, another one than that of the stream.
+        """
+        ...
+
     def clear(self) -> None:
         """Forget everything."""
         ...
 
 
-class ReadOnlyBroadcastState(Protocol[K, V_co]):
+class MapState(WritableMap[K, V], Protocol[K, V]):
+    """Values by key, in the order in which the keys were first put. Reads return copies of the stored values."""
+
+
+class ReadOnlyBroadcastState(ReadableMap[K, V_co], Protocol[K, V_co]):
     """Rules by key, to be read, in the order in which the keys were first put. Reads return copies."""
 
-    def get(self, key: K) -> V_co | None:
-        """The rule under ``key``, or None.
 
-        Args:
-            key: The key in the map, another one than that of the stream.
-        """
-        ...
-
-    def contains(self, key: K) -> bool:
-        """Whether there is a rule under ``key``.
-
-        Args:
-            key: The key in the map, another one than that of the stream.
-        """
-        ...
-
-    def keys(self) -> Iterator[K]:
-        """The keys."""
-        ...
-
-    def values(self) -> Iterator[V_co]:
-        """The rules."""
-        ...
-
-    def items(self) -> Iterator[tuple[K, V_co]]:
-        """Keys and rules."""
-        ...
-
-    def is_empty(self) -> bool:
-        """Whether there are no rules."""
-        ...
-
-
-class BroadcastState(ReadOnlyBroadcastState[K, V], Protocol[K, V]):
+class BroadcastState(ReadOnlyBroadcastState[K, V], WritableMap[K, V], Protocol[K, V]):
     """Rules by key, to be changed by the elements of a broadcast stream."""
 
-    def put(self, key: K, value: V) -> None:
-        """Set the rule under ``key``.
 
-        Args:
-            key: The key in the map, another one than that of the stream.
-            value: The rule.
-        """
-        ...
-
-    def remove(self, key: K) -> None:
-        """Forget the rule under ``key``; no error where it is not there.
-
-        Args:
-            key: The key in the map, another one than that of the stream.
-        """
-        ...
-
-    def clear(self) -> None:
-        """Forget all rules."""
-        ...
-
-
-class ReducingState(Protocol[V]):
-    """Values folded into one by a reduce function as they are added."""
-
-    def get(self) -> V | None:
-        """The folded value, or None where nothing was added."""
-        ...
-
-    def add(self, value: V) -> None:
-        """Fold one more value in.
-
-        Args:
-            value: The value.
-        """
-        ...
-
-    def clear(self) -> None:
-        """Forget the value."""
-        ...
-
-
-class AggregatingState(Protocol[T_contra, R_co]):
-    """Values folded into an accumulator as they are added."""
+class FoldingState(Protocol[T_contra, R_co]):
+    """Values folded into one as they are added."""
 
     def get(self) -> R_co | None:
-        """The result of the accumulator, or None where nothing was added."""
+        """The result so far, or None where nothing was added."""
         ...
 
     def add(self, value: T_contra) -> None:
@@ -256,8 +191,16 @@ class AggregatingState(Protocol[T_contra, R_co]):
         ...
 
     def clear(self) -> None:
-        """Forget the accumulator."""
+        """Forget what was added."""
         ...
+
+
+class ReducingState(FoldingState[V, V], Protocol[V]):
+    """Values folded into one by a reduce function as they are added."""
+
+
+class AggregatingState(FoldingState[T_contra, R_co], Protocol[T_contra, R_co]):
+    """Values folded into an accumulator as they are added."""
 
 
 @dataclass(frozen=True, slots=True)

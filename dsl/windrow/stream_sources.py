@@ -1,4 +1,4 @@
-"""The functions with which a pipeline begins: each makes a stream of a source."""
+"""Begins pipelines, by functions each of which makes a stream of a source."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ from windrow.sources import (
     SparkDataFrame,
     check_on_malformed,
 )
-
-__all__ = ["from_arrow", "from_collection", "from_dataframe", "from_pandas", "from_polars", "from_source"]
 
 T = TypeVar("T")
 
@@ -72,7 +70,7 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
             given=is_bounded,
             expected="True or False",
             where=location,
-            hint="@property in front of a method" if callable(is_bounded) else None,
+            hint="@property before a method" if callable(is_bounded) else None,
         )
     element_type = source.element_type
     if element_type is None:

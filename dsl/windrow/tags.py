@@ -8,8 +8,6 @@ from typing_extensions import TypeForm
 
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["OutputTag"]
-
 T = TypeVar("T")
 
 
@@ -32,7 +30,7 @@ class OutputTag(Generic[T]):
         OutputTag('late', int)
     """
 
-    # Python sets __orig_class__ behind the constructor if a subscript such as OutputTag[Reading] is called.
+    # Python sets __orig_class__ after the constructor, if a subscript such as OutputTag[Reading] is called.
     __slots__ = ("__orig_class__", "_element_type", "name")
 
     @overload

@@ -1,4 +1,4 @@
-"""Checks texts that are given: delimiters, encodings, where a clock without an offset is, and names."""
+"""Checks textual arguments: delimiters, encodings, time zones, and names."""
 
 from __future__ import annotations
 
@@ -10,19 +10,6 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from windrow.errors import InvalidArgumentError
-
-__all__ = [
-    "checked_delimiter",
-    "checked_encoding",
-    "checked_flag",
-    "checked_names",
-    "checked_number_signs",
-    "checked_texts",
-    "checked_timezone",
-    "has_half_surrogate",
-    "is_line",
-]
-
 
 # Control characters, and what ends a line or a paragraph; the categories of Unicode.
 _NOT_SHOWN: Final = {"Cc", "Cs", "Zl", "Zp"}
@@ -74,7 +61,7 @@ def checked_texts(texts: Sequence[str], what: str) -> tuple[str, ...]:
 
 
 def checked_number_signs(decimal: str, thousands: str | None) -> tuple[str, str | None]:
-    """Checks the sign in front of the fraction of numbers, and the one between groups of their digits.
+    """Checks the sign before the fraction of numbers, and the one between groups of their digits.
 
     Raises:
         InvalidArgumentError: If one is not one character, or part of numbers otherwise, or both are the same.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from numbers import Integral
 from time import time_ns
-from typing import Final
+from typing import Final, Protocol
 
 from windrow.errors import InvalidArgumentError
 
@@ -94,14 +94,14 @@ def duration_text(millis: int) -> str:
         return "for ever"
     if abs(millis) < 1_000:
         return f"{millis} ms"
-    parts: list[str] = []
+    texts: list[str] = []
     rest = abs(millis)
     for unit, size in _UNITS[:-1]:
         count, rest = divmod(rest, size)
-        parts += [f"{count} {unit}"] if count else []
+        texts += [f"{count} {unit}"] if count else []
     seconds, thousandths = divmod(rest, 1_000)
-    parts += [f"{seconds}{f'.{thousandths:03}'.rstrip('0') if thousandths else ''} s"] if rest else []
-    return ("-" if millis < 0 else "") + " ".join(parts)
+    texts += [f"{seconds}{f'.{thousandths:03}'.rstrip('0') if thousandths else ''} s"] if rest else []
+    return ("-" if millis < 0 else "") + " ".join(texts)
 
 
 def lag_text(millis: int) -> str:
@@ -171,3 +171,57 @@ def timestamp_millis(timestamp: int | datetime, name: str = "a timestamp") -> in
         expected="epoch milliseconds as int, or an aware datetime",
         hint=_HINTS.get(type(timestamp)),
     )
+
+
+class Clocks(Protocol):
+    """The watermark and the clock of a call."""
+
+    @property
+    def current_watermark(self) -> int:
+        """The watermark in milliseconds; :data:`windrow.time.MIN_TIMESTAMP` while there is none."""
+        ...
+
+    @property
+    def current_processing_time(self) -> int:
+        """The clock in milliseconds."""
+        ...
+
+
+class Timers(Clocks, Protocol):
+    """Time, and timers of the current key that are unique by their time."""
+
+    def register_event_time_timer(self, time: int | datetime) -> None:
+        """Have ``on_timer`` or ``on_event_time`` called when the watermark reaches ``time``.
+
+        If it has already, the call comes when it advances next.
+
+        Args:
+            time: The time in milliseconds, or as an aware datetime.
+        """
+        ...
+
+    def register_processing_time_timer(self, time: int | datetime) -> None:
+        """Have ``on_timer`` or ``on_processing_time`` called when processing time reaches ``time``.
+
+        If it has already, the call comes at the end of the batch.
+
+        Args:
+            time: The time in milliseconds, or as an aware datetime.
+        """
+        ...
+
+    def delete_event_time_timer(self, time: int | datetime) -> None:
+        """Deletes a timer; does nothing where none is set.
+
+        Args:
+            time: The time for which it was set.
+        """
+        ...
+
+    def delete_processing_time_timer(self, time: int | datetime) -> None:
+        """Deletes a timer; does nothing where none is set.
+
+        Args:
+            time: The time for which it was set.
+        """
+        ...

@@ -1,4 +1,4 @@
-"""Watermarks: how far event time has come.
+"""Defines watermarks, which say how far event time has come, and the strategies that make them.
 
 A watermark ``W`` says that every element with a timestamp up to ``W`` has arrived.
 """
@@ -149,13 +149,13 @@ class WatermarkStrategy(Generic[T_contra]):
 
     def describe(self) -> str:
         """One line for ``explain()``, with the settings that go with the strategy."""
-        parts = [self._kind()]
+        settings = [self._kind()]
         if self.idleness is not None:
-            parts.append(f"idle after {duration_text(self.idleness)}")
+            settings.append(f"idle after {duration_text(self.idleness)}")
         if self.alignment is not None:
             drift = duration_text(self.alignment.max_drift)
-            parts.append(f"aligned with {self.alignment.group!r} within {drift}")
-        return ", ".join(parts)
+            settings.append(f"aligned with {self.alignment.group!r} within {drift}")
+        return ", ".join(settings)
 
     def _kind(self) -> str:
         create = self.create_generator

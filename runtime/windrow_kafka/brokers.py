@@ -24,7 +24,7 @@ from windrow_kafka.faults import ABSENT, asked_again, is_of, may_pass, reasons_t
 _FETCHING: Final[dict[str, Any]] = {
     # A batch ends where records are: a fetch that waits for later ones would hold up the next batch.
     "fetch.wait.max.ms": 10,
-    # What is read beyond a range is read again by the next batch, so it is little, and a full queue is looked at often.
+    # The next batch reads records beyond a range again: so fetch few, and look at a full queue often.
     "queued.max.messages.kbytes": 16_384,
     "max.partition.fetch.bytes": 4_194_304,
     "fetch.queue.backoff.ms": 2,
@@ -46,15 +46,15 @@ class TopicBrokers:
     where: str
 
     def described(self, names: Collection[str], seconds: float) -> dict[str, Any]:
-        """Returns what brokers tell of topics, which have to be there."""
+        """Returns the brokers' descriptions of topics, which have to exist."""
         client, errors = self.admin()
         with reasons_told(client, errors):
-            asked = client_library().TopicCollection(sorted(names))
-            answers = client.describe_topics(asked, request_timeout=seconds) if names else {}
+            wanted = client_library().TopicCollection(sorted(names))
+            answers = client.describe_topics(wanted, request_timeout=seconds) if names else {}
             return {name: _described(name, answer) for name, answer in answers.items()}
 
     def settle(self, names: Collection[str]) -> None:
-        """Waits until readers of what is committed see all that was written to partitions when the run began.
+        """Waits until readers of committed records see all records that partitions had when the run began.
 
         Brokers tell a producer that its transaction is committed a moment before they let readers see it. A transaction
         that stays open is not waited for.
@@ -100,8 +100,8 @@ class TopicBrokers:
             admin, errors = self.admin()
             try:
                 with reasons_told(admin, errors):
-                    asked = admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
-                    offsets = {f"{at.topic}/{at.partition}": each.result().offset for at, each in asked.items()}
+                    answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
+                    offsets = {f"{at.topic}/{at.partition}": each.result().offset for at, each in answers.items()}
             except client.KafkaException as error:
                 if may_pass(error.args[0]):
                     # The client would ask the leaders that it knows of, by their old epochs, for ever.
@@ -118,7 +118,7 @@ class TopicBrokers:
         return offsets | (self.offsets(late, "latest") if late else {})
 
     def admin(self) -> tuple[Any, deque[Any]]:
-        """Returns a client for questions, and the errors that it has told by its log."""
+        """Returns a client that asks brokers, and the list of the errors that it logs."""
         return admin_client({name: value for name, value in self._config() if name not in _OF_CONSUMERS})
 
     def _config(self) -> tuple[tuple[str, str], ...]:

@@ -87,12 +87,12 @@ def values_of(rows: Any) -> list[bytes]:
 def whole_records(
     rows: Any, values: pa.RecordBatch, others: Sequence[int], kind: RecordType, needed: frozenset[str] | None
 ) -> pa.RecordBatch:
-    """Returns columns of whole records: those of their values, and what Kafka knows of these, where it is needed.
+    """Returns the columns of whole records: the values, and the needed ones of key, headers, timestamp and place.
 
     The values are those of all rows without the ``others``, by number.
     """
     schema, arrays = arrow_schema(kind), []
-    kept = pa.array(np.delete(np.arange(rows.num_rows), others)) if others else None
+    row_numbers = pa.array(np.delete(np.arange(rows.num_rows), others)) if others else None
     unread = [] if needed is None else sorted({*schema.names} - needed - {"value"})
     for field in schema:
         if field.name == "value":
@@ -103,7 +103,7 @@ def whole_records(
             array = filled(field.type, values.num_rows)
         else:
             column = rows.column(field.name)
-            array = _cast(column if kept is None else column.take(kept), field.type)
+            array = _cast(column if row_numbers is None else column.take(row_numbers), field.type)
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=schema.with_metadata({UNREAD: ",".join(unread).encode()}))
 
@@ -113,6 +113,6 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         return column.cast(wanted)
     # Spark gives no list where there are no headers; the parts of a tuple have other names than those of a header.
     sizes = column.value_lengths().fill_null(0).to_pylist()
-    parts = column.flatten().flatten()
-    headers = pa.StructArray.from_arrays(parts, fields=list(wanted.value_type))
+    entries = column.flatten().flatten()
+    headers = pa.StructArray.from_arrays(entries, fields=list(wanted.value_type))
     return pa.ListArray.from_arrays(pa.array(accumulate(sizes, initial=0), pa.int32()), headers, type=wanted)

@@ -1,4 +1,4 @@
-"""Tells which errors of Kafka's brokers and client pass, asks again for so long, and says of others what to do."""
+"""Knows which errors of Kafka are temporary, so that calls are tried again, and has hints for the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from windrow.addresses.redaction import redact
 from windrow.errors import SinkError, SourceError
@@ -37,13 +37,14 @@ class _Refusal(NamedTuple):
     message: str
     expected: str
     hint: str
-    of: Literal["source", "sink"] | None = None  # None: of both
+    of_sinks: bool = False  # alone
 
 
 LARGE: Final = ("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
 ABSENT: Final = ("UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "INCONSISTENT_TOPIC_ID")
 FENCED: Final = ("_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE")
 UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
+_WORDS_OF_SOURCES: Final = {"end": "source", "verb": "read", "done": "read"}
 _SILENT: Final = ("_ALL_BROKERS_DOWN", "_RESOLVE", "TIMED_OUT", "_TRANSPORT", "NETWORK_EXCEPTION")
 _MOVING: Final = (
     "LEADER_EPOCH",
@@ -73,23 +74,15 @@ _TABLE: Final = (
         "Kafka refuses a record of a sink, as it is too large",
         "records within max.message.bytes of the topic and message.max.bytes of the sink",
         "raise these limits, or write smaller elements; nothing of the task was written",
-        of="sink",
+        of_sinks=True,
     ),
     _Refusal(
         ABSENT,
         _SECONDS_TO_APPEAR,
-        "the topic of a sink is not there",
-        "a topic that was made before, which this user may see, or brokers that make topics by themselves",
-        "make it, or correct its name; brokers with auto.create.topics.enable=true make it when it is written",
-        of="sink",
-    ),
-    _Refusal(
-        ABSENT,
-        _SECONDS_TO_APPEAR,
-        "the topic of a source is not there",
+        "the topic of a {end} is not there",
         "a topic that was made before, which this user may see",
-        "make it, or correct its name; a compiled pattern as topics takes those that come later, too",
-        of="source",
+        "make it, or correct its name; brokers with auto.create.topics.enable=true make that of a sink when it is "
+        "written, and a source with a compiled pattern as topics takes those that come later, too",
     ),
     _Refusal(
         _SILENT,
@@ -105,7 +98,7 @@ _TABLE: Final = (
         "another task has taken over a transaction of a Kafka sink",
         "one run of the query, and one task for each of its partitions",
         "nothing of the task was written; it is written when the batch runs again from the checkpoint",
-        of="sink",
+        of_sinks=True,
     ),
     _Refusal(
         _MOVING,
@@ -119,18 +112,10 @@ _TABLE: Final = (
     _Refusal(
         _LOGIN,
         0,
-        "Kafka does not let a sink write",
-        "a login that may write to the topic, with transactional ids and consumer groups that begin with windrow-",
-        "the options of the sink have the login; rights are given by the ACLs of the brokers",
-        of="sink",
-    ),
-    _Refusal(
-        _LOGIN,
-        0,
-        "Kafka does not let a source read",
-        "a login that may describe and read the topics",
-        "the options of the source have the login; rights are given by the ACLs of the brokers",
-        of="source",
+        "Kafka does not let a {end} {verb}",
+        "a login that may describe and {verb} the topics; a sink has transactional ids and consumer groups that begin "
+        "with windrow-",
+        "the options of the {end} have the login; rights are given by the ACLs of the brokers",
     ),
     _Refusal(
         ("INVALID_TRANSACTION_TIMEOUT",),
@@ -138,23 +123,14 @@ _TABLE: Final = (
         "the brokers allow no transactions of a Kafka sink that last so long",
         "a transaction.timeout.ms within transaction.max.timeout.ms of the brokers",
         "lower the one, or raise the other",
-        of="sink",
+        of_sinks=True,
     ),
     _Refusal(
         ("",),
         0,
-        "Kafka cannot be written",
-        "brokers that take transactions, and options that librdkafka knows",
-        "the servers and options of the sink say where, and how",
-        of="sink",
-    ),
-    _Refusal(
-        ("",),
-        0,
-        "Kafka cannot be read",
-        "brokers that list topics and offsets, and options that librdkafka knows",
-        "the servers and options of the source say where, and how",
-        of="source",
+        "Kafka cannot be {done}",
+        "brokers that list topics and offsets and take transactions, and options that librdkafka knows",
+        "the servers and options of the {end} say where, and how",
     ),
 )
 """What is told of errors, and how long they may last; the first row counts that has a word of the error's name."""
@@ -193,7 +169,7 @@ def asked_again(ask: Callable[[float], T]) -> T:
 
 @contextmanager
 def reasons_told(client: Any, errors: deque[Any]) -> Iterator[None]:
-    """Replaces the error of a request that got no answer by the reason that the client was told, such as a login."""
+    """Replaces the error of an unanswered request by the reason that the client has logged, such as a refused login."""
     errors.clear()
     try:
         yield
@@ -224,13 +200,14 @@ def kafka_errors(
 
 def refused_error(end: TopicSource[Any] | KafkaSink[Any], where: str, error: Any, what: str) -> SourceError | SinkError:
     """Returns the error for what the brokers or the client refused; the text may hold an option's value."""
-    kind = "sink" if isinstance(end, KafkaSink) else "source"
-    row = next(row for row in _TABLE if row.of in (None, kind) and is_of(error, row.words))
+    is_sink = isinstance(end, KafkaSink)
+    row = next(row for row in _TABLE if (is_sink or not row.of_sinks) and is_of(error, row.words))
     refused = f"{end.describe()}, {what}: {shown(end, error)}"
+    words = {"end": "sink", "verb": "write", "done": "written"} if is_sink else _WORDS_OF_SOURCES
     message, expected, hint = (
-        text.format(end=kind, patience=PATIENCE) for text in (row.message, row.expected, row.hint)
+        text.format(**words, patience=PATIENCE) for text in (row.message, row.expected, row.hint)
     )
-    error_type = SinkError if kind == "sink" else SourceError
+    error_type = SinkError if is_sink else SourceError
     return error_type(message, given=refused, expected=expected, where=where, hint=hint)
 
 

@@ -91,12 +91,12 @@ class TopicRecords:
         )
 
     def _encoded(self, values: Sequence[Any], topics: Sequence[str]) -> Sequence[bytes | None]:
-        """Encodes values, but those that are None, if they may be: these are tombstones."""
+        """Encodes values; None stays None where the sink allows it, and is written as a tombstone."""
         if not self.takes_none or all(value is not None for value in values):
             return self._encode(values, topics)
-        there = [place for place, value in enumerate(values) if value is not None]
-        encoded = self._encode([values[place] for place in there], [topics[place] for place in there])
-        by_place = dict(zip(there, encoded, strict=True))
+        encoded_places = [place for place, value in enumerate(values) if value is not None]
+        encoded = self._encode([values[place] for place in encoded_places], [topics[place] for place in encoded_places])
+        by_place = dict(zip(encoded_places, encoded, strict=True))
         return list(map(by_place.get, range(len(values))))
 
     @cached_property

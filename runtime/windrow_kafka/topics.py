@@ -21,7 +21,7 @@ from windrow_kafka.brokers import TopicBrokers, place_of
 from windrow_kafka.client import client_library
 from windrow_kafka.faults import ABSENT, asked_again, is_of, may_pass, reasons_told, refused_error, shown
 from windrow_kafka.values import TopicValues, kafka_decoder
-from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.offsets import Offsets, Range, Reads
 from windrow_runtime.operators.errors import errors_at
 
@@ -88,11 +88,11 @@ class TopicReads(Reads):
             self.seen.bounds = self._brokers.offsets(names, self.topics.ending_offsets)
         return {name: self.seen.bounds[name] for name in names if name in self.seen.bounds}
 
-    def told(self, reached: Offsets, latest: Mapping[str, Any]) -> Told:
-        return super().told(reached, self._not_before(reached, {**latest, **self.seen.ends}))
+    def open_partitions(self, reached: Offsets, latest: Mapping[str, Any]) -> OpenPartitions:
+        return super().open_partitions(reached, self._not_before(reached, {**latest, **self.seen.ends}))
 
     def _not_before(self, reached: Offsets, latest: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns where partitions end: an earlier run may have read beyond the time at which this one ends."""
+        """Returns the ends of partitions, not before the offsets that an earlier run has reached."""
         if not isinstance(self.topics.ending_offsets, datetime):
             return latest
         return {name: max(last, reached[name][1]) if name in reached else last for name, last in latest.items()}
@@ -112,9 +112,9 @@ class TopicReads(Reads):
         if new:
             # A partition that is added later has no record that anybody has left out.
             begin: Any = "earliest" if start else self.topics.starting_offsets
-            # Records that come meanwhile lie behind the latest offsets, which are asked for once.
-            asked = {} if begin == "latest" else self._brokers.offsets(new, begin)
-            firsts = {name: min(asked.get(name, latest[name]), latest[name]) for name in new}
+            # Records that come meanwhile lie after the latest offsets, which are begins for once.
+            begins = {} if begin == "latest" else self._brokers.offsets(new, begin)
+            firsts = {name: min(begins.get(name, latest[name]), latest[name]) for name in new}
             if self.topics.on_lost_offsets == "latest":
                 firsts.update((name, latest[name]) for name in anew)
             end.update({name: [first, first, *self._id_of(name)] for name, first in firsts.items()})
@@ -133,7 +133,7 @@ class TopicReads(Reads):
         return end
 
     def _still_there(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the latest offsets of partitions that are still there, and notes the ids of their topics.
+        """Returns the latest offsets of partitions that still exist, and notes the ids of their topics.
 
         The latest offsets may be those of the begin of a run, so the brokers are asked again for each further batch.
         A topic that was read and is gone is refused, unless the source says how to go on.
@@ -141,14 +141,14 @@ class TopicReads(Reads):
         seen, before = self.seen, self.seen.ids
         topics = {topic for topic, _ in map(place_of, start) if self._is_wanted(topic)}
         read = topics if self.topics.on_lost_offsets == "fail" else set()
-        there = set(latest)
+        existing = set(latest)
         if (before and not seen.is_new) or not read <= before.keys():
-            there &= {*self._look(read)}
-            anew = [name for name in there if self._id_of(name) and self._id_of(name) != _id_in(before, name)]
+            existing &= {*self._look(read)}
+            anew = [name for name in existing if self._id_of(name) and self._id_of(name) != _id_in(before, name)]
             seen.ends.update(self._brokers.offsets(anew, self.topics.ending_offsets or "latest"))
-            seen.ends.update((name, start[name][1]) for name in latest if name in start and name not in there)
+            seen.ends.update((name, start[name][1]) for name in latest if name in start and name not in existing)
         seen.is_new = False
-        return {name: seen.ends.get(name, last) for name, last in latest.items() if name in there}
+        return {name: seen.ends.get(name, last) for name, last in latest.items() if name in existing}
 
     def _is_gone(self, name: str) -> bool:
         """Returns whether the topic of a partition was deleted, so that its offsets are of no use."""
@@ -181,7 +181,7 @@ class TopicReads(Reads):
                 self._check_there(name, first, end[name][1], waiting[name])
 
     def _check_there(self, name: str, first: int, reached: int, last: int) -> None:
-        """Refuses an offset that lies before the first record of a partition, or behind the last one."""
+        """Refuses an offset that lies before the first record of a partition, or after the last one."""
         if first <= reached <= last:
             return
         topic, partition = place_of(name)
@@ -207,7 +207,7 @@ class TopicReads(Reads):
         """Does nothing: the checkpoint has the offsets."""
 
     def _of_planned_topic(self, range_: Range, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yields batches up to the first that may be of a topic that was made anew; a client goes on in it by itself.
+        """Yields batches until the topic may have been recreated: a client would go on with the new topic by itself.
 
         Ids do not come back, so with the id of before all records up to then were the planned ones.
         """
@@ -236,7 +236,7 @@ class TopicReads(Reads):
             trust = time.monotonic() + _SECONDS_OF_TRUST
             passing: Any = None  # the newest error that may pass
             while not is_last:
-                # It waits for so many, and in vain where transactions have markers between them.
+                # The client waits for this many records, in vain where markers of transactions lie between them.
                 messages = consumer.consume(min(_RECORDS_AT_ONCE, end - following), timeout=0.1)
                 is_plain = bool(messages) and not any(map(_ERROR_OF, messages)) and messages[-1].offset() < end
                 records = messages
@@ -260,7 +260,7 @@ class TopicReads(Reads):
                     if self._is_lost(range_, following, consumer):
                         return
                     if is_doubtful:
-                        # A client reads no further behind such an error.
+                        # A client reads no further after such an error.
                         consumer.assign([client_library().TopicPartition(*place, following)])
                         passing = None
                     trust = time.monotonic() + _SECONDS_OF_TRUST
@@ -297,7 +297,7 @@ class TopicReads(Reads):
         return True
 
     def _first_offset(self, range_: Range, consumer: Any) -> int:
-        """Returns the offset at which a range is read, by what the topic still has; its end if it has nothing."""
+        """Returns the first offset of a range that the topic still has; the end of the range if it has none."""
         begin: int = range_.start
         ends = self._ends(range_.partition, consumer)
         if ends is None or self._is_of_other_topic(range_):
@@ -329,7 +329,7 @@ class TopicReads(Reads):
         return ends is None or is_other or ends[1] < range_.end
 
     def _ends(self, name: str, consumer: Any) -> tuple[int, int] | None:
-        """Returns the offsets of the first record that a partition has, and behind the last one.
+        """Returns the offset of the first record that a partition has, and the one after its last record.
 
         None: it is not there any more, and the source says how to go on.
         """
@@ -358,7 +358,7 @@ class TopicReads(Reads):
 
         Any other one is raised.
 
-        The end of a partition is no error: behind the last record there may be markers of transactions alone, and a
+        The end of a partition is no error: after the last record there may be markers of transactions alone, and a
         broker that follows the leader may end before the range does.
         """
         errors = [error for error in map(_ERROR_OF, messages) if error is not None and error.name() != _AT_END]

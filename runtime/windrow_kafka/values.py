@@ -204,7 +204,7 @@ def _decode_json(decode: Callable[[bytes], object], raw: bytes) -> object:
         number = int.from_bytes(raw[1:5])
         reason = (
             f"not JSON: it begins with a zero byte and the id of a schema, {number}, as serializers of a schema "
-            "registry write: AvroFormat and ProtobufFormat read Avro and Protobuf; JSON behind an id is read as bytes"
+            "registry write: AvroFormat and ProtobufFormat read Avro and Protobuf; JSON after an id is read as bytes"
         )
         return replace(element, reason=reason)
     return element

@@ -184,7 +184,7 @@ class TopicTask:
         if mark is None or mark.batch < self._batch:
             producer.client.begin_transaction()
             self._is_open, self._begun = True, time.monotonic()
-            # It stays where it was: brokers tell that one is about to come there.
+            # The mark stays with its topic, where brokers report a transaction that is still pending.
             self._topic_of_mark = topic if mark is None or isinstance(self._sink.topic, str) else mark.topic
 
     def _check_delivered(self, seconds: float = 0) -> None:
@@ -391,7 +391,7 @@ def _settled_mark(sink: KafkaSink[Any], name: str, topics: Sequence[str]) -> _Ma
         if not may_pass(error.args[0]):
             raise
         if error.args[0].name() == UNSTABLE:
-            # One that was being committed is; one whose task was killed before that would last for minutes.
+            # Ends a transaction that was being committed, or one whose task was killed, which would last for minutes.
             _Producer(sink, name)
         return newest_mark(sink, name, _SECONDS, topics)
 
@@ -412,11 +412,11 @@ def _mark_in(sink: KafkaSink[Any], name: str, patience: float, topics: Sequence[
     """Returns the newest of the marks in topics; None: in all that have some."""
     client = client_library()
     places = None if topics is None else [client.TopicPartition(topic, 0) for topic in topics]
-    asked = client.ConsumerGroupTopicPartitions(name, places)
+    wanted_places = client.ConsumerGroupTopicPartitions(name, places)
     end = time.monotonic() + patience
     while True:
         admin = admin_client(sink.options)[0]
-        answers = admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=_SECONDS)
+        answers = admin.list_consumer_group_offsets([wanted_places], require_stable=True, request_timeout=_SECONDS)
         try:
             partitions = answers[name].result().topic_partitions
             errors = [place.error for place in partitions if place.error is not None]

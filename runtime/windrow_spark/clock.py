@@ -27,7 +27,7 @@ from windrow.plan import Step, TimestampsNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks, WatermarkAlignment
 from windrow_runtime.codecs.malformed import damaged_state
-from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.partitions import PartitionedSource, held_partitions
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
@@ -91,7 +91,7 @@ NO_TIME: Final = BatchTime(MIN_TIMESTAMP, MIN_TIMESTAMP)
 
 @dataclass(frozen=True, slots=True)
 class BatchTimes:
-    """The times of this batch and of the previous one, under which results of timers are processed downstream.
+    """The times of this batch and of the previous one; results of timers are processed downstream under the latter.
 
     If windrow keeps the watermarks, ``watermarks`` has those of each keyed step, in the previous batch and in this one.
     """
@@ -348,12 +348,12 @@ class ClockKeeper:
         *,
         ended: bool,
         read: Collection[str] = (),
-        told: Iterable[tuple[str, Told]] = (),
+        open_partitions: Iterable[tuple[str, OpenPartitions]] = (),
     ) -> None:
         """Compute and store the time of the batch after ``batch``, from what its tasks saw, in order.
 
-        ``read`` are the ids of the sources from which the batch has read elements. ``told`` is what tasks have told of
-        the partitions of sources, with the step ids of these.
+        ``read`` are the ids of the sources from which the batch has read elements. ``open_partitions``
+        are those that tasks have reported, with the step ids of their sources.
         """
         if self._files.exists(batch + 1):
             # The batch ran before, and perhaps the next one did as well: the stored time stays.
@@ -367,10 +367,10 @@ class ClockKeeper:
             tracker.partition = timestamps.partition
             tracker.observe(timestamps.values, timestamps.timestamps)
         now = now_millis() if stored.now is None else stored.now
-        by_source: dict[str, Told] = {}
-        for source, (open_, waiting) in told:
-            before = by_source.get(source, Told((), ()))
-            by_source[source] = Told([*before.open, *open_], [*before.waiting, *waiting])
+        by_source: dict[str, OpenPartitions] = {}
+        for source, (open_, waiting) in open_partitions:
+            before = by_source.get(source, OpenPartitions((), ()))
+            by_source[source] = OpenPartitions([*before.open, *open_], [*before.waiting, *waiting])
         for step, tracker in trackers.items():
             partitioned = self._partitioned.get(step)
             tracker.end_batch(now, partitioned and partitioned.read(by_source.get(partitioned.step)))
@@ -429,20 +429,20 @@ class ClockKeeper:
                 with errors_at(str(self._files.file(batch))):
                     memory = self._decoded(stored.trackers[step.id])
                     by_name = {name: self._decoded(note) for name, note in partitions.items()}
-                    released = stored.released.get(step.id, memory.current)
+                    released = stored.released.get(step.id, memory.watermark)
                     tracker.remember(memory._replace(partitions=by_name, released=released))
         return trackers
 
     def _encoded(self, step: str, memory: TrackerMemory) -> TrackerNote:
         with errors_at(self._topology.step(step).where):
             attributes = self._codec.dumps([memory.attributes])
-        return memory.current, memory.idle, memory.last_active, base64.b64encode(attributes).decode()
+        return memory.watermark, memory.idle, memory.last_active, base64.b64encode(attributes).decode()
 
     def _decoded(self, note: TrackerNote) -> TrackerMemory:
-        current, idle, last_active, memory = note
+        watermark, idle, last_active, memory = note
         try:
             (attributes,) = self._codec.loads(base64.b64decode(memory))
-            return TrackerMemory(current, idle, last_active, dict(attributes))
+            return TrackerMemory(watermark, idle, last_active, dict(attributes))
         except WindrowError:
             raise
         except Exception as error:  # damaged bytes may raise anything

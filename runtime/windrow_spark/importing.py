@@ -1,4 +1,4 @@
-"""The import of a module that runs its own pipeline: threads and workers of the run would import the module, too."""
+"""Refuses a run that a module begins at its import: the run's threads and workers would import the module, too."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator
 
 from windrow.errors import InvalidArgumentError, Location
 from windrow.plan import Step
-
-__all__ = ["check_imported"]
 
 
 def check_imported(steps: Iterable[Step]) -> None:

@@ -27,7 +27,7 @@ def check_java() -> str:
             hint=_INSTALL,
         )
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [java, "-version"], capture_output=True, text=True, errors="replace", check=True, timeout=_SECONDS
         )
     except (OSError, subprocess.SubprocessError) as error:
@@ -39,7 +39,7 @@ def check_java() -> str:
             expected=_NEEDED,
             hint=_INSTALL,
         ) from error
-    version = re.search(r'version "((\d+)[^"]*)', done.stderr)
+    version = re.search(r'version "((\d+)[^"]*)', process.stderr)
     if version is None or int(version[2]) >= 17:
         return f"Java {version[2] if version else 'of an unknown version'}, {java}"
     raise UnsupportedOperationError(

@@ -104,7 +104,7 @@ class WorkerSteps:
     watermarks: WatermarkBounds | None = None
 
     def fragment(self, port: Port) -> partial[PortFragment]:
-        """Returns what makes the fragment behind a port, without the keyed steps and the sinks that columns feed."""
+        """Returns what makes the fragment downstream of a port, without keyed steps and sinks that columns feed."""
         fed = self.plan.fed_by_columns(port)
         return partial(PortFragment, self.plan.topology, port, self.clock, fed, self.watermarks, self.plan.object_edges)
 
@@ -280,7 +280,7 @@ class Lowered:
     def _sees_order(self, source: Step) -> bool:
         """Returns whether a sink takes results one after the other, in the order of a source's elements.
 
-        Those of a join have that order; behind windows it does not show.
+        Those of a join have that order; downstream of windows it does not show.
         """
         before = self.topology.boundaries_before
         in_order = {source.id, *(step_id for step_id, keyed in self.steps.plan.keyed.items() if keyed.makes_pairs)}

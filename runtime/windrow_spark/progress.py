@@ -123,9 +123,9 @@ class PipelineProgress:
 
     def __repr__(self) -> str:
         count = len(self.steps)
-        parts = [f"batch {self.batch}", f"{count} {'step' if count == 1 else 'steps'}", *self._watermark()]
-        parts += [f"in {lag_text(self.duration_ms)}", *(["ended"] if self.ended else [])]
-        return f"PipelineProgress({', '.join(parts)})"
+        words = [f"batch {self.batch}", f"{count} {'step' if count == 1 else 'steps'}", *self._watermark()]
+        words += [f"in {lag_text(self.duration_ms)}", *(["ended"] if self.ended else [])]
+        return f"PipelineProgress({', '.join(words)})"
 
     def _repr_html_(self) -> str:
         """A table of the steps, for notebooks."""
@@ -359,14 +359,14 @@ class Reporter:
 
     def _line(self, progress: PipelineProgress) -> str:
         steps = progress.steps
-        parts = [
+        words = [
             f"{sum(steps[source.id].records_in for source in self._topology.sources)} records read",
             f"{sum(steps[sink.id].records_in for sink in self._topology.sinks)} written",
             f"{sum(step.late for step in steps.values())} late",
             f"{sum(step.malformed for step in steps.values())} malformed",
         ]
-        parts += [*progress._watermark(), f"in {lag_text(progress.duration_ms)}"]
-        return f"pipeline {self._name}, batch {progress.batch}: {', '.join(parts)}"
+        words += [*progress._watermark(), f"in {lag_text(progress.duration_ms)}"]
+        return f"pipeline {self._name}, batch {progress.batch}: {', '.join(words)}"
 
     @property
     def _is_wanted(self) -> bool:

@@ -1,4 +1,4 @@
-"""Limits by which a run on Spark waits and reads, which tests make small."""
+"""Defines the limits by which a run on Spark waits and reads, which tests make small."""
 
 from __future__ import annotations
 

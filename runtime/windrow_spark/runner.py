@@ -514,8 +514,8 @@ class SparkRunner:
                 raise UnsupportedOperationError(
                     "Spark writes to this sink by itself, and the plan's watermark has to be computed after each batch",
                     given=sink_of(step).describe(),
-                    expected="one timestamp-assigning step, in front of all keyed steps, with a strategy of windrow's, "
-                    "and no keyed step behind another one if one of them waits for the clock",
+                    expected="one timestamp-assigning step, upstream of all keyed steps, with a strategy of windrow's, "
+                    "and no keyed step downstream of another one if one of them waits for the clock",
                     where=step.where,
                     hint="write with a FunctionSink or to files, or assign timestamps once",
                 )

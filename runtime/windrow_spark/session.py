@@ -298,7 +298,7 @@ def warn_of_partitions(spark: SparkSession, partitions: int) -> None:
 
 
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """Returns a session with these settings: the given one if it has them, or a copy with its views and functions."""
+    """Returns the session if it has these settings, or else a copy of it that has them, and its views and functions."""
     with _lock:
         if all(_setting(spark, name) == value for name, value in settings.items()):
             return spark

@@ -1,4 +1,4 @@
-"""The Spark schema of a record type, and whether a DataFrame's schema fits one."""
+"""Makes the Spark schema of a record type, and checks whether the schema of a DataFrame fits one."""
 
 from __future__ import annotations
 
@@ -65,74 +65,74 @@ def spark_names(kind: DataType) -> Names:
 
 
 # Any: Spark's types have no common attributes.
-def as_stored(there: Any, wanted: Any) -> Any:
-    """Returns a wanted type, with the types of the columns that are there where Spark would not read them as wanted."""
+def as_stored(stored: Any, wanted: Any) -> Any:
+    """Returns a wanted type, but the stored type for each column that Spark would not read as wanted."""
     from pyspark.sql import types
 
-    if isinstance(wanted, types.StructType) and isinstance(there, types.StructType):
-        by_name = {each.name: each.dataType for each in there.fields}
+    if isinstance(wanted, types.StructType) and isinstance(stored, types.StructType):
+        by_name = {each.name: each.dataType for each in stored.fields}
         fields = [
             (each.name, as_stored(by_name.get(each.name, each.dataType), each.dataType)) for each in wanted.fields
         ]
         return types.StructType([types.StructField(name, kind) for name, kind in fields])
-    if isinstance(wanted, types.ArrayType) and isinstance(there, types.ArrayType):
-        return types.ArrayType(as_stored(there.elementType, wanted.elementType))
-    if isinstance(wanted, types.MapType) and isinstance(there, types.MapType):
-        pairs = (there.keyType, wanted.keyType), (there.valueType, wanted.valueType)
+    if isinstance(wanted, types.ArrayType) and isinstance(stored, types.ArrayType):
+        return types.ArrayType(as_stored(stored.elementType, wanted.elementType))
+    if isinstance(wanted, types.MapType) and isinstance(stored, types.MapType):
+        pairs = (stored.keyType, wanted.keyType), (stored.valueType, wanted.valueType)
         return types.MapType(*(as_stored(*pair) for pair in pairs))
-    if isinstance(there, types.DecimalType):
+    if isinstance(stored, types.DecimalType):
         widens = (
             isinstance(wanted, types.DecimalType)
-            and there.scale <= wanted.scale
-            and there.precision - there.scale <= wanted.precision - wanted.scale
+            and stored.scale <= wanted.scale
+            and stored.precision - stored.scale <= wanted.precision - wanted.scale
         )
-        return wanted if widens else there
-    narrow = isinstance(there, types.LongType) and isinstance(wanted, types.DoubleType)
-    narrow |= isinstance(there, (types.FloatType, types.DoubleType)) and isinstance(wanted, types.LongType)
-    is_bytes = isinstance(there, types.BinaryType) and isinstance(wanted, types.StringType)
-    return there if narrow or is_bytes else wanted
+        return wanted if widens else stored
+    narrow = isinstance(stored, types.LongType) and isinstance(wanted, types.DoubleType)
+    narrow |= isinstance(stored, (types.FloatType, types.DoubleType)) and isinstance(wanted, types.LongType)
+    is_bytes = isinstance(stored, types.BinaryType) and isinstance(wanted, types.StringType)
+    return stored if narrow or is_bytes else wanted
 
 
 # Any: as above.
-def with_texts(there: Any, value: ValueType | RecordType) -> Any:
+def with_texts(stored: Any, value: ValueType | RecordType) -> Any:
     """Returns a type of a Parquet file with texts in the place of bytes where the record type asks for texts."""
     from pyspark.sql import types
 
-    if isinstance(there, types.StructType):
+    if isinstance(stored, types.StructType):
         wanted = {field.column: field.type for field in value.columns}
         return types.StructType(
             [
                 types.StructField(each.name, with_texts(each.dataType, wanted[each.name]))
                 if each.name in wanted
                 else each
-                for each in there.fields
+                for each in stored.fields
             ]
         )
-    if isinstance(value, ValueType) and value.arguments and isinstance(there, types.ArrayType):
-        return types.ArrayType(with_texts(there.elementType, value.arguments[0]))
-    if isinstance(value, ValueType) and value.kind is Kind.DICT and isinstance(there, types.MapType):
-        return types.MapType(*map(with_texts, (there.keyType, there.valueType), value.arguments))
+    if isinstance(value, ValueType) and value.arguments and isinstance(stored, types.ArrayType):
+        return types.ArrayType(with_texts(stored.elementType, value.arguments[0]))
+    if isinstance(value, ValueType) and value.kind is Kind.DICT and isinstance(stored, types.MapType):
+        return types.MapType(*map(with_texts, (stored.keyType, stored.valueType), value.arguments))
     is_text = isinstance(value, ValueType) and value.scalar_kind in (Kind.STR, *ANY_JSON)
-    return types.StringType() if is_text and isinstance(there, types.BinaryType) else there
+    return types.StringType() if is_text and isinstance(stored, types.BinaryType) else stored
 
 
 # Any: as above.
-def without_void(there: Any, wanted: Any) -> Any:
+def without_void(stored: Any, wanted: Any) -> Any:
     """Returns a column's type with wanted types in the place of void, of which no file holds values."""
     from pyspark.sql import types
 
-    if isinstance(there, types.StructType) and isinstance(wanted, types.StructType):
+    if isinstance(stored, types.StructType) and isinstance(wanted, types.StructType):
         by_name = {each.name: each.dataType for each in wanted.fields}
-        fields = [(each.name, without_void(each.dataType, by_name.get(each.name))) for each in there.fields]
+        fields = [(each.name, without_void(each.dataType, by_name.get(each.name))) for each in stored.fields]
         return types.StructType([types.StructField(name, kind) for name, kind in fields])
-    if isinstance(there, types.ArrayType):
-        return types.ArrayType(without_void(there.elementType, getattr(wanted, "elementType", None)))
-    if isinstance(there, types.MapType):
+    if isinstance(stored, types.ArrayType):
+        return types.ArrayType(without_void(stored.elementType, getattr(wanted, "elementType", None)))
+    if isinstance(stored, types.MapType):
         return types.MapType(
-            without_void(there.keyType, getattr(wanted, "keyType", None)),
-            without_void(there.valueType, getattr(wanted, "valueType", None)),
+            without_void(stored.keyType, getattr(wanted, "keyType", None)),
+            without_void(stored.valueType, getattr(wanted, "valueType", None)),
         )
-    return (wanted or types.StringType()) if isinstance(there, types.NullType) else there
+    return (wanted or types.StringType()) if isinstance(stored, types.NullType) else stored
 
 
 def _ddl(value: ValueType) -> str:
@@ -172,8 +172,8 @@ def _type_faults(column_type: DataType, value: ValueType, path: str) -> list[str
         if not isinstance(column_type, types.StructType):
             return wrong
         # Spark gives workers no struct with two fields of a name, even if nobody asks for them.
-        asked = {field.column for field in value.columns}
-        twice = {name for name in column_type.names if name not in asked and column_type.names.count(name) > 1}
+        field_columns = {field.column for field in value.columns}
+        twice = {name for name in column_type.names if name not in field_columns and column_type.names.count(name) > 1}
         return [f"{path}.{name}: several fields of this name" for name in sorted(twice)] + _struct_faults(
             column_type, value.columns, f"{path}."
         )

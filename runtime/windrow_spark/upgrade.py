@@ -19,8 +19,6 @@ from windrow_spark.lowering import per_partition, physical_plan, time_of
 from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.sources.scanner import count_logged, scanner_of
 
-__all__ = ["StoredRun", "Upgrade", "stored_run"]
-
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
@@ -70,7 +68,7 @@ class StoredRun:
         for step in topology.sources:
             scanner_of(step).check_resumable(checkpoint)
         plan = physical_plan(topology, stored=stored_on_columns(checkpoint, topology))
-        # What a session decides is decided when a checkpoint begins.
+        # The settings that a session decides are fixed when a checkpoint begins.
         time = time_of(plan, own_clock=False, per_partition=per_partition(topology, checkpoint, lambda: False))
         refused = refused_changes(checkpoint, self.description, plan, time, accepted)
         if not refused.lines:

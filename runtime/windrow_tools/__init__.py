@@ -1,1 +1,1 @@
-"""What tools do with pipelines: the command, views, pictures, harnesses and fixtures for tests, replays."""
+"""Has the tools for pipelines: the command, views, pictures, harnesses and fixtures for tests, and replays."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.records import Reading
+from tests.support.records import Reading
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_collection
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError

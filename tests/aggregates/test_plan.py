@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.records import millis
+from tests.support.records import millis
 from windrow import Pipeline, WatermarkStrategy, from_collection
 from windrow import aggregates as agg
 from windrow.aggregates import Declaration, DeclaredAggregate

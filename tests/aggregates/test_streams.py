@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.aggregates.naive import AGGREGATES, Row, close
 from tests.aggregates.test_values import rows
 from tests.budget import examples
-from tests.records import millis
+from tests.support.records import millis
 from windrow import Pipeline, from_source
 from windrow.aggregates.combined import Combined
 from windrow.evictors import CountEvictor

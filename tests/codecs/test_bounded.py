@@ -195,14 +195,14 @@ DOCUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("piece", [1, 2, 7, 1 << 16])
+@pytest.mark.parametrize("size", [1, 2, 7, 1 << 16])
 @pytest.mark.parametrize(("text", "expected"), DOCUMENTS)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_records_without_lines(tmp_path: Path, text: str, expected: list[Row], piece: int, encoding: str) -> None:
+def test_records_without_lines(tmp_path: Path, text: str, expected: list[Row], size: int, encoding: str) -> None:
     file = tmp_path / "x.json"
     file.write_bytes(text.encode(encoding))
     source = JsonFileSource(file, Row, lines=False, encoding=encoding)
-    assert read_with(TextSizes(piece=piece), source, file) == collected(source) == expected
+    assert read_with(TextSizes(document_block=size), source, file) == collected(source) == expected
 
 
 def test_scalars_without_lines(tmp_path: Path) -> None:

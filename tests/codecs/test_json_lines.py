@@ -13,6 +13,7 @@ from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired, TypedDict
+from unittest.mock import Mock
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -23,6 +24,7 @@ from hypothesis import strategies as st
 
 from tests.budget import examples
 from windrow.sources import JsonFileSource
+from windrow_runtime.codecs.arrow import json_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
@@ -417,6 +419,18 @@ def test_good_lines_are_read_as_columns(end: str, parts: int) -> None:
     text = "".join(f'{{"sensor": "é{n % 7}", "at": {n}, "celsius": {n / 7}}}{end}' for n in range(500))
     columns = assert_read_alike(text.encode(), Reading, parts=parts)
     assert columns > 490 or end == "\r"
+
+
+def test_good_lines_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one takes longer, and gives the same."""
+    text = "".join(
+        f'{{"sensor": "a{{}}", "at": {n}, "celsius": {n / 7}, "x": [{{}}, {{"y": 1}}]}}\n' for n in range(500)
+    )
+    alone = Mock(side_effect=AssertionError("decoded alone"))
+    monkeypatch.setattr(json_columns, "_decoded", alone)
+    assert assert_read_alike(text.encode(), Reading) == 500
+    with pytest.raises(AssertionError, match="decoded alone"):
+        assert_read_alike(f"{text}\n{text}".encode(), Reading)
 
 
 def test_malformed_lines_cost_only_themselves() -> None:

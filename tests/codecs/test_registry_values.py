@@ -261,14 +261,14 @@ def test_bytes_that_are_no_value_are_malformed(registry: Registry) -> None:
     *reasons, last = reader_of(AvroFormat(registry.address), Reading).values([*broken, good])
     assert isinstance(last, Reading)
     assert [each.reason.partition(": EOF")[0] for each in reasons] == [
-        "the value is cut off in front of the id of its schema",
-        "the value is cut off in front of the id of its schema",
-        "the value is without a zero byte in front",
-        "the value is without a zero byte in front",
+        "the value is cut off before the id of its schema",
+        "the value is cut off before the id of its schema",
+        "the value is without a leading zero byte",
+        "the value is without a leading zero byte",
         "the registry has no schema 9",
         "schema 2 is one of PROTOBUF, not of AVRO",
         "is no value of schema 1",
-        "by schema 1: 1 bytes are left behind it",
+        "by schema 1: 1 bytes are left after it",
         "the record has no value",
     ]
 
@@ -440,7 +440,7 @@ def test_messages_themselves_and_those_that_do_not_fit() -> None:
     found = reader_of(PROTOBUF, Made).values([encoded, encoded[:5], encoded[:-1], b"\0\0\0\x03\0\0"])
     assert [each.reason.partition(": Dec")[0].partition(" 3")[0] for each in found] == [
         f"by schema {int.from_bytes(encoded[1:5])}: the message has no such field",
-        f"by schema {int.from_bytes(encoded[1:5])}: the value is cut off in front of its message",
+        f"by schema {int.from_bytes(encoded[1:5])}: the value is cut off before its message",
         f"is no value of schema {int.from_bytes(encoded[1:5])}",
         "the registry has no schema 768",
     ]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.budget import for_a_night
-from tests.records import millis
+from tests.support.records import millis
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.plan import Step, WindowNode
 from windrow.sinks import CollectSink

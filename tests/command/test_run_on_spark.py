@@ -19,6 +19,7 @@ from tests.command.conftest import Command, Write
 from tests.command.programs import COUNTS
 from tests.dsl.plan_formats import check_json, check_svg
 from tests.spark.test_lifecycle import wait_for
+from tests.support.thorough import thorough
 from tests.terminals import seen_of
 from windrow import Pipeline
 from windrow.plan import Form
@@ -180,12 +181,7 @@ def test_a_terminal_shows_the_table_of_a_run_that_ends(write: Write, tmp_path: P
 @pytest.mark.program
 @pytest.mark.parametrize(
     ("told_by", "code"),
-    [
-        pytest.param(
-            signal.SIGINT, 130, marks=pytest.mark.thorough(reason="Ctrl-C stops a run in the first test of this file")
-        ),
-        (signal.SIGTERM, 143),
-    ],
+    [thorough(signal.SIGINT, 130, reason="Ctrl-C stops a run in the first test of this file"), (signal.SIGTERM, 143)],
 )
 def test_a_page_shows_a_run_until_a_signal(told_by: signal.Signals, code: int, write: Write, tmp_path: Path) -> None:
     write("words.py", "def upper(word: str) -> str:\n    return word.upper()\n")

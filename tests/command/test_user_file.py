@@ -65,7 +65,7 @@ def test_several_pipelines_are_listed(windrow: Command, write: Write) -> None:
         ("words.txt", "Python imports no file of this name"),
         ("json.py", "a file has the name of a module of Python's"),
         ("none.py", "the file has no pipeline\n  given:    none.py"),
-        ("none.py:", "no pipeline is named behind the colon"),
+        ("none.py:", "no pipeline is named after the colon"),
         ("none.py:numbers", "hint:     did you mean number?"),
         ("none.py:a.b", "the file has no such name\n  given:    none.py:a.b\n"),
         ("none.py:a-b", "the file has no such name\n  given:    none.py:a-b\n"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.elsewhere import Url
-from tests.records import Event, add, key_of
+from tests.support.records import Event, add, key_of
 from windrow import DataStream, DataStreamSink, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.functions import (

@@ -14,6 +14,7 @@ import pytest
 from tests.budget import for_a_night
 from tests.crash.__main__ import run
 from tests.crash.elsewhere import Elsewhere
+from tests.support.thorough import thorough
 
 
 @pytest.mark.program
@@ -28,11 +29,7 @@ def test_a_killed_pipeline_goes_on_where_it_was(tmp_path: Path, capsys: pytest.C
 @pytest.mark.timeout(900)  # each starts Spark several times
 @pytest.mark.program
 @pytest.mark.parametrize(
-    ("system", "plan"),
-    [
-        pytest.param("s3", "partitions", marks=pytest.mark.thorough(reason="test_ordered.py kills one on S3")),
-        ("hdfs", "parquet"),
-    ],
+    ("system", "plan"), [thorough("s3", "partitions", reason="test_ordered.py kills one on S3"), ("hdfs", "parquet")]
 )
 def test_a_killed_pipeline_goes_on_elsewhere(
     system: str, plan: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.records import millis
+from tests.support.records import millis
 from windrow import OutputTag, Pipeline, from_collection
 from windrow.errors import InvalidArgumentError, PlanError
 from windrow.functions import BroadcastContext, KeyedBroadcastProcessFunction, ReadOnlyContext

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import pytest
 
-from tests.records import Reading
+from tests.support.records import Reading
 from windrow import DataStream, OutputTag, WatermarkStrategy, from_collection, from_source
 from windrow.functions import (
     AggregateFunction,

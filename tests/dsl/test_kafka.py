@@ -55,11 +55,11 @@ def test_the_options_for_the_client() -> None:
         (lambda: KafkaSource("a:1", [], Reading), "reads topics"),
         (
             lambda: KafkaSource("a:1", "t", Reading, ending_offsets="latest"),
-            r"behind(.|\n)*starting_offsets='latest', end",
+            r"after(.|\n)*starting_offsets='latest', end",
         ),
         (
             lambda: KafkaSource("a:1", "t", Reading, starting_offsets=NOON, ending_offsets=NOON),
-            "ends behind the offsets",
+            "ends after the offsets",
         ),
         (
             lambda: KafkaSource("a:1", "t", Reading, ending_offsets=datetime(2026, 1, 1)),

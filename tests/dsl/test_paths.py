@@ -42,7 +42,7 @@ def test_a_name_that_exists_is_literal(tmp_path: Path, monkeypatch: pytest.Monke
     assert split_pattern("broken*") == ("broken*", "")
     assert split_pattern("a\\b") == ("a\\b", "")
     check_pattern("w[1]/../x")
-    with pytest.raises(InvalidArgumentError, match="go up behind a wildcard"):
+    with pytest.raises(InvalidArgumentError, match="go up after a wildcard"):
         check_pattern("w[2]/../x")
 
 

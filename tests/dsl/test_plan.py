@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 import windrow
-from tests.records import Reading, sensor
+from tests.support.records import Reading, sensor
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import Location
 from windrow.evictors import CountEvictor

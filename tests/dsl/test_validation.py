@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from tests.records import Reading, sensor
+from tests.support.records import Reading, sensor
 from windrow import (
     DataStream,
     DataStreamSink,

@@ -132,7 +132,7 @@ def test_a_run_with_an_end_leaves_what_comes_meanwhile_to_the_next(topics: Topic
     topics.send(topic, in_json([10]), partition=1)
     found, start = list[int](), dict[str, Any]()
     while read.ranges(start, end := read.advance(start, read.latest())):  # as a stream on Spark asks
-        is_open = bool(read.told(end, latest).open)
+        is_open = bool(read.open_partitions(end, latest).open)
         assert is_open == (end[f"{topic}/0"][1] < 5)
         found += taken(read, start, end)
         start = dict(end)
@@ -163,7 +163,7 @@ def test_a_time_to_end_at(topics: Topics) -> None:
     reached: Offsets = {f"{topic}/0": [0, 7], f"{topic}/1": [0, 0]}
     latest = read.latest()
     assert read.advance(reached, latest) == reached
-    assert not read.told(reached, latest).open
+    assert not read.open_partitions(reached, latest).open
     # It has read more of a topic that is gone.
     read = planned(numbers(topics, topic, ending_offsets=datetime.now(UTC), on_lost_offsets="earliest"))
     gone: Offsets = {f"{topic}/0": [0, 70, "another"]}
@@ -319,7 +319,7 @@ def test_a_topic_that_was_made_anew(topics: Topics, plans: str, count: int) -> N
             end = read.advance(start, latest)
             assert taken(read, start, end) == expected
             assert read.advance(end, latest) == end
-            assert not read.told(end, latest).waiting
+            assert not read.open_partitions(end, latest).waiting
         made_anew(topics, topic, before[0])
 
 
@@ -396,7 +396,7 @@ def test_a_topic_that_is_deleted_between_batches(topics: Topics, monkeypatch: py
                 assert {each.partition for each in ranges} == {f"{kept}/0"}
                 end = following
             assert end[f"{kept}/0"][1] == 10
-            assert not read.told(end, latest).waiting
+            assert not read.open_partitions(end, latest).waiting
             # It is lost once: a run that refuses losses goes on from there.
             refusing = planned(numbers(topics, pattern))
             assert refusing.ranges(end, refusing.advance(end, refusing.latest())) == []

@@ -95,7 +95,7 @@ def test_values_that_do_not_fit_go_where_the_source_says(client: None, topics: T
     result = LocalRunner().run(Pipeline("p", *ends), drain=False)
     assert result.collected(good) == READINGS
     assert [(each.reason, each.raw) for each in result.collected(malformed)] == [
-        ("the value is without a zero byte in front", "b'{}'"),
+        ("the value is without a leading zero byte", "b'{}'"),
         ("the record has no value", "null"),
         ("the registry has no schema 32767", "b'\\x00\\x00\\x00\\x7f\\xffa'"),
     ]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.records import millis
+from tests.support.records import millis
 from tests.waiting_trigger import WaitingTrigger
 from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg

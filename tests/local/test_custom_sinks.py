@@ -97,7 +97,7 @@ class Method(Ledger):
 
 
 def test_who_writes_is_a_property(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"whether workers write a sink(.|\n)*@property in front"):
+    with pytest.raises(InvalidArgumentError, match=r"whether workers write a sink(.|\n)*@property before"):
         run(Method(tmp_path))
 
 

@@ -180,7 +180,7 @@ class Steps(CustomSource[int, int]):
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (4, r"none lies behind the latest one\n +given: +12 from next_offset\('all'\)(.|\n)*from 8 on to 10"),
+        (4, r"none lies after the latest one\n +given: +12 from next_offset\('all'\)(.|\n)*from 8 on to 10"),
         (-1, r"offsets of a source never go back(.|\n)*given: +-1 from next_offset"),
         (0, r"moves on towards its latest offset\n +given: +0 from next_offset\('all'\)"),
     ],
@@ -214,7 +214,7 @@ def test_one_text_is_not_the_names_of_partitions() -> None:
 def test_what_becomes_of_malformed_records_is_one_of_three_ways() -> None:
     with pytest.raises(InvalidArgumentError, match=r"on_malformed has an unknown value(.|\n)*where: +\S*.py:\d+"):
         from_source(Steps([1], on_malformed="Fail"))
-    with pytest.raises(InvalidArgumentError, match=r"hint: +@property in front of a method"):
+    with pytest.raises(InvalidArgumentError, match=r"hint: +@property before a method"):
         from_source(Steps([1], on_malformed=lambda: "fail"))
 
 

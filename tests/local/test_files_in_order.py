@@ -130,7 +130,7 @@ class Silent:
     [
         (lambda path: 1 if path == "a" else "x", "TypeError"),
         (lambda path: None, "TypeError"),
-        (lambda path: float("nan") if path == "b" else 1.0, "neither before nor behind"),
+        (lambda path: float("nan") if path == "b" else 1.0, "neither before nor after"),
         (lambda path: Silent(), "OSError: no"),
     ],
     ids=["two types", "None", "NaN", "raises"],

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.growth import assert_no_square
-from tests.records import KeyAt, millis
+from tests.support.records import KeyAt, millis
 from tests.waiting_trigger import WaitingTrigger
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg

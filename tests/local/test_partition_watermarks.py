@@ -100,7 +100,7 @@ def test_a_partition_that_is_gone_holds_nothing(tmp_path: Path) -> None:
         for tracker.partition, time in times.items():
             tracker.observe([None], [time])
         tracker.end_batch(0, read)
-        return tracker.current
+        return tracker.watermark
 
     # "c" is found later, and holds the watermark where it is; "b" is deleted while it holds.
     assert watermark(PartitionsRead(["a", "b"]), a=10, b=5) == 4
@@ -112,9 +112,9 @@ def test_a_partition_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     again = WatermarkTracker(step, step.node, partitioned=True)
     again.remember(tracker.memory())
     again.end_batch(0, PartitionsRead(["c"]))
-    assert again.current == 29
+    assert again.watermark == 29
     again.end_batch(0, PartitionsRead([]))
-    assert again.current == 29
+    assert again.watermark == 29
 
 
 def test_partitions_that_become_idle_together_leave_the_watermark_of_those_that_were_active_last(
@@ -128,7 +128,7 @@ def test_partitions_that_become_idle_together_leave_the_watermark_of_those_that_
         for tracker.partition, time in times.items():
             tracker.observe([None], [time])
         tracker.end_batch(now, PartitionsRead(["a", "b", "empty"]))
-        return tracker.current
+        return tracker.watermark
 
     # All that is there is read in one batch, and nothing comes then.
     assert watermark(0, a=20, b=10) < 0

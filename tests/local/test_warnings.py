@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.records import add
+from tests.support.records import add
 from windrow import Pipeline, from_collection
 from windrow.errors import SourceError, WindrowWarning
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction

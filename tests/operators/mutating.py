@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from tests.records import millis
+from tests.support.records import millis
 from windrow import DataStream, OutputTag, WatermarkStrategy, from_source
 from windrow.evictors import CountEvictor, Evictor, EvictorContext, TimestampedValue
 from windrow.functions import (

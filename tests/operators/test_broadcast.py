@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import pytest
 
-from tests.records import Event, key_of, millis
+from tests.support.records import Event, key_of, millis
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError
 from windrow.functions import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tests.records import Event, key_of, millis
+from tests.support.records import Event, key_of, millis
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import CollectSink

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.records import Event, key_of, millis
+from tests.support.records import Event, key_of, millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import (

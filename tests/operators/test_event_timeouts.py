@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.records import millis
+from tests.support.records import millis
 from windrow import from_source
 from windrow.errors import InvalidArgumentError
 from windrow.time import MAX_TIMESTAMP

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.records import Event, Total, key_of, millis
+from tests.support.records import Event, Total, key_of, millis
 from windrow import from_source
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, EvictorContext, TimeEvictor

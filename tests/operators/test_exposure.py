@@ -41,6 +41,7 @@ def test_a_part_of_windrow_that_hands_elements_to_functions_is_named_where_copie
     assert set(own_classes(WindowAssigner)) == {
         *("EventTimeSessionWindows", "GlobalWindows", "MergingWindowAssigner", "ProcessingTimeSessionWindows"),
         *("SessionWindows", "TumblingEventTimeWindows", "TumblingProcessingTimeWindows"),
+        *("InEventTime", "InProcessingTime"),
         # An element is in several windows.
         *("SlidingEventTimeWindows", "SlidingProcessingTimeWindows"),
         # A function gets each element.

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.records import millis
+from tests.support.records import millis
 from windrow import OutputTag, Pipeline, from_collection, from_source
 from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.errors import UserFunctionError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.records import Event, key_of, millis
+from tests.support.records import Event, key_of, millis
 from windrow import OutputTag, from_source
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.windows import SlidingEventTimeWindows, TimeWindow

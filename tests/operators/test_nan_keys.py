@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tests.records import millis
+from tests.support.records import millis
 from windrow import KeyedStream, from_source
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.state import ValueStateDescriptor

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.budget import examples
 from tests.operators.test_trigger_laws import Step, Trigger, steps, triggers
-from tests.records import millis
+from tests.support.records import millis
 from windrow import aggregates as agg
 from windrow import from_source
 from windrow.errors import PlanError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.records import millis
+from tests.support.records import millis
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection
 from windrow.builder.stream import DataStream, KeyedStream
 from windrow.sinks import CollectSink
@@ -95,14 +95,14 @@ def test_events_come_in_order() -> None:
         ("became", first),
         ("placed", ("refused", False)),
         ("asked", "k", first),
-        ("taken",),
+        ("processed",),
         ("arrived", "k", 2),
         ("assigned", own),
         ("merged", "k", [first]),
         ("became", both),
         ("placed", ("refused", False)),
         ("asked", "k", both),
-        ("taken",),
+        ("processed",),
         ("time_passed", 17, ("event_time", True)),
         ("timer_due", 17, "k", ("event_time", True)),
         ("asked", "k", both),
@@ -114,7 +114,7 @@ def test_events_come_in_order() -> None:
         ("assigned", late),
         ("became", late),
         ("dropped", "late"),
-        ("taken",),
+        ("processed",),
     ]
 
 

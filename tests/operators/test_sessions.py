@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.growth import assert_no_square
-from tests.records import Event, Total, key_of, millis
+from tests.support.records import Event, Total, key_of, millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, aggregates, from_source
 from windrow.builder.windowed import MergingWindowedStream
 from windrow.evictors import CountEvictor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from tests.records import Event, key_of, millis
+from tests.support.records import Event, key_of, millis
 from windrow import DataStream, KeyedStream, OutputTag, from_source
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.state import ListStateDescriptor, ValueStateDescriptor

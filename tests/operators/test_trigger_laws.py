@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.records import millis
+from tests.support.records import millis
 from windrow import DataStream, WindowedStream, from_source
 from windrow.aggregates import sum as total
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction, with_pane

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.records import Event, Highest, key_of, millis
+from tests.support.records import Event, Highest, key_of, millis
 from windrow import from_source
 from windrow.errors import UserFunctionError
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.records import KeyAt, millis
+from tests.support.records import KeyAt, millis
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from tests.records import millis
+from tests.support.records import millis
 from windrow.errors import InvalidArgumentError, MissingTimestampError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.windows import (

@@ -292,7 +292,7 @@ OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
     "there are gaps between windows": lambda: (
         keyed().window(SlidingEventTimeWindows.of(FIVE, 2 * FIVE)).aggregate(agg.count())
     ),
-    "flat_map is in front": lambda: mean(
+    "flat_map is upstream": lambda: mean(
         readings().flat_map(lambda r: [r, r]).returns(Reading).key_by(lambda r: r.sensor)
     ),
     "the selector of mean uses round": lambda: keyed().window(WINDOW).aggregate(agg.mean(lambda r: round(r.celsius))),
@@ -471,13 +471,13 @@ BEHIND: dict[str, Callable[[], DataStream[Any]]] = {
     "not on columns: the filter: .spare > 3 may meet None": lambda: (
         means().filter(lambda m: m.spare > 3).key_by(lambda m: m.sensor).window(WINDOW).aggregate(agg.count())
     ),
-    "not on columns: window is in front: Mean makes its results": lambda: (
+    "not on columns: window is upstream: Mean makes its results": lambda: (
         means(agg.into(Mean, agg.key(), agg.mean(lambda r: r.celsius)))
         .key_by(lambda m: m.sensor)
         .window(WINDOW)
         .aggregate(agg.count())
     ),
-    "not on columns: window is in front: it gives lists": lambda: (
+    "not on columns: window is upstream: it gives lists": lambda: (
         means(agg.combine(agg.key(), agg.collect_list(lambda r: r.celsius)))
         .key_by(lambda m: m[0])
         .window(WINDOW)
@@ -486,7 +486,7 @@ BEHIND: dict[str, Callable[[], DataStream[Any]]] = {
     "elements cross the exchange as columns; not on columns: MergingCount is an aggregate function of yours": lambda: (
         means().key_by(lambda m: m.sensor).window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(MergingCount())
     ),
-    "not on columns: window is in front": lambda: (
+    "not on columns: window is upstream": lambda: (
         keyed()
         .window(WINDOW)
         .reduce(max)
@@ -536,7 +536,7 @@ def test_a_sink_behind_a_source_says_how_it_gets_elements() -> None:
     assert forms_before(ParquetFileSink("out"), fast) == {"sink": "columns, in Arrow"}
     slow = readings().flat_map(lambda r: [r.celsius]).returns(float)
     found = forms_before(ParquetFileSink("out"), slow)["sink"]
-    assert found.startswith("Python, element by element; not on columns: plan.3.flat_map is in front")
+    assert found.startswith("Python, element by element; not on columns: plan.3.flat_map is upstream")
 
 
 def test_columns_can_be_turned_off() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windrow_tools.pictures.panel import Area, Taken
+from windrow_tools.pictures.panel import Area, OccupiedAreas
 
 PLACES = st.integers(-60, 200)
 AREAS = st.builds(
@@ -19,7 +19,7 @@ AREAS = st.builds(
 
 @given(st.lists(AREAS, max_size=8), st.lists(st.lists(AREAS, min_size=1, max_size=4), max_size=12))
 def test_a_free_place_covers_nothing_that_was_taken(taken: list[Area], asked: list[list[Area]]) -> None:
-    places = Taken()
+    places = OccupiedAreas()
     places.add(taken)
     for candidates in asked:
         free = [area for area in candidates if not any(area.covers(other) for other in taken)]

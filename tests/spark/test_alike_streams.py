@@ -214,5 +214,5 @@ def test_steps_and_sources_that_only_their_places_tell_apart(case: str) -> None:
 
 def test_steps_whose_code_has_other_numbers_may_not_change_places(tmp_path: Path) -> None:
     first, second = ([windows(clicks.filter(literal(number))) for number in numbers] for numbers in ((1, 20), (20, 1)))
-    with pytest.raises(IncompatibleStateError, match="the functions in front was that of plan"):
+    with pytest.raises(IncompatibleStateError, match="the functions upstream was that of plan"):
         go_on(tmp_path, plan(*first), plan(*second))

@@ -29,7 +29,7 @@ from windrow_runtime.connectors.files.listing import FileOrder
 from windrow_runtime.local import LocalRunner, PipelineResult
 from windrow_runtime.replay import replay
 from windrow_runtime.spark import SparkRunner
-from windrow_spark.checkpoint.file_log import FileLog, FileLogInPieces
+from windrow_spark.checkpoint.file_log import FileLog, MergedFileLog
 from windrow_spark.connectors.files.plans import FilePlans, TaskShares
 from windrow_spark.sources.ranges import _StreamReader
 
@@ -59,7 +59,7 @@ def log_of(request: pytest.FixtureRequest, folder: Path) -> Callable[[], FileLog
     files = MemoryFiles()
     if request.param == "mounted":
         return lambda: FileLog(folder.parent / "log")
-    return lambda: FileLogInPieces(folder_in(files) / "log")
+    return lambda: MergedFileLog(folder_in(files) / "log")
 
 
 def plans(
@@ -130,7 +130,7 @@ def test_pieces_of_a_log_are_put_together(folder: Path) -> None:
     memory = MemoryFiles()
 
     def log_of() -> FileLog:
-        return FileLogInPieces(folder_in(memory) / "log")
+        return MergedFileLog(folder_in(memory) / "log")
 
     put(folder, *map(str, range(40)))
     planner, offset = plans(folder, 1, log_of, begin=True), dict[str, Any]()
@@ -147,7 +147,7 @@ def test_a_planner_of_a_dead_query_changes_no_entry_of_a_log_in_pieces(folder: P
     memory = MemoryFiles()
 
     def log_of() -> FileLog:
-        return FileLogInPieces(folder_in(memory) / "log")
+        return MergedFileLog(folder_in(memory) / "log")
 
     put(folder, "1", "2", "3")
     new, old = plans(folder, 1, log_of, begin=True), plans(folder, 1, log_of)

@@ -160,8 +160,8 @@ class DividingRunner(SparkRunner):
 
 def test_large_files_are_read_in_parts_in_order(spark: SparkSession, tmp_path: Path) -> None:
     lines = [json_of("x" * (number % 7), number) for number in range(500)]
-    ends = [b"\n", b"\r\n", b"\r"]
-    data = b"\xef\xbb\xbf" + b"".join(line + ends[number % 3] for number, line in enumerate(lines))
+    line_ends = [b"\n", b"\r\n", b"\r"]
+    data = b"\xef\xbb\xbf" + b"".join(line + line_ends[number % 3] for number, line in enumerate(lines))
     broken = data.replace(b'"n": 490', b'"n": \xff90')
     (tmp_path / "in.json").write_bytes(broken)
     (tmp_path / "in.json.gz").write_bytes(gzip.compress(broken))

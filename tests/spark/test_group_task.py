@@ -443,8 +443,8 @@ def test_a_job_takes_a_group_piece_by_piece(name: str) -> None:
             payload = pack_keyed([(0, [key for key, _, _ in chunk], chunk, [at for _, at, _ in chunk])])
             rows.append(PackedRow(label, RowKind.ELEMENTS, 1, start, payload))
     found: list[list[Any]] = []
-    for piece_bytes in (1 << 30, 1):
-        outputs = BatchLevel(level, 0, piece_bytes)(iter([exchange_batch(rows)]))
+    for portion_bytes in (1 << 30, 1):
+        outputs = BatchLevel(level, 0, portion_bytes)(iter([exchange_batch(rows)]))
         packed = [PackedRow(*row.values()) for batch in outputs for row in batch.to_pylist()]
         assert packed.pop(0) == rows[0]
         values = [value for row in packed if row.kind == RowKind.OUTPUT for value in load_values(row.payload)]

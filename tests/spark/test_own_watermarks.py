@@ -184,7 +184,7 @@ def test_a_restart_knows_every_watermark(spark: SparkSession, tmp_path: Path) ->
     fired: list[set[int]] = []
     for count in (16, 40):
         outputs = Outputs()
-        fast = stamped(source([Event("a", n * 60, n) for n in range(count)], batch_size=20, name="fast"))
+        fast = stamped(source([Event("a", n * 60, n) for n in range(count)], batch_size=8, name="fast"))
         slow = stamped(source([Event("b", n * 25, n) for n in range(60)], batch_size=30, name="slow"))
         union = fast.union(slow)
         # The second time every step has another number, and the pipeline another name.

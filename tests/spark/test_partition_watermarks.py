@@ -42,7 +42,7 @@ from windrow.sources import JsonFileSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.partitions import partitioned_sources
 from windrow_runtime.inputs.reader import reader_for
 from windrow_runtime.local import LocalRunner
@@ -86,8 +86,8 @@ def test_partitions_are_stored_with_the_batch(tmp_path: Path, strategy: Watermar
     def end(keeper: ClockKeeper, batch: int, open_: list[str], **times: int) -> int:
         seen = [SeenTimestamps(stamper, [None], [time], name) for name, time in times.items()]
         # Two tasks tell of partitions, as workers do that read files.
-        told = [(source, Told(open_[:1])), (source, Told(open_[1:]))]
-        keeper.end_batch(batch, seen, ended=False, read={source}, told=told)
+        told = [(source, OpenPartitions(open_[:1])), (source, OpenPartitions(open_[1:]))]
+        keeper.end_batch(batch, seen, ended=False, read={source}, open_partitions=told)
         return files.read(batch + 1).watermarks[window]
 
     assert end(first, 0, ["a", "b"], a=10, b=5) == 4
@@ -124,7 +124,7 @@ def test_a_time_without_partitions_goes_on(tmp_path: Path) -> None:
     old = files.read(1)
     assert (old.watermarks[window], old.partitions) == (99, {})
     seen = [SeenTimestamps(stamper, [None], [time], name) for name, time in (("a", 500), ("b", 50))]
-    made.end_batch(1, seen, ended=False, told=[(source, Told(["a", "b"]))])
+    made.end_batch(1, seen, ended=False, open_partitions=[(source, OpenPartitions(["a", "b"]))])
     assert files.read(2).watermarks[window] == 99
     made.end_batch(2, [SeenTimestamps(stamper, [None], [300], "b")], ended=False)
     assert files.read(3).watermarks[window] == 299

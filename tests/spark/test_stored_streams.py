@@ -207,12 +207,12 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
         "the join was inner and is left outer",
     ),
     "side outputs": (tapped(EVEN, ODD), tapped(ODD, EVEN), "the input was source 1 side output 'even'"),
-    "branches": (filtered(free, dear), filtered(dear, free), "the functions in front was that of plan"),
-    "uses of one function": (piped(free, dear), piped(dear, free), "the functions in front was that of plan"),
+    "branches": (filtered(free, dear), filtered(dear, free), "the functions upstream was that of plan"),
+    "uses of one function": (piped(free, dear), piped(dear, free), "the functions upstream was that of plan"),
     "uses of one function whose step has a name": (
         piped(free, dear, name="count"),
         piped(dear, free, name="count"),
-        r"the functions in front was that of plan\.\d+\.counted#2/count",
+        r"the functions upstream was that of plan\.\d+\.counted#2/count",
     ),
     "another source in front of a step": (
         plan(windows(read("a")), read("b")),

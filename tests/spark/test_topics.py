@@ -171,7 +171,7 @@ def test_avro_and_protobuf_by_a_registry_from_topic_to_topic(
         )
         assert "runs as columns" in pipeline.explain(runner)
         (bad,) = runner.start(pipeline).drain().collected(malformed)
-        assert bad.reason == "the value is without a zero byte in front"
+        assert bad.reason == "the value is without a leading zero byte"
         assert set(registry.subjects) == {f"{topic}-value" for topic in (first, second, third)}
         written, choices = CollectSink[Any](), CollectSink[Any]()
         back: list[DataStreamSink] = [

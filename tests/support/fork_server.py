@@ -104,7 +104,7 @@ def _become(connection: socket.socket, library: list[str]) -> None:
     os.chdir(folder)
     _change_environment(environment)
     sys.path[:] = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *library]
-    sys.argv = list(arguments)
+    sys.argv, sys.orig_argv = list(arguments), [sys.executable, "-m", *arguments]
     if arguments[0] != "pyspark.daemon":  # it forks, and ends when Spark closes its standard input
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
     status = 1

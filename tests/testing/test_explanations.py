@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.records import add
+from tests.support.records import add
 from windrow import DataStream, OutputTag, from_source
 from windrow.aggregates import count
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.records import millis
+from tests.support.records import millis
 from windrow.triggers import (
     CountTrigger,
     DeltaTrigger,

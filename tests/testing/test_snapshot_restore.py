@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.records import Event, Total, key_of, millis
+from tests.support.records import Event, Total, key_of, millis
 from windrow import DataStream, OutputTag, WatermarkStrategy, from_source
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows

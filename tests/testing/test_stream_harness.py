@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.records import Event, key_of, millis
+from tests.support.records import Event, key_of, millis
 from windrow import DataStream, OutputTag, from_collection, from_source
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.evictors import TimestampedValue

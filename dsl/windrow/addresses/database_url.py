@@ -1,4 +1,4 @@
-"""Addresses of databases: checked when the plan is built, and shown without their secrets."""
+"""Checks addresses of databases when the plan is built, and shows them without their secrets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from urllib.parse import parse_qsl
 
 from windrow.addresses.redaction import REDACTED, redact, spellings
 from windrow.errors import InvalidArgumentError
-
-__all__ = ["DatabaseUrl"]
 
 _BACKENDS: Final = {
     "postgresql": "postgresql",
@@ -67,18 +65,18 @@ class DatabaseUrl:
             shown, _, query = rest.partition("?")
             _check_file(scheme, shown)
         else:
-            parts = _SERVER.fullmatch(rest)
-            if parts is None:
+            match = _SERVER.fullmatch(rest)
+            if match is None:
                 raise InvalidArgumentError(
                     "the address of the database can be read in two ways",
                     given=f"{scheme}://... with an @, /, ? or # in a name or a password, or a port that is no number",
                     expected=_EXPECTED,
                     hint="percent-encode such a character: urllib.parse.quote(password, safe='')",
                 )
-            password = "" if parts["password"] is None else f":{REDACTED}"
-            login = "" if parts["user"] is None else f"{parts['user']}{password}@"
-            shown, query = f"{login}{parts['where']}", parts["query"] or ""
-            secrets = spellings(parts["password"] or "")
+            password = "" if match["password"] is None else f":{REDACTED}"
+            login = "" if match["user"] is None else f"{match['user']}{password}@"
+            shown, query = f"{login}{match['where']}", match["query"] or ""
+            secrets = spellings(match["password"] or "")
         names: list[str] = []
         for name, value in parse_qsl(query, keep_blank_values=True):
             is_shown = name in _SHOWN_PARAMETERS

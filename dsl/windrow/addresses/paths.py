@@ -1,4 +1,4 @@
-"""Paths of files: how they are spelled, and which files a file source may read.
+"""Checks paths: their spelling, and which files a file source may read.
 
 Whoever can put a link into an incoming folder could otherwise have any file read that the program can read.
 """
@@ -14,20 +14,6 @@ from typing import Final
 from windrow.addresses.patterns import WILDCARD, alternatives, pattern_regex, split_pattern
 from windrow.addresses.redaction import redact_address
 from windrow.errors import InvalidArgumentError, SourceError
-
-__all__ = [
-    "BATCH_COLUMN",
-    "BATCH_PREFIX",
-    "PathGuard",
-    "check_pattern",
-    "check_visible",
-    "is_hidden",
-    "is_inside",
-    "is_read",
-    "local_path",
-    "reads_from",
-    "real_path",
-]
 
 _FILE_SCHEME: Final = re.compile(r"file:(?://)?(?=/(?!/))")
 _HIDDEN: Final = ("_", ".")
@@ -85,7 +71,7 @@ def checked_path(path: str | PathLike[str], what: str) -> str:
 
 
 def check_pattern(path: str) -> None:
-    """Refuse a path that goes up behind a wildcard: what it leads to nobody has named.
+    """Refuse a path that goes up after a wildcard: what it leads to nobody has named.
 
     Raises:
         InvalidArgumentError: For such a path.
@@ -93,9 +79,9 @@ def check_pattern(path: str) -> None:
     pattern = _pattern_of(path)[1]
     if ".." in re.split(r"[/{},]", pattern):
         raise InvalidArgumentError(
-            "a path may not go up behind a wildcard",
+            "a path may not go up after a wildcard",
             given=redact_address(path),
-            expected="'..' in front of the first wildcard only",
+            expected="'..' before the first wildcard only",
         )
 
 

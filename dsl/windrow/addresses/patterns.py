@@ -1,4 +1,4 @@
-"""Patterns of paths, with the same meaning on both engines: that of Hadoop."""
+"""Matches patterns of paths, with Hadoop's meaning on both engines."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ from typing import Final
 from windrow.addresses.redaction import redact_address
 from windrow.errors import InvalidArgumentError, SourceError
 
-__all__ = ["WILDCARD", "alternatives", "hadoop_pattern", "listed", "matches", "pattern_regex", "split_pattern"]
-
 WILDCARD: Final = re.compile(r"[*?\[{]")
 """A name that holds one of these signs is a pattern."""
 
 
 def split_pattern(path: str) -> tuple[str, str]:
-    """Split a local path in front of its first component that is a pattern.
+    """Split a local path before its first component that is a pattern.
 
     A component is a pattern if it holds a wildcard, and if nothing has that very name.
 
     Returns:
-        The literal part, and the pattern behind it; an empty pattern: the whole path is literal.
+        The literal part, and the pattern after it; an empty pattern: the whole path is literal.
     """
     begin = 0
     while begin < len(path):
@@ -39,7 +37,7 @@ def pattern_regex(pattern: str) -> re.Pattern[str]:
     """Returns a pattern of names as a regular expression, for :meth:`re.Pattern.fullmatch`.
 
     ``*`` stands for any characters, ``?`` for one, ``[ab]`` and ``[^ab]`` for one of these or another one, ``{x,y}``
-    for one of several texts, and a backslash takes the wildcard behind it as it is. A wildcard in front matches no
+    for one of several texts, and a backslash takes the wildcard after it as it is. A leading wildcard matches no
     hidden name.
 
     Args:
@@ -59,7 +57,7 @@ def matches(folder: str, pattern: str) -> Iterator[str]:
 
     Args:
         folder: The literal part of a path, as :func:`split_pattern` gives it.
-        pattern: The pattern behind it.
+        pattern: The pattern after it.
 
     Yields:
         The paths, in the order of their names for each alternative; one may come twice.
@@ -79,8 +77,8 @@ def _matches(folder: str, names: list[str]) -> Iterator[str]:
     else:
         regex = pattern_regex(name)
         with listed(folder):
-            there = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-        paths = [f"{folder}{entry}" for entry in sorted(there) if regex.fullmatch(entry)]
+            entries = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+        paths = [f"{folder}{entry}" for entry in sorted(entries) if regex.fullmatch(entry)]
     for path in paths:
         if below:
             yield from _matches(f"{path}/", below)
@@ -148,7 +146,7 @@ def _regex_of(pattern: str) -> str:
 
 
 def hadoop_pattern(pattern: str) -> str:
-    """The pattern as Hadoop takes it, to which a wildcard in front matches a hidden name.
+    """The pattern as Hadoop takes it, to which a leading wildcard matches a hidden name.
 
     Raises:
         InvalidArgumentError: If a bracket is not closed.
@@ -192,5 +190,5 @@ def _not_closed(pattern: str, missing: str) -> InvalidArgumentError:
         "a pattern is not closed",
         given=pattern,
         expected=f"a {missing!r}, or a file or a folder of this very name",
-        hint="a backslash in front of a wildcard takes it as it is",
+        hint="a backslash before a wildcard takes it as it is",
     )

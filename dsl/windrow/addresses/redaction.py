@@ -6,18 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, unquote
 
-__all__ = [
-    "REDACTED",
-    "hide",
-    "longest_first",
-    "redact",
-    "redact_address",
-    "redact_options",
-    "secrets_in",
-    "secrets_in_address",
-    "spellings",
-]
-
 REDACTED = "*****"
 """What stands where a secret was."""
 
@@ -32,7 +20,7 @@ _SECRET_IN_TEXT = re.compile(
     r"""(\\"[^"\\]*\\"|"[^"]*"|'[^']*'|[^\s;,&"']+)""",
     re.IGNORECASE,
 )
-# A slash in a password is wrong, and a secret all the same; behind a number it begins the path.
+# A slash in a password is wrong, and a secret all the same; after a number it begins the path.
 _USER_IN_URL = re.compile(r"([a-z][a-z0-9+.-]*://[^\s/:@]*:)([^\s/]*|(?!\d*/)[^\s@]*)(?=@)", re.IGNORECASE)
 _SHORTEST = 4
 

@@ -1,4 +1,4 @@
-"""Declared aggregates: ready-made aggregate functions that say what they compute.
+"""Defines declared aggregates: ready-made aggregate functions that say what they compute.
 
 Some have the names of Python's own functions, so import the module: ``from windrow import aggregates as agg``.
 """

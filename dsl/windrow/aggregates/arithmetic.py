@@ -1,4 +1,4 @@
-"""Counts, sums, means and measures of spread."""
+"""Defines counts, sums, means and measures of spread."""
 
 from __future__ import annotations
 
@@ -12,22 +12,6 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.numbers import add_number, add_value, as_number, compensated, merge_totals, summed
 from windrow.aggregates.selectors import gives_none, selected_type
-
-__all__ = [
-    "Count",
-    "Mean",
-    "Spread",
-    "Sum",
-    "count",
-    "mean",
-    "stddev",
-    "stddev_pop",
-    "stddev_samp",
-    "sum",
-    "var_pop",
-    "var_samp",
-    "variance",
-]
 
 T = TypeVar("T")
 N = TypeVar("N", int, float, Decimal, timedelta, int | None, float | None, Decimal | None, timedelta | None)
@@ -282,7 +266,7 @@ def count(selector: Callable[[T], Any] | None = None) -> Count[T]:
 def sum(selector: Callable[[T], N]) -> Sum[T, N]:  # noqa: A001  the field's name for it
     """The sum of the values that ``selector`` gives; None without values.
 
-    A result may be None where ``selector`` may give None, which is left out, and behind an evictor. A NaN makes the sum
+    A result may be None where ``selector`` may give None, which is left out, and after an evictor. A NaN makes the sum
     NaN. Ints are added exactly, and so are time spans, in microseconds; a result beyond 64 bits is an
     :class:`~windrow.errors.AggregateOverflowError`. Floats are added with compensation, so the order shows in the last
     bits at most; decimals are added without rounding, up to 200 digits. A bool counts as 0 or 1.

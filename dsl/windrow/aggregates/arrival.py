@@ -1,4 +1,4 @@
-"""Aggregates of elements in their order of arrival: first, last, all."""
+"""Defines aggregates of elements in their order of arrival: first, last, all."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any, Generic, TypeVar, final, overload
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.selectors import gives_none, selected_type
 from windrow.plan.fitting import holds_none
-
-__all__ = ["CollectList", "Edge", "collect_list", "first", "last"]
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -1,4 +1,4 @@
-"""Several aggregates at once: as a tuple, or as a record."""
+"""Combines several aggregates into one, whose results are tuples or records."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from windrow.functions.type_names import type_name
 from windrow.plan.fitting import accepts_none, can_fit
 from windrow.plan.location import caller_location
 from windrow.plan.types import base_argument, parameter_types, result_type
-
-__all__ = ["Combined", "combine", "into"]
 
 # Any in this module: the members have accumulators and results of every type. The overloads of combine and into prove
 # that they fit, and nothing else makes a Combined.
@@ -128,10 +126,10 @@ class Combined(DeclaredAggregate[T, Accumulators, R, E, K], Generic[T, R, E, K])
         return Declaration("combine" if self.target is None else "into", members=declared, target=self.target)
 
     def describe(self) -> str:
-        parts = [f"{name}={member.describe()}" if name else member.describe() for name, member in self.members]
+        members = [f"{name}={member.describe()}" if name else member.describe() for name, member in self.members]
         if self.target is None:
-            return f"combine({', '.join(parts)})"
-        return f"into({', '.join([_name_of(self.target), *parts])})"
+            return f"combine({', '.join(members)})"
+        return f"into({', '.join([_name_of(self.target), *members])})"
 
     def result_type(
         self, element_type: object | None, *, key_type: object | None = None, may_be_empty: bool = False

@@ -17,8 +17,6 @@ from windrow.functions.rich import RichFunction, RuntimeContext
 from windrow.plan.location import caller_location
 from windrow.plan.types import base_argument
 
-__all__ = ["Declaration", "DeclaredAggregate", "check_selector", "optional"]
-
 # Any in this module: selectors of elements of every type.
 
 T = TypeVar("T")
@@ -51,16 +49,16 @@ class Declaration:
 
     def describe(self) -> str:
         """The call that made it, such as ``into(Climate, low=min(.celsius), n=count())``."""
-        parts: list[str] = []
+        arguments: list[str] = []
         if self.target is not None:
-            parts.append(attribute_of(self.target, "__name__", type(self.target).__name__))
+            arguments.append(attribute_of(self.target, "__name__", type(self.target).__name__))
         for name, member in self.members:
-            parts.append(f"{name}={member.describe()}" if name else member.describe())
+            arguments.append(f"{name}={member.describe()}" if name else member.describe())
         for role, selector in self.selectors:
             text = selector_text(selector)
-            parts.append(f"{role}={text}" if parts else text)
-        parts.extend(f"{name}={value!r}" for name, value in self.parameters)
-        return f"{self.kind}({', '.join(parts)})"
+            arguments.append(f"{role}={text}" if arguments else text)
+        arguments.extend(f"{name}={value!r}" for name, value in self.parameters)
+        return f"{self.kind}({', '.join(arguments)})"
 
 
 class DeclaredAggregate(AggregateFunction[T, A, R, E, K], ABC, Generic[T, A, R, E, K]):

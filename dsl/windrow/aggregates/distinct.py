@@ -1,4 +1,4 @@
-"""Aggregates of different values: how many there are, exactly, and the values themselves."""
+"""Defines aggregates of distinct values: their exact number, and the values themselves."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.selectors import selected_type
 from windrow.errors import InvalidArgumentError
-
-__all__ = ["CollectSet", "CountDistinct", "collect_set", "count_distinct"]
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -1,4 +1,4 @@
-"""Facts of a window put its key, its start or its end into a result, beside aggregates of its elements."""
+"""Defines the facts of a window (key, start, end), which stand in a result beside aggregates of its elements."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from windrow.functions.type_names import type_name
 from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
 from windrow.plan.fitting import is_value_of
 from windrow.plan.types import parameter_types
-
-__all__ = ["FilledWindow", "WindowFact", "filled", "key", "window_end", "window_start"]
 
 # Any in this module: keys, elements and results are of every type.
 
@@ -148,7 +146,7 @@ class FilledWindow(ProcessWindowFunction[tuple[Any, ...], Any, Any, Any]):
 def filled(
     function: AggregateFunction[Any, Any, Any, Any, Any], key_type: object | None
 ) -> tuple[Combined[Any, Any, Any, Any], FilledWindow] | None:
-    """An aggregate with facts in it as an aggregate of elements alone, and what puts the facts in; None: it has none.
+    """Splits an aggregate with facts into one of elements, and a function that adds the facts; None: it has none.
 
     Args:
         function: The aggregate.

@@ -1,4 +1,4 @@
-"""Exact and compensated addition, on which sums and means are built.
+"""Adds numbers exactly, or with compensated rounding, for sums and means.
 
 Ints are added as ints, of any size. Floats are added with Neumaier's compensation: the total carries the sum of what
 rounding took away, so that neither the order of elements nor the order of merges shows in the result, but for the last
@@ -16,18 +16,6 @@ from numbers import Real
 from typing import Any, Final
 
 from windrow.errors import AggregateOverflowError, InvalidArgumentError
-
-__all__ = [
-    "add_number",
-    "add_value",
-    "as_number",
-    "checked_int",
-    "checked_span",
-    "compensated",
-    "merge_totals",
-    "span_total",
-    "summed",
-]
 
 # Any in this module: totals are of the type of what is added, and begin as the int 0.
 
@@ -108,7 +96,7 @@ def compensated(total: Any, lost: float) -> Any:
 
 
 def span_total(microseconds: int) -> tuple[timedelta, float]:
-    """The total of time spans that add up to a number of microseconds, and the eras in it."""
+    """Splits a number of microseconds into a time span and a count of eras, of 2 ** 63 microseconds each."""
     eras = 0 if -(2**63) < microseconds < 2**63 else microseconds >> 63
     return timedelta(microseconds=microseconds - (eras << 63)), float(eras)
 

@@ -1,4 +1,4 @@
-"""Aggregates that compare: the lowest and highest values, and the elements that have them."""
+"""Defines aggregates that compare: the lowest and highest values, and the elements that have them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from windrow.aggregates.selectors import gives_none, selected_type
 from windrow.counts import check_positive
 from windrow.plan.location import caller_location
 from windrow.rolling import Comparable
-
-__all__ = ["Extreme", "ExtremeBy", "TopK", "max", "max_by", "min", "min_by", "top_k"]
 
 # Any in accumulators: what selectors give, whose types are the aggregate's parameters and not the accumulator's.
 
@@ -116,8 +114,8 @@ class ExtremeBy(DeclaredAggregate[T, One, V | M, None], Generic[T, V, M]):
         if may_be_empty:
             return True
         compared = gives_none(self.by, element_type)
-        taken = False if self.selector is None else gives_none(self.selector, element_type)
-        return None if not compared and taken is None else compared or (compared if compared is None else taken)
+        selected = False if self.selector is None else gives_none(self.selector, element_type)
+        return None if not compared and selected is None else compared or (compared if compared is None else selected)
 
     def _value_type(self, element_type: object | None) -> object | None:
         return _value_type(self.selector, element_type)
@@ -172,11 +170,11 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
         return ranks, values
 
     def _stays(self, last: Any, rank: Any) -> bool:
-        """Whether an element with this rank belongs to the first ones; ``last`` is the rank of the last of these."""
+        """Whether an element of this rank is among the top ones; ``last`` is the rank of the last of these."""
         return self._is_better(last, rank) or (self.with_ties and self._is_tie(last, rank))
 
     def _kept(self, ranks: list[Any]) -> int:
-        """How many of the first elements stay: those beyond ``k`` that tie with the last one of these."""
+        """How many of the sorted elements stay: ``k``, and those after them that tie with the last of these."""
         kept = len(ranks) if len(ranks) < self.k else self.k  # noqa: FURB136  min is an aggregate here
         while self.with_ties and kept < len(ranks) and self._is_tie(ranks[self.k - 1], ranks[kept]):
             kept += 1
@@ -215,7 +213,7 @@ def _value_type(selector: Callable[[Any], Any] | None, element_type: object | No
 def min(selector: Callable[[T], C]) -> Extreme[T, C]:  # noqa: A001  the field's name for it
     """The lowest value that ``selector`` gives; any values that have an order. None without values.
 
-    A result may be None where ``selector`` may give None, which is left out, and behind an evictor. A NaN is higher
+    A result may be None where ``selector`` may give None, which is left out, and after an evictor. A NaN is higher
     than every number, as in Spark SQL. Of equals the first stays; where sliding windows share what they have in
     common, any of them.
 

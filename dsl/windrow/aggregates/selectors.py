@@ -12,8 +12,6 @@ from windrow.functions.names import function_name
 from windrow.plan.fitting import holds_none
 from windrow.plan.types import made_type
 
-__all__ = ["gives_none", "selected_type", "selector_text"]
-
 # Any in this module: selectors of elements of every type.
 
 _SHORT: Final = (Binary, Constant, Element, Field, Item, Unary)

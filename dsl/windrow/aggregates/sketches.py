@@ -1,4 +1,4 @@
-"""Aggregates by sketches of Apache DataSketches: a few kilobytes for any number of values, and a known error.
+"""Defines aggregates by sketches of Apache DataSketches, which have bounded size and a known error.
 
 The library is imported when a sketch is first used. It comes with the extra ``sketches``.
 """
@@ -22,18 +22,6 @@ from windrow.aggregates.selectors import gives_none
 from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError
 from windrow.plan.location import caller_location
-
-__all__ = [
-    "ApproxCountDistinct",
-    "ApproxQuantiles",
-    "HllSketch",
-    "KllSketch",
-    "Sketch",
-    "approx_count_distinct",
-    "approx_quantile",
-    "approx_quantiles",
-    "hashed",
-]
 
 # Any in this module: DataSketches has no types; its sketches stay inside the classes that wrap them.
 
@@ -409,7 +397,7 @@ def hashed(value: Any) -> int | float | str:
 
 
 def _number(value: Any) -> int | float | None:
-    """A number as the simplest one that equals it; None for what is no number, or none of these."""
+    """Converts a number to the int or float that equals it; None: there is none, or the value is no number."""
     if isinstance(value, Enum):
         return None
     if isinstance(value, Decimal):

@@ -1,4 +1,4 @@
-"""Checks of what the calls of a stream are given."""
+"""Checks the arguments of a stream's calls."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location
 from windrow.windows import Window, WindowAssigner
-
-__all__ = ["check_assigner", "check_callable", "check_function", "check_kind", "check_result"]
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)

@@ -1,4 +1,4 @@
-"""Broadcast streams, whose elements are rules for all keys of another stream."""
+"""Defines broadcast streams, whose elements are rules for all keys of another stream."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from windrow.state import MapStateDescriptor
 
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
-
-__all__ = ["BroadcastConnectedStream", "BroadcastStream", "broadcast_node"]
 
 T = TypeVar("T")
 B_co = TypeVar("B_co", covariant=True)

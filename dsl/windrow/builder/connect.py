@@ -1,4 +1,4 @@
-"""Connected streams: two streams of different types that are processed together."""
+"""Defines connected streams: two streams of different types that are processed together."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NoOtherKey(Protocol[U_contra, J_co]):
 
     mypy would widen the key type until it fits both selectors, to ``object`` if need be. Given two ways to read the
     second selector, it takes the key type from the first one, and refuses a second one with keys of another type.
-    pyright widens all the same: its key type is the union of both, which the function behind ``key_by`` does not take.
+    pyright widens all the same: its key type is the union of both, which the function of ``key_by`` does not take.
     """
 
     def __call__(self, element: U_contra, /) -> J_co: ...

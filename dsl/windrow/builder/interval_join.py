@@ -1,4 +1,4 @@
-"""Interval joins, of elements that are near in time; and as-of joins, with the version that held at a time."""
+"""Defines interval joins, of elements near in time, and as-of joins, with the version that held at a time."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from windrow.time import duration_millis
 
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
-
-__all__ = ["AsOfJoin", "IntervalJoin", "IntervalJoined", "LeftAsOfJoin"]
 
 L = TypeVar("L")
 U = TypeVar("U")

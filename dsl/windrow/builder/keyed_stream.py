@@ -1,4 +1,4 @@
-"""Keyed streams: the stage between a stream and its windows, process functions, and joins by key."""
+"""Defines keyed streams, the stage before windows, process functions, and joins by key."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowA
 
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
-
-__all__ = ["KeyedStream"]
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -1,4 +1,4 @@
-"""What becomes of the late elements of two streams: side outputs, and the allowed lateness of joins by time."""
+"""Sets side outputs for the late elements of two streams, and the allowed lateness of joins by time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from windrow.plan.keyed_nodes import NO_LATE_TAGS, LateTags
 from windrow.plan.location import caller_location
 from windrow.tags import OutputTag
 from windrow.time import duration_millis, duration_text
-
-__all__ = ["LateStage", "Lateness", "with_tag"]
 
 L = TypeVar("L")
 U = TypeVar("U")
@@ -112,11 +110,11 @@ def with_tag(tags: LateTags, tag: OutputTag[Any], *, left: bool) -> LateTags:
         InvalidArgumentError: If it is no tag, or there is one for that stream already.
     """
     check_kind(tag, OutputTag, "late elements go to the side output of a tag", "an OutputTag")
-    taken = tags.left if left else tags.right
-    if taken is not None:
+    earlier_tag = tags.left if left else tags.right
+    if earlier_tag is not None:
         raise InvalidArgumentError(
             f"the side output for late data of the {'left' if left else 'right'} stream is set twice",
-            given=f"{taken.name}, then another",
+            given=f"{earlier_tag.name}, then another",
             expected="one side output for each stream",
             where=caller_location(),
         )

@@ -1,4 +1,4 @@
-"""The steps of streams without keys that split, that take several elements at a time, or that wait side by side."""
+"""Makes steps without keys: process functions, functions of several elements, and asynchronous functions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from windrow.plan.nodes import MapAsyncNode, MapBatchesNode, ProcessNode
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
 from windrow.tags import OutputTag
 from windrow.time import duration_millis
-
-__all__ = ["map_async_node", "map_batches_node", "process_node"]
 
 # Any in this module: the methods of streams have proved that functions and elements fit.
 
@@ -144,7 +142,7 @@ def _check_life(function: AsyncFunction[Any, Any], where: Location | None) -> No
 
 
 def _is_asynchronous(function: object) -> bool:
-    # What is no plain function is called by a method of its class.
+    # An object that is no plain function is called by a method of its class.
     return any(holds(iscoroutinefunction, code) for code in (function, type(function).__call__))
 
 

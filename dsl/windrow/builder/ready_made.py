@@ -1,4 +1,4 @@
-"""The declared aggregates as calls of windows: a sum, a count, the lowest and the highest."""
+"""Defines calls of windows for the usual declared aggregates: a sum, a count, the lowest and the highest."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from windrow.rolling import Comparable
 
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
-
-__all__ = ["ReadyMade", "ReadyMadeOrNone"]
 
 T = TypeVar("T")
 N = TypeVar("N", int, float, Decimal, timedelta)

@@ -1,4 +1,4 @@
-"""The steps that bring two streams together, each element with the mark of its stream."""
+"""Makes the step that unites two streams, each element with the mark of its stream."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from windrow.plan.location import caller_location
 from windrow.plan.nodes import KeyByNode, MapNode, UnionNode
 from windrow.plan.types import made_type, stated_type
 
-__all__ = ["both_inputs", "keyed_by_both"]
-
 
 def both_inputs(left: Node, right: Node, *, counts_at_once: bool) -> UnionNode:
     """The union of two streams, whose elements are marked.
@@ -24,7 +22,7 @@ def both_inputs(left: Node, right: Node, *, counts_at_once: bool) -> UnionNode:
     Args:
         left: The first stream.
         right: The second one.
-        counts_at_once: Whether a stream that comes back from being idle holds the watermark at once, as in front of
+        counts_at_once: Whether a stream that comes back from being idle holds the watermark at once, as upstream of
             Flink's operators with two inputs; else from the time on at which it has caught up, as downstream of a
             union.
     """

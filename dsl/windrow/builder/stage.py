@@ -1,4 +1,4 @@
-"""The calls that all stages of the builder have: functions of the user's that take a stage and make steps of it."""
+"""Defines the calls that all stages of the builder have: they pass the stage to a user's function that adds steps."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from windrow.plan.location import caller_location, scope_name, within_scope
 
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
-
-__all__ = ["Stage"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

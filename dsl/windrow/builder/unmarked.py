@@ -1,4 +1,4 @@
-"""Assigners, triggers and evictors over marked elements, which see the elements themselves."""
+"""Wraps assigners, triggers and evictors for marked elements, so that they see the elements without marks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from windrow.plan.location import caller_location
 from windrow.triggers import DeltaTrigger, Trigger
 from windrow.triggers.composable.contract import Part
 from windrow.windows import DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows, WindowAssigner
-
-__all__ = ["assigner_of_both", "evictor_of_both", "trigger_of_both"]
 
 P = TypeVar("P")
 

@@ -1,4 +1,4 @@
-"""The functions of windows that do not depend on an evictor, with keys and without."""
+"""Defines the calls that give windows their function, whether they have an evictor or not."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from windrow.windows import Window
 
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
-
-__all__ = ["AllStage", "KeyedStage"]
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -258,6 +256,7 @@ class AllStage(WindowStage[T, W]):
 
 
 def check_apply(function: F) -> F:
+    """Refuse what ``apply`` cannot call; returns the function."""
     if not callable(function):
         raise InvalidArgumentError(
             "apply needs a function",

@@ -1,4 +1,4 @@
-"""Window joins and co-groups: elements of two streams that share a key and a window."""
+"""Joins or groups elements of two streams that share a key and a window."""
 
 from __future__ import annotations
 
@@ -27,23 +27,6 @@ from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
 
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
-
-__all__ = [
-    "CoGroupEqualTo",
-    "CoGroupWhere",
-    "CoGroupWithWindow",
-    "CoGroupedStreams",
-    "JoinEqualTo",
-    "JoinWhere",
-    "JoinWithWindow",
-    "JoinedStreams",
-    "MergingWindowCoGroup",
-    "MergingWindowJoin",
-    "TwoStreams",
-    "WindowCoGroup",
-    "WindowJoin",
-    "WithWindow",
-]
 
 L = TypeVar("L")
 U = TypeVar("U")

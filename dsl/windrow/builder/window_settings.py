@@ -16,8 +16,6 @@ from windrow.tags import OutputTag
 from windrow.triggers import CountOrEndOfStreamTrigger, CountTrigger, PurgingTrigger, Trigger
 from windrow.windows import GlobalWindows, WindowAssigner
 
-__all__ = ["WindowSettings", "count_window"]
-
 
 @dataclass(frozen=True, slots=True)
 class WindowSettings:

@@ -1,4 +1,4 @@
-"""The base of all stages after ``window``: how windows fire, and the steps that they become."""
+"""Defines the base of all stages after ``window``: their settings, and the steps that they become."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ class WindowStage(Stage, Generic[T, W]):
     def _following(
         self, following: ProcessWindowFunction[Any, Any, Any, Any] | WithPane | None, value: object | None
     ) -> tuple[ProcessWindowFunction[Any, Any, Any, Any] | None, object | None]:
-        """What follows a function whose results are of type ``value``, and the type of the elements downstream."""
+        """Returns the function after an aggregation to the type ``value``, and the type of the elements downstream."""
         if isinstance(following, WithPane):
             kinds = (self._key_type(), self._window_and_elements()[0], value)
             return ResultWithPane(), None if None in kinds else GenericAlias(WindowResult, kinds)
@@ -301,12 +301,12 @@ class WindowStage(Stage, Generic[T, W]):
     ) -> AggregateSpec | None:
         """The spec of an aggregate whose result has the key or the window in it; None: it has neither."""
         try:
-            parts = filled(function, self._key_type())
+            split = filled(function, self._key_type())
         except InvalidArgumentError as error:
             raise error.at(caller_location()) from None
-        if parts is None:
+        if split is None:
             return None
-        inner, process = parts
+        inner, process = split
         if following is not None:
             raise InvalidArgumentError(
                 "key() and the window go into the result itself, or into a function after it",

@@ -1,4 +1,4 @@
-"""The stages after ``window``: how windows fire, what leaves them, and what they compute."""
+"""Defines the stages after ``window``, whose calls set triggers, evictors and lateness, and then the function."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ class MergingAllWindowedStream(_All[T, W]):
         return MaybeEmptyMergingAllWindowedStream(self._evicted(evictor))
 
 
-class _MaybeEmptyKeyed(ReadyMadeOrNone[T], _Keyed[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+class MaybeEmptyKeyedWindows(ReadyMadeOrNone[T], _Keyed[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
     """Windows of a keyed stream that may have no element left when they fire."""
 
     __slots__ = ()
@@ -357,19 +357,19 @@ class _MaybeEmptyKeyed(ReadyMadeOrNone[T], _Keyed[T, K, W]):  # pyright: ignore[
         return self._aggregate_keyed(function, window_function, name)
 
 
-class MaybeEmptyWindowedStream(_MaybeEmptyKeyed[T, K, W], WindowedStream[T, K, W]):
+class MaybeEmptyWindowedStream(MaybeEmptyKeyedWindows[T, K, W], WindowedStream[T, K, W]):
     """Windows of a keyed stream that may have no element left when they fire: with an evictor, or discarding."""
 
     __slots__ = ()
 
 
-class MaybeEmptyMergingWindowedStream(_MaybeEmptyKeyed[T, K, W], MergingWindowedStream[T, K, W]):
+class MaybeEmptyMergingWindowedStream(MaybeEmptyKeyedWindows[T, K, W], MergingWindowedStream[T, K, W]):
     """Windows of a keyed stream that may merge, and may have no element left when they fire."""
 
     __slots__ = ()
 
 
-class _MaybeEmptyAll(ReadyMadeOrNone[T], _All[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+class MaybeEmptyAllWindows(ReadyMadeOrNone[T], _All[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
     """Windows of a stream without keys that may have no element left when they fire."""
 
     __slots__ = ()
@@ -412,13 +412,13 @@ class _MaybeEmptyAll(ReadyMadeOrNone[T], _All[T, W]):  # pyright: ignore[reportI
         return self._aggregate_all(function, window_function, name)
 
 
-class MaybeEmptyAllWindowedStream(_MaybeEmptyAll[T, W], AllWindowedStream[T, W]):
+class MaybeEmptyAllWindowedStream(MaybeEmptyAllWindows[T, W], AllWindowedStream[T, W]):
     """Windows of a stream without keys that may have no element left when they fire."""
 
     __slots__ = ()
 
 
-class MaybeEmptyMergingAllWindowedStream(_MaybeEmptyAll[T, W], MergingAllWindowedStream[T, W]):
+class MaybeEmptyMergingAllWindowedStream(MaybeEmptyAllWindows[T, W], MergingAllWindowedStream[T, W]):
     """Windows of a stream without keys that may merge, and may have no element left when they fire."""
 
     __slots__ = ()

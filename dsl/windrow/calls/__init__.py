@@ -1,1 +1,1 @@
-"""What calls of users' functions give and keep: results that cannot be used, and values left for the next call."""
+"""Checks calls of users' functions: refuses unusable results, and warns of values that are kept for the next call."""

@@ -7,8 +7,6 @@ from functools import lru_cache
 from types import MemberDescriptorType
 from typing import Any
 
-__all__ = ["attribute_of", "attributes_of", "holds", "slots_of"]
-
 
 # Any: attributes of every type.
 def attribute_of(value: object, name: str, default: Any = None) -> Any:

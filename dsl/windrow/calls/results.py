@@ -1,4 +1,4 @@
-"""Refuses results of users' functions that cannot be used: those that nobody has computed, and truth that is not known.
+"""Refuses unusable results of users' functions: values that nobody has computed, and conditions without a truth value.
 
 Runtimes turn the error into a :class:`~windrow.errors.UserFunctionError` with the step and the element.
 """
@@ -9,8 +9,6 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Final
 
 from windrow.errors import InvalidArgumentError
-
-__all__ = ["LAZY_TYPES", "UnusableResultError", "not_computed", "truth"]
 
 LAZY_TYPES: Final[frozenset[type]] = frozenset(
     {GeneratorType, CoroutineType, AsyncGeneratorType, map, filter, zip, enumerate, reversed}

@@ -1,4 +1,4 @@
-"""Sources and sinks beyond those that windrow has: your own, those that packages bring, and several as one."""
+"""Defines sources and sinks beyond windrow's: your own, those of other packages, and several as one."""
 
 from windrow.arrow import ArrowArray, ArrowStream
 from windrow.connectors.custom_sink import CustomSink, SinkContext

@@ -15,8 +15,6 @@ from windrow.functions.type_names import type_name
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_named_tuple_class
 
-__all__ = ["AvroMisfit", "avro_misfit"]
-
 # Typed as objects: they are compared with what get_origin() gives.
 _WRAPPERS: tuple[object, ...] = (
     typing.Annotated, typing_extensions.Required, typing_extensions.NotRequired, typing_extensions.ReadOnly
@@ -64,7 +62,7 @@ def _misfits(kind: object, path: str, within: tuple[object, ...]) -> Iterator[Av
 
 
 def _field_names(record: type) -> Sequence[str]:
-    """The fields of a record, which need not be all that its class and its bases annotate; none: it is no record."""
+    """Returns the names of the fields of a record class, which may annotate others as well; none: it is no record."""
     if dataclasses.is_dataclass(record):
         return [each.name for each in dataclasses.fields(record)]
     if typing_extensions.is_typeddict(record):

@@ -49,7 +49,7 @@ class CustomSink(Sink[T_contra]):
     each batch that has elements, and ``close`` when the run is over.
 
     **On the workers**, with :attr:`on_workers`, each task of a batch that has elements for the sink has a copy of it:
-    ``open``, ``write`` for each piece of its partition, ``close``. The sink has to be picklable, so ``open`` makes
+    ``open``, ``write`` for each portion of its partition, ``close``. The sink has to be picklable, so ``open`` makes
     connections and files. A task that failed runs again: what is written belongs under the number of the batch and
     ``context.partition``, and ``open`` or the first ``write`` replaces what an earlier attempt left there. In a
     plan with keyed steps a batch that is written again has the partitions that it had. Without keyed steps they follow
@@ -89,7 +89,7 @@ class CustomSink(Sink[T_contra]):
 
         Args:
             batch: The number of the batch, from 0.
-            rows: At least one element: all of the batch on the driver, a piece of a partition on a worker.
+            rows: At least one element: all of the batch on the driver, a portion of a partition on a worker.
 
         Raises:
             Exception: Whatever it raises fails the run, as a :class:`~windrow.errors.UserFunctionError` with the step;
@@ -106,8 +106,8 @@ class CustomSink(Sink[T_contra]):
 
         Args:
             batch: The number of the batch, from 0.
-            rows: A ``pyarrow.Table`` with at least one row: all of the batch on the driver, a piece of a partition on
-                a worker.
+            rows: A ``pyarrow.Table`` with at least one row: all of the batch on the driver, a portion of a partition
+                on a worker.
 
         Raises:
             Exception: As :meth:`write`.

@@ -10,8 +10,6 @@ from windrow.arrow import ArrowArray, ArrowStream
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.sources import MalformedRecord, OnMalformed, Source
 
-__all__ = ["CustomSource", "reads_arrow"]
-
 T_co = TypeVar("T_co", covariant=True)
 P = TypeVar("P")
 

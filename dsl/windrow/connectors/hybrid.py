@@ -1,4 +1,4 @@
-"""Sources that are read one after the other as one stream: a history that ends, and then what goes on.
+"""Defines a source that reads several sources one after the other: bounded ones, such as a history, then a live one.
 
 ``HybridSource(files).then(topic)`` reads all records of the files, and then those of the topic, as Flink's
 ``HybridSource`` does.
@@ -18,8 +18,6 @@ from windrow.functions.type_names import type_name
 from windrow.plan.location import caller_location
 from windrow.plan.types import base_argument
 from windrow.sources import OnMalformed, Source, check_on_malformed
-
-__all__ = ["HybridSource", "SourceSwitch", "check_made"]
 
 # Any in this module: sources of elements of every type, and offsets of every kind.
 
@@ -51,7 +49,7 @@ class HybridSource(Source[T], Generic[T]):
     type. All but the last come to an end: files, collections, Arrow data, topics with ``ending_offsets``, and a
     ``CustomSource`` that is bounded. The last may go on, as topics do.
 
-    The first run lists the files of all parts, and reads these and no others; a ``CustomSource`` or topics in front of
+    The first run lists the files of all parts, and reads these and no others; a ``CustomSource`` or topics before
     others end where they have reached their latest offset. A batch reads one part, in portions as ``files_per_batch``,
     ``batch_size``, ``next_offset`` or ``max_offsets_per_batch`` of the part says. When all of a part was read, the next
     one begins where it says itself: at its ``starting_offsets`` or ``initial_offset``. The list of the files, and how
@@ -204,7 +202,7 @@ def _check_ends(source: Source[Any], where: object = None) -> None:
             expected="files, a collection, Arrow data, topics with ending_offsets, or a CustomSource whose "
             "is_bounded is True",
             where=where,
-            hint="@property in front of a method" if callable(is_bounded) else "the last part alone may go on",
+            hint="@property before a method" if callable(is_bounded) else "the last part alone may go on",
         )
 
 

@@ -18,8 +18,6 @@ from windrow.errors import InvalidArgumentError
 from windrow.sinks import Sink
 from windrow.sources import Source
 
-__all__ = ["sink_class", "source_class"]
-
 # Any in this module: sources and sinks of elements of every type.
 
 

@@ -1,4 +1,4 @@
-"""The record that a Kafka sink writes where a value alone does not say all, and the types of the values of sinks."""
+"""Defines the record by which elements of a Kafka sink state key, headers and more, and the types of sinks' values."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from types import NoneType, UnionType
 from typing import Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from windrow.plan.fitting import options_of
-
-__all__ = ["ProducerRecord", "WrittenType", "without_none", "written_type"]
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -1,4 +1,4 @@
-"""Formats of Kafka values whose schemas are in a registry: Avro and Protobuf, as Confluent's serializers write them.
+"""Defines formats of Kafka values with schemas in a registry: Avro and Protobuf, as Confluent's serializers do.
 
 A value begins with a zero byte and the id of its schema, as Flink's ``avro-confluent`` and ``protobuf-confluent`` have
 it. They need the extra ``kafka-avro`` or ``kafka-protobuf``.
@@ -12,8 +12,6 @@ from typing import Any
 
 from windrow.addresses.redaction import redact, redact_options, secrets_in
 from windrow.errors import InvalidArgumentError
-
-__all__ = ["AvroFormat", "ProtobufFormat", "RegistryFormat"]
 
 # Any in this module: generated message classes have no common type that the language knows.
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from windrow.drawing.svg import text
 
-__all__ = ["table"]
-
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table, of texts."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["colours_of", "style_sheet"]
-
 _COLOURS: Final = {
     "ground": ("#ffffff", "#12161c"),
     "ink": ("#1c2128", "#e6eaf0"),

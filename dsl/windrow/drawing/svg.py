@@ -9,9 +9,7 @@ from unicodedata import east_asian_width
 
 from windrow.drawing.style import style_sheet
 
-__all__ = ["element", "number", "picture", "shortened", "text", "width_of", "wrapped"]
-
-# As xml.sax.saxutils.escape does, whose module imports those of HTTP.
+# The same as xml.sax.saxutils.escape, whose module imports those of HTTP.
 _ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 
 # Characters that XML 1.0 cannot represent.

@@ -1,1 +1,1 @@
-"""Recognises what a function computes of an element, as a tree that engines can compute without calling it."""
+"""Traces functions of an element into expressions, trees that engines can compute without calling the function."""

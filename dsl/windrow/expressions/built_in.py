@@ -1,4 +1,4 @@
-"""The operators, functions and methods of Python that an expression may use, a row for each.
+"""Lists the operators, functions and methods of Python that an expression may use, a row for each.
 
 A row says what Python computes, or the type of the result. How columns compute one is its row in the engine.
 """
@@ -14,18 +14,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
-
-__all__ = [
-    "ATTRIBUTE_TYPES",
-    "CALLS",
-    "COMPARISONS",
-    "FUNCTION_TYPES",
-    "METHOD_TYPES",
-    "OPERATOR_TYPES",
-    "UNARY",
-    "UNARY_TYPES",
-    "BuiltIn",
-]
 
 # Any in this module: operands of every type.
 
@@ -60,7 +48,7 @@ CALLS: Final[Mapping[str, BuiltIn]] = MappingProxyType(
 
 
 def _rows(table: Mapping[object, Mapping[object, str]]) -> Mapping[tuple[object, str], object]:
-    """The type of each attribute or method: by its class, the types with the names that have them."""
+    """Makes the table of the types of attributes or methods, by class and name."""
     return MappingProxyType(
         {
             (owner, name): kind

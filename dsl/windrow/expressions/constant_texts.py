@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Collection, Mapping
 from typing import Any, Final, TypeAlias
 
-__all__ = ["Scalar", "collection_digest", "collection_text", "constant_text", "shortened_text"]
-
 # Any in this module: items of every type.
 
 Scalar: TypeAlias = "bool | int | float | str | None"
@@ -48,5 +46,5 @@ def collection_text(values: Collection[Any]) -> str:
 
 
 def collection_digest(values: Collection[Any]) -> str:
-    """A text for a set or a dict of constants: equal ones have the same, and others have others."""
+    """Returns a digest of a set or a dict of constants, which is the same for equal ones alone."""
     return hashlib.sha256(repr(_item_texts(values)).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""Derives the types of what functions give: the one place in which the plan, and columns, find them."""
+"""Derives the types of functions' results from their code, for the plan and for columns."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from windrow.expressions.node import Expression, Types
 from windrow.expressions.tracing import Opaque, arguments_of, traced
 from windrow.expressions.tree import Conditional, Record
 
-__all__ = ["derived_type", "unread_part"]
-
 # Any in this module: functions of elements of every type.
 
 
 def derived_type(function: Callable[..., Any], argument_types: Sequence[object | None]) -> object | None:
-    """The type of what a function gives, as its code computes it; None where that cannot be read.
+    """Derives the type of a function's results from its code; None where the code cannot be read.
 
     It is the type that type checkers find: an instance of it comes out of every call, if annotations are right. Nothing
     is called.
@@ -41,7 +39,7 @@ def derived_type(function: Callable[..., Any], argument_types: Sequence[object |
 
 
 def unread_part(function: Callable[..., Any], argument_types: Sequence[object | None] | None = None) -> str | None:
-    """What keeps the type of what a function gives from being known, in a few words; None: it cannot be told.
+    """Says in a few words why the type of a function's results is not known; None: nobody can say why.
 
     Args:
         function: The function.

@@ -6,8 +6,6 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-__all__ = ["arguments_of", "class_of", "is_open", "solved", "substituted", "variables_of"]
-
 # Any in this module: typing has no type for what can be subscripted.
 
 
@@ -18,7 +16,7 @@ def class_of(kind: object) -> type | None:
 
 
 def arguments_of(kind: object, base: type) -> tuple[object, ...]:
-    """The type arguments that a type gives to its generic base class, or has itself, through all levels.
+    """Returns the arguments of a generic class, as a type has them itself or gives them to that base class.
 
     ``class Mean(AggregateFunction[float, tuple[int, float], float])`` gives ``float`` in the third place.
     """

@@ -16,18 +16,6 @@ from windrow.plan.fitting import options_of, widest
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import has_generated, is_named_tuple_class, is_users_method
 
-__all__ = [
-    "attribute_type",
-    "binary_type",
-    "item_type",
-    "list_type",
-    "method_type",
-    "of_each",
-    "present",
-    "record_type",
-    "united",
-]
-
 # Any in this module: classes and types of every kind.
 
 _PLAIN_MODULES: Final = frozenset({"builtins", "collections", "datetime", "decimal", "enum", "fractions", "uuid"})
@@ -35,12 +23,12 @@ _COMPARING: Final = {"==": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le_
 
 
 def of_each(kind: object | None, find: Callable[[object], object | None]) -> object | None:
-    """The type that ``find`` says for the values of a type: for a union that of all its members; None: not known."""
+    """Applies ``find`` to a type, or to each member of a union; the union of the results, None if one is not known."""
     return united([find(option) for option in _kinds_of(kind)])
 
 
 def _kinds_of(kind: object | None) -> list[object]:
-    """The types that values of a type may have; a literal is of the type of its value. Empty: it is not known."""
+    """Returns the members of a union, or the type alone, with the types of literals' values; empty: not known."""
     options = [] if kind is None else options_of(kind)
     return [each for kind in options for each in (map(type, _literals(kind)) if _literals(kind) else (kind,))]
 
@@ -50,7 +38,7 @@ def _literals(kind: object) -> tuple[object, ...]:
 
 
 def united(kinds: Sequence[object | None]) -> object | None:
-    """The type of values that are each of one of some types; None where one of these is not known.
+    """The union of some types; None if one of these is not known.
 
     Tuples of as many parts are one tuple, whose parts are of any of the types. An empty list is a list of any type.
     """
@@ -59,15 +47,15 @@ def united(kinds: Sequence[object | None]) -> object | None:
     if len(kinds) > 1:
         kinds = [kind for kind in kinds if kind != list[typing.Never]] or kinds[:1]
     tuples = [kind for kind in kinds if typing.get_origin(kind) is tuple and Ellipsis not in typing.get_args(kind)]
-    parts = [typing.get_args(kind) for kind in tuples]
-    if len(tuples) > 1 and len({len(each) for each in parts}) == 1 and parts[0]:
-        together = tuple.__class_getitem__(tuple([united(column) for column in zip(*parts, strict=True)]))
+    item_types = [typing.get_args(kind) for kind in tuples]
+    if len(tuples) > 1 and len({len(each) for each in item_types}) == 1 and item_types[0]:
+        together = tuple.__class_getitem__(tuple([united(column) for column in zip(*item_types, strict=True)]))
         kinds = [together, *(kind for kind in kinds if kind not in tuples)]
     return widest(kinds)
 
 
 def present(kind: object | None) -> object | None:
-    """The type of the values that are there: ``X`` for ``X | None``, and ``Never`` where they are all None."""
+    """A type without None: ``X`` for ``X | None``, and ``Never`` for None alone."""
     if kind is None:
         return None
     others = [option for option in _members(kind) if option is not type(None)]
@@ -87,7 +75,7 @@ def attribute_type(kind: object | None, name: str) -> object | None:
 
 
 def _attribute(kind: object, name: str) -> object | None:
-    owner, attribute = _found(kind, name)
+    owner, attribute = _defining_class(kind, name)
     if owner is None:
         return _of_enum(kind, name)
     if isinstance(attribute, property | functools.cached_property):
@@ -107,8 +95,8 @@ def _of_enum(kind: object, name: str) -> object | None:
     return united([type(each.value) for each in kind]) if name == "value" else None
 
 
-def _found(kind: object, name: str) -> tuple[type | None, object]:
-    """The class, of a type or a base of it, that says what an attribute is, and what it has of that name."""
+def _defining_class(kind: object, name: str) -> tuple[type | None, object]:
+    """Finds the class, among a type and its bases, that defines or annotates an attribute, and its value there."""
     plain = class_of(kind)
     for owner in () if plain is None else plain.__mro__:
         if name in vars(owner) or name in _annotations(owner):
@@ -124,7 +112,7 @@ def _annotations(owner: type) -> Mapping[str, object]:
 
 
 def _known(kind: object, owner: type, hint: object) -> object | None:
-    """What an annotation in a class says of values of a type; None where it does not say it for sure."""
+    """Resolves an annotation of a class for a type; None where it does not give one type for sure."""
     if typing.get_origin(hint) in _QUALIFIERS:
         (hint,) = typing.get_args(hint)
     if hint in _QUALIFIERS:
@@ -151,7 +139,7 @@ def _item(kind: object, key: object) -> object | None:
         return None
     if typing.is_typeddict(plain):
         return _known(kind, plain, resolved_hints(plain).get(key)) if isinstance(key, str) else None
-    owner, _ = _found(kind, "__getitem__")
+    owner, _ = _defining_class(kind, "__getitem__")
     if owner is None or owner.__module__ not in _COLLECTIONS:
         return None
     if issubclass(plain, tuple) and (parts := _parts(kind)) is not None:
@@ -185,7 +173,7 @@ def _definite(kind: object | None) -> object | None:
 
 def method_type(kind: object | None, name: str) -> object | None:
     """The type of what a method of texts, numbers or times returns; None: values of the type have no such method."""
-    return of_each(kind, lambda option: METHOD_TYPES.get((_found(option, name)[0], name)))
+    return of_each(kind, lambda option: METHOD_TYPES.get((_defining_class(option, name)[0], name)))
 
 
 def list_type(kinds: Sequence[object | None]) -> object | None:
@@ -198,7 +186,7 @@ def list_type(kinds: Sequence[object | None]) -> object | None:
 
 
 def record_type(target: type, fields: Sequence[tuple[str, object | None]]) -> object | None:
-    """The type of a record of a class, of the types of its fields: a generic class gets its arguments from them."""
+    """Returns the type of a record by the types of its fields, which give the arguments of a generic class."""
     parameters: tuple[object, ...] = getattr(target, "__parameters__", ())
     if not parameters:
         return target
@@ -235,7 +223,7 @@ def _binary(symbol: str, left: object, right: object) -> object | None:
 def _compares(kind: object, symbol: str) -> bool:
     """Whether comparisons of values of a type with others give nothing but True and False."""
     method = _COMPARING[symbol]
-    owner, comparison = _found(kind, method)
+    owner, comparison = _defining_class(kind, method)
     if owner is None:
         return False
     if owner.__module__ in _PLAIN_MODULES or not is_users_method(owner, method) or has_generated(owner, method):

@@ -1,4 +1,4 @@
-"""The node of a tree that describes what a function computes of an element, and the function that computes it.
+"""Defines the base class of nodes of expressions, and compiles an expression into a Python function.
 
 Several nodes may share one below them. What goes through a tree takes each different node once, and does not call
 itself for what lies below: a function of a hundred lines makes a deep tree, in which each uses the one before twice.
@@ -16,8 +16,6 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from windrow.expressions.constant_texts import collection_digest, shortened_text
 from windrow.expressions.member_types import present
-
-__all__ = ["Expression", "Texts", "Types", "ordered"]
 
 # Any in this module: elements and their fields are of every type.
 
@@ -71,7 +69,7 @@ class Expression:
         return f"<{type(self).__name__} {self}>"
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        # As a list of nodes: pickle calls itself for what is within, which is too deep for a deep tree.
+        # Pickled as a list of nodes: pickle recurses into children, too deep for a deep tree.
         numbers: dict[Expression, _Number] = {}
         rows: list[tuple[type[Expression], tuple[Any, ...]]] = []
         for part in self.parts():
@@ -94,7 +92,7 @@ class Expression:
         return digests[self].hex()
 
     def parts(self) -> list[Expression]:
-        """Returns all different nodes: each after those below it, and this one at the end."""
+        """Returns the distinct nodes of the tree in post-order, this one last."""
         return ordered([self], lambda node: node.children)
 
     def evaluate(self, element: Any) -> Any:
@@ -129,7 +127,7 @@ class Expression:
         return texts[self]
 
     def with_children(self, children: Mapping[Expression, Expression]) -> Self:
-        """Returns the node with others in place of those right below it.
+        """Returns a copy of the node with other children.
 
         Args:
             children: For each of the nodes right below, that which takes its place.
@@ -147,12 +145,12 @@ class Expression:
 
     @property
     def sides(self) -> tuple[Expression, ...]:
-        """The nodes right below, at the end of ``children``, of which a decision computes one; others have none."""
+        """The last children, of which a decision computes one; empty for nodes that decide nothing."""
         return ()
 
     @property
     def computed_first(self) -> tuple[Expression, ...]:
-        """The nodes right below that are computed before this one."""
+        """The children that are always computed before this node."""
         return self.children[: len(self.children) - len(self.sides)]
 
     def _type(self, types: Types) -> object | None:
@@ -243,7 +241,7 @@ class _Number:
 
 
 def _rebuilt(rows: list[tuple[type[Expression], tuple[Any, ...]]]) -> Expression:
-    """Makes the tree whose nodes are those of a list, the last one at its top."""
+    """Rebuilds a tree from a list of its nodes in post-order."""
     nodes: list[Expression] = []
 
     def of_number(number: _Number) -> Expression:
@@ -287,7 +285,7 @@ def _digest(key: bytes) -> bytes:
 
 
 def _key_of(value: object) -> str:
-    """Writes a text that tells a value of a node from others in this process."""
+    """Returns a text that is the same for the same value of a node, in this process alone."""
     kind = type(value)
     if kind is int:
         return f"int {value:x}"

@@ -24,23 +24,6 @@ from windrow.expressions.tree import (
     Unary,
 )
 
-__all__ = [
-    "SCALARS",
-    "Budget",
-    "Decisions",
-    "ItemRecorder",
-    "Made",
-    "Members",
-    "Recorder",
-    "RefusedError",
-    "Table",
-    "call",
-    "chosen",
-    "expression_of",
-    "is_recorder",
-    "result_of",
-]
-
 # Any in this module: values of every type.
 
 SCALARS: Final = frozenset({bool, int, float, str, type(None)})
@@ -58,11 +41,11 @@ Note: TypeAlias = Callable[[Callable[[], object], object, "str | None"], None]
 
 
 class RefusedError(Exception):
-    """A function asked a proxy for what no expression can answer."""
+    """A function asked a proxy for a value that no expression gives."""
 
 
 class Budget:
-    """Counts what a function computes while it is tried, on all ways through its decisions."""
+    """Limits the number of operations of a function while it is traced, on all paths through its decisions together."""
 
     def __init__(self, values: int) -> None:
         self._values = values
@@ -128,7 +111,7 @@ class Decisions:
             self._computed[expression] = times - 1
 
     def check_used(self, result: Expression) -> None:
-        """Refuses a function that computes what neither its result nor a decision depends on.
+        """Refuses a function that computes a value on which neither its result nor a decision depends.
 
         An engine would not compute it, and would not fail where the function fails.
         """
@@ -271,7 +254,7 @@ class ItemRecorder(Recorder):
 
 
 class Made:
-    """Stands for a record that a function makes of values: its fields can be read, and nothing else."""
+    """A proxy for a record that the function makes, of which it may only read fields."""
 
     __slots__ = ("record", "values")
 
@@ -297,7 +280,7 @@ class Made:
 
 
 class Members:
-    """Stands for a set: the function may ask whether a value is in it, and nothing else."""
+    """A proxy for a set, of which the function may only ask whether a value is in it."""
 
     __slots__ = ("_name", "_note", "_values")
 
@@ -326,7 +309,7 @@ class Members:
 
 
 class Table(Members):
-    """Stands for a dict: the function may look keys up in it."""
+    """A proxy for a dict, in which the function may only look up keys."""
 
     __slots__ = ("_table",)
 
@@ -387,7 +370,7 @@ def result_of(value: object) -> Expression:
 
 
 def chosen(test: Expression, yes: Expression, no: Expression) -> Expression:
-    """The expression of one of two values; of two records with the same fields it is one whose fields are chosen."""
+    """Returns a conditional expression; for two records of the same fields a record of conditional fields."""
     if isinstance(yes, Record) and isinstance(no, Record):
         names = [[name for name, _ in each.fields] for each in (yes, no)]
         if yes.target is no.target and names[0] == names[1]:

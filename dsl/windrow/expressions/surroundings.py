@@ -1,4 +1,4 @@
-"""Keeps the values of variables that a function reads while it is traced, and the constants of its code."""
+"""Keeps the values of outer variables that a function reads while it is traced, and the constants of its code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from windrow.expressions.node import Expression
 from windrow.expressions.recorder import SCALARS, Budget
 from windrow.expressions.tree import Constant, Item
 
-__all__ = ["Surroundings"]
-
 # Any in this module: values of variables of every type.
 
 _MOST_VALUES: Final = 10_000  # that a function computes on all ways through its decisions
@@ -20,7 +18,7 @@ _ITSELF: Final = object()
 
 
 class Surroundings:
-    """The values that a function, and the functions that it calls, read of variables around them.
+    """The values of the global and enclosing variables that a function, and the functions that it calls, read.
 
     Attributes:
         budget: Counts what the function computes.
@@ -90,7 +88,7 @@ class Surroundings:
         return changed[root]
 
     def _text(self, value: Any) -> str | None:
-        """The text of a constant; None: its value may be shown, since it stands in the code, or comes of what does."""
+        """The text that hides a constant; None: its value may be shown, since the code contains it."""
         identity = Constant(value).identity
         if value is None or type(value) is bool or identity in self._literals or not self._names:
             return None

@@ -1,4 +1,4 @@
-"""Recognises what a function computes of an element, without running it on one.
+"""Traces functions into expressions: calls them with proxies instead of elements.
 
 The code of the function is looked at first. A copy of it is then called with a proxy that records what is asked of it,
 once for each path through its decisions, and the results are put together to one expression. Where in doubt the answer
@@ -23,8 +23,6 @@ from windrow.facts.code import FunctionFacts, facts
 from windrow.facts.copies import callable_with_proxies
 from windrow.functions.rich import RichFunction
 
-__all__ = ["TRACER", "Opaque", "arguments_of", "recognise", "traced"]
-
 # Any in this module: functions of elements of every type.
 
 _MOST_PATHS: Final = 64
@@ -34,7 +32,7 @@ _MOST_PARTS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A function that must be called to know what it gives.
+    """A function for which there is no expression, so that engines must call it.
 
     Attributes:
         reason: What it does that is no plain expression.
@@ -71,7 +69,7 @@ def recognise(selector: Callable[..., Any], arguments: int = 1) -> Expression | 
 
 
 def traced(function: Callable[..., Any]) -> Expression | Opaque:
-    """What a function of any number of arguments computes, so that its type can be told; or why it cannot be read.
+    """Traces a function of any number of arguments, to find the type of its results; or says why it cannot be read.
 
     The first argument is the :class:`Element` if there is no other one, else each is an :class:`Argument`. Engines
     compute less: see :func:`recognise`.
@@ -82,7 +80,7 @@ def traced(function: Callable[..., Any]) -> Expression | Opaque:
 
 @dataclass(frozen=True, slots=True)
 class _Computed:
-    """What a function computes.
+    """The expression that a function computes.
 
     Attributes:
         expression: The expression.
@@ -113,9 +111,9 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, eq=False)
 class _Answer(Generic[Found]):
-    """What was found of a function, with the values that variables around it had."""
+    """What tracing a function gave, with the values that variables around it had."""
 
-    found: Found
+    answer_value: Found
     around: Surroundings
 
 
@@ -132,21 +130,21 @@ class Tracer(Generic[Found]):
         self.traced = 0
         self._trace = trace
         self._answers: WeakKeyDictionary[FunctionType, _Answer[Found]] = WeakKeyDictionary()
-        # As long as a function has them.
+        # An answer is kept as long as a function has it.
         self._latest: WeakValueDictionary[FunctionFacts, _Answer[Found]] = WeakValueDictionary()
 
     def answer_for(self, function: FunctionType) -> Found:
-        """Returns what was found of a function, or traces it."""
+        """Returns what tracing a function gave; traces it if that is not known, or out of date."""
         answer = self._answers.get(function)
         if answer is not None and answer.around.is_current(function):
-            return answer.found
+            return answer.answer_value
         answer = self._latest.get(facts(function))
         if answer is None or not answer.around.is_current(function):
             self.traced += 1
             around = Surroundings(function)
             answer = self._latest[facts(function)] = _Answer(self._trace(function, around), around)
         self._answers[function] = answer
-        return answer.found
+        return answer.answer_value
 
 
 def _trace(function: FunctionType, around: Surroundings) -> _Computed | Opaque:
@@ -164,14 +162,14 @@ def _of_getter(getter: Callable[[Any], Any]) -> _Computed | Opaque:
 def _of_paths(
     make: Callable[[], Callable[..., Any]], around: Surroundings | None, arguments: Sequence[Element | Argument]
 ) -> _Computed | Opaque:
-    """Recognises what the callable that ``make`` returns computes of its arguments."""
+    """Traces the callable that ``make`` returns, on all paths through its decisions."""
     try:
         expression = _Paths(make(), around, arguments).expression(())
-        parts = expression.parts()
-        if len(parts) > _MOST_PARTS:
+        nodes = expression.parts()
+        if len(nodes) > _MOST_PARTS:
             return Opaque(f"computes more than {_MOST_PARTS} values")
         reason = "gives something else than a value of the element" if isinstance(expression, Constant) else None
-        reason = reason or next(filter(None, map(_only_for_types, parts)), None)
+        reason = reason or next(filter(None, map(_only_for_types, nodes)), None)
         return _Computed(expression if around is None else around.named(expression), reason)
     except RefusedError as refused:
         return Opaque(str(refused))
@@ -183,7 +181,7 @@ def _of_paths(
 
 
 def _only_for_types(part: Expression) -> str | None:
-    """Why engines do not compute a node, of which the type can be told all the same."""
+    """Says why engines do not compute a node whose type is nevertheless known; None: they do."""
     if isinstance(part, Record) and part.target is list:
         return "computes with a constant of type list"
     if isinstance(part, Constant) and isinstance(part.value, bytes):

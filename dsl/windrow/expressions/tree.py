@@ -1,4 +1,4 @@
-"""The nodes of a tree that describes what a function computes of an element."""
+"""Defines the nodes of expressions, such as a field, a constant or a call, each with its type and its text."""
 
 from __future__ import annotations
 
@@ -19,23 +19,6 @@ from windrow.expressions.member_types import (
     united,
 )
 from windrow.expressions.node import Expression, Texts, Types
-
-__all__ = [
-    "Argument",
-    "Binary",
-    "Call",
-    "Conditional",
-    "Constant",
-    "Contains",
-    "Element",
-    "Field",
-    "Item",
-    "Lookup",
-    "Member",
-    "Method",
-    "Record",
-    "Unary",
-]
 
 # Any in this module: elements and their fields are of every type.
 
@@ -210,7 +193,7 @@ class Unary(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Conditional(Expression):
-    """One of two values, by whether a third one is true; the other one is not computed.
+    """A conditional expression ``a if test else b``; the value that is not chosen is not computed.
 
     Attributes:
         test: The value that decides.
@@ -280,7 +263,7 @@ class Method(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Contains(Expression):
-    """Whether a value contains another one: ``"x" in r.url``.
+    """A test whether a text contains another one: ``"x" in r.url``.
 
     Attributes:
         of: The value that may contain the other one.
@@ -379,7 +362,7 @@ class Record(Expression):
         return self.type_with([types[of] for _, of in self.fields])
 
     def type_with(self, field_types: Sequence[object | None]) -> object | None:
-        """The type of the record, from those of its fields; None where it is not known."""
+        """The type of the record by the types of its fields; None where it is not known."""
         if self.target is list:
             return list_type(field_types)
         if self.target is tuple:

@@ -20,8 +20,6 @@ from windrow.facts.code import closure_of
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class, is_users_method
 
-__all__ = ["called_type"]
-
 _ATTRIBUTES: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _CALLS: Final = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
 _BEFORE: Final = frozenset({"RESUME", "COPY_FREE_VARS", "PUSH_NULL", "NOP"})
@@ -29,7 +27,7 @@ _PYTHONS: Final = frozenset({"builtins", "datetime", "decimal", "fractions", "uu
 
 
 def called_type(function: object) -> object | None:
-    """The type that the only call of a function gives, where the function returns just that; None: it is not known.
+    """Returns the type of the call that a function returns, if it does nothing else; None: it is not known.
 
     A class gives its instances, and a function, or a method of a class, what its annotation says.
     """

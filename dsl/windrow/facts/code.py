@@ -89,7 +89,7 @@ class FunctionFacts:
 
     @cached_property
     def may_change_self(self) -> bool:
-        """Whether it may do more with its first argument than look up attributes, as storing to it or passing it on."""
+        """Whether the function may store to its first argument or pass it on, and not only look up its attributes."""
         return not self.parameters or _passes_on(self.code, self.parameters[0])
 
     @cached_property
@@ -134,7 +134,7 @@ class FunctionFacts:
 
     @cached_property
     def whole(self) -> tuple[str, ...]:
-        """All that the codes compute, as this version of Python has it: bytecode, names and constants."""
+        """The bytecode, names and constants of all codes, which depend on the version of Python."""
         return tuple([f"{code.co_code!r} {code.co_names}" for code in self.codes] + list(map(repr, self.constants)))
 
 

@@ -1,4 +1,4 @@
-"""Looks at the code of a function, and makes a copy of it that can be called with proxies in place of values.
+"""Checks the code of a function, and copies it, so that the copy can be called with proxies in place of values.
 
 A proxy alone could be deceived: by a function that reads what changes, asks ``is None`` or formats a text. So the code
 must consist of instructions that read, compute, compare, decide and call; and each name that it uses must be a
@@ -26,8 +26,6 @@ from windrow.expressions.surroundings import Surroundings
 from windrow.expressions.tree import Record
 from windrow.facts.code import facts
 from windrow.plan.records import hook_of
-
-__all__ = ["callable_with_proxies"]
 
 # Any in this module: functions and constants of every type.
 
@@ -326,11 +324,11 @@ def _has_tuples(code: CodeType, instructions: Sequence[dis.Instruction], *, is_h
     """Whether a code makes tuples or lists that may be compared, or looked into."""
     if code.co_flags & inspect.CO_VARARGS or any(_holds_nan(each) for each in _constants(instructions)):
         return True
-    taken = {"UNPACK_SEQUENCE", "CALL_FUNCTION_EX"}
+    harmless = {"UNPACK_SEQUENCE", "CALL_FUNCTION_EX"}
     if not is_helper:
-        taken.add("RETURN_VALUE")
+        harmless.add("RETURN_VALUE")
     steps = [each.argrepr if each.opname == "CALL_INTRINSIC_1" else each.opname for each in instructions]
-    return any(name in _MAKES_TUPLES and following not in taken for name, following in pairwise(steps))
+    return any(name in _MAKES_TUPLES and following not in harmless for name, following in pairwise(steps))
 
 
 def _holds_nan(constant: object) -> bool:

@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 from windrow.facts.code import ONCE, closure_of
 from windrow.facts.packages import is_library
 
-__all__ = ["Kept", "kept_around", "kept_by_methods"]
-
 _CONTAINERS: Final = (list, set, dict, deque, defaultdict, Counter, OrderedDict, bytearray)
 _ADDING: Final = frozenset({"append", "appendleft", "extend", "extendleft", "insert", "add", "update"})
 
@@ -29,7 +27,7 @@ class Kept(NamedTuple):
 
 
 def kept_by_methods(owner: object, names: Iterable[str]) -> Iterator[tuple[str, Kept]]:
-    """Yields what methods keep on their object, those of its class that they call among them."""
+    """Yields the attributes that methods of an object, and those that they call, set on it for later calls."""
     kind = type(owner)
     uses: dict[str, list[_Use]] = {}
     waiting = list(names)
@@ -67,7 +65,7 @@ def kept_around(function: FunctionType) -> Iterator[Kept]:
 
 
 def _defaults_of(function: FunctionType) -> dict[str, object]:
-    """The collections that are defaults of parameters, which no call of windrow gives: all calls share them."""
+    """The collections that are defaults of parameters: windrow passes no such parameter, so all calls share them."""
     code = function.__code__
     positional = function.__defaults__ or ()
     named = dict(zip(code.co_varnames[code.co_argcount - len(positional) : code.co_argcount], positional, strict=True))
@@ -86,7 +84,7 @@ def _sets_variable(code: CodeType, name: str) -> bool:
 
 
 class _Does(Enum):
-    """What code does with a variable, or with an attribute of ``self``."""
+    """One use of a variable, or of an attribute of ``self``, by code."""
 
     READS = "reads"
     ASKS = "asks whether it is there"
@@ -109,11 +107,11 @@ def _sets_first(uses: Iterable[_Use], name: str) -> bool:
 
 def _kept(uses: Iterable[_Use], name: str, value: object) -> _Use | None:
     """The use by which a call certainly keeps something for later ones; ``value`` is what the plan was given."""
-    mine = [use for use in uses if use.name == name]
-    if _sets_first(mine, name):
+    uses_of_name = [use for use in uses if use.name == name]
+    if _sets_first(uses_of_name, name):
         return None
     was_read = False
-    for use in mine:
+    for use in uses_of_name:
         adds = use.does is _Does.ADDS and type(value) in _CONTAINERS
         if adds or use.does is _Does.CHANGES or (use.does is _Does.TAKES and was_read):
             return use
@@ -128,7 +126,7 @@ _ENDS: Final = ("STORE_", "POP_TOP", "RETURN", "POP_JUMP", "JUMP", "FOR_ITER", "
 
 @lru_cache(maxsize=2_000)
 def _uses(code: CodeType, owner: str | None, parameter: str | None = None) -> tuple[_Use, ...]:
-    """What code does with attributes of ``owner``, or without one with variables around it, in its order.
+    """What code does, in order, with the attributes of ``owner``, or without an owner with variables around it.
 
     With ``parameter`` it is what the code does with that parameter.
     """

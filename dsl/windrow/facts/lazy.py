@@ -16,8 +16,6 @@ from typing import Final
 from windrow.calls.attributes import holds
 from windrow.facts.code import closure_of
 
-__all__ = ["COROUTINE", "GENERATOR", "lazy_result"]
-
 COROUTINE: Final = "a coroutine"
 """What the call of an ``async def`` gives, with ``yield`` in it or without."""
 
@@ -62,7 +60,7 @@ def _codes(function: object) -> Iterator[object]:
         elif isinstance(function, _HOLDERS):
             following = function.__wrapped__
         elif isinstance(function, Callable) and not isinstance(function, type):  # type: ignore[arg-type]  # a protocol for isinstance
-            # What is no plain function is called by a method of its class.
+            # An object that is no plain function is called by a method of its class.
             following = getattr_static(type(function), "__call__", None)
         if following is None:
             return

@@ -8,8 +8,6 @@ from typing import Final
 
 from windrow.distribution import PACKAGES
 
-__all__ = ["is_foreign", "is_installed", "is_library", "is_of_windrow", "is_standard", "top_package"]
-
 _ENGINES: Final = frozenset(
     {"cloudpickle", "msgspec", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "typing_extensions"}
 )

@@ -22,16 +22,6 @@ from windrow.state import StateDescriptor, StateTtlConfig
 from windrow.tags import OutputTag
 from windrow.time import TimeDomain
 
-__all__ = [
-    "asks_for_time",
-    "expiring_state",
-    "named_classes",
-    "reached_state",
-    "reached_texts",
-    "state_time_domains",
-    "tags_of",
-]
-
 # Any in this module: attributes of the user's classes and elements of side outputs, of every type.
 
 _MOST: Final = 20_000
@@ -57,14 +47,14 @@ def state_time_domains(function: object) -> set[TimeDomain]:
     A method that makes a :class:`~windrow.state.StateTtlConfig` itself is taken to use it.
     """
     reached = list(_Search([function]))
-    made = [_time_to_live(value) for value in reached if isinstance(value, FunctionType)]
+    made_by_code = [_time_to_live(value) for value in reached if isinstance(value, FunctionType)]
     configured = [value.time_domain for value in reached if isinstance(value, StateTtlConfig)]
-    return {domain for domain in (*made, *configured) if domain is not None}
+    return {domain for domain in (*made_by_code, *configured) if domain is not None}
 
 
 def _time_to_live(function: FunctionType) -> TimeDomain | None:
     """The time domain of the time to live that a function makes when it runs."""
-    # What an initializer makes is an attribute.
+    # An object that an initializer makes is found as an attribute.
     if function.__name__ not in {"__init__", "__post_init__"}:
         for names in facts(function).names:
             if "StateTtlConfig" in names:
@@ -198,7 +188,7 @@ class _Search:
         return self._parts_of_object(value)
 
     def _parts_of_object(self, value: object) -> Iterator[object]:
-        """Yields the attributes of an object, and its class, or what that has in place of it."""
+        """Yields the attributes of an object, then its class, or the attributes of its classes instead."""
         kind = type(value)
         is_users = is_of_windrow(kind.__module__) or not self._is_of_others(kind)
         attributes = attributes_of(value)

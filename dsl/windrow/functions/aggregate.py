@@ -10,8 +10,6 @@ from typing_extensions import TypeVar
 from windrow.errors import UnsupportedOperationError
 from windrow.functions.rich import RichFunction
 
-__all__ = ["AggregateFunction", "ReduceFunction"]
-
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 A = TypeVar("A")

@@ -24,11 +24,10 @@ from windrow.state import (
     ValueState,
     ValueStateDescriptor,
 )
+from windrow.time import Clocks
 
 if TYPE_CHECKING:
     from windrow.tags import OutputTag
-
-__all__ = ["BroadcastContext", "KeyedBroadcastProcessFunction", "ReadOnlyContext", "ReadOnlyOnTimerContext"]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 B_contra = TypeVar("B_contra", contravariant=True)
@@ -63,7 +62,7 @@ class ReadOnlyOnTimerContext(ReadOnlyContext[K_co], OnTimerContext[K_co], Protoc
     """The same when a timer fires."""
 
 
-class BroadcastContext(KeyedStateStore, Protocol[K_co, R_contra]):
+class BroadcastContext(KeyedStateStore, Clocks, Protocol[K_co, R_contra]):
     """Gives a function time, side outputs, and the rules, which it may change; it is not to be kept beyond the call.
 
     An element of the broadcast stream has no key, so there are no timers, and no state of a key. But
@@ -74,16 +73,6 @@ class BroadcastContext(KeyedStateStore, Protocol[K_co, R_contra]):
     @property
     def timestamp(self) -> int | None:
         """The timestamp of the element; None where it has none."""
-        ...
-
-    @property
-    def current_watermark(self) -> int:
-        """The watermark in milliseconds; :data:`windrow.time.MIN_TIMESTAMP` while there is none."""
-        ...
-
-    @property
-    def current_processing_time(self) -> int:
-        """The clock in milliseconds."""
         ...
 
     def output(self, tag: OutputTag[S], value: S) -> None:

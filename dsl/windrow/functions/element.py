@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from windrow.functions.rich import RichFunction
 
-__all__ = ["FilterFunction", "FlatMapFunction", "KeySelector", "MapFunction"]
-
 T_contra = TypeVar("T_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 

@@ -1,4 +1,4 @@
-"""Elements of two streams in one, marked by the stream that they came from, and the functions that take them.
+"""Marks elements of two united streams with the stream that they come from, and calls functions without the mark.
 
 An operator has one input. So two streams become one, and functions of two streams are wrapped into functions of marked
 elements.
@@ -27,23 +27,6 @@ from windrow.functions.wrapper import Wrapper
 if TYPE_CHECKING:
     # windrow.windows needs triggers, and these need state and aggregate functions.
     from windrow.windows.window import Window
-
-__all__ = [
-    "LEFT",
-    "RIGHT",
-    "CoGroup",
-    "CoProcess",
-    "CoProcessWithoutKeys",
-    "FromLeft",
-    "FromRight",
-    "JoinKind",
-    "JoinPairs",
-    "OneRecord",
-    "SideKey",
-    "Tagged",
-    "split",
-    "without_mark",
-]
 
 L = TypeVar("L")
 U = TypeVar("U")
@@ -178,7 +161,7 @@ class OneRecord(Wrapper, ProcessJoinFunction[L, U, R]):
 
 
 class JoinKind(Enum):
-    """Which elements come out that have no partner in their window."""
+    """The unmatched elements that a join emits: those that have no partner in their window."""
 
     INNER = "join"
     """None."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from windrow.calls.attributes import attribute_of
 
-__all__ = ["function_name"]
-
 
 def function_name(function: object) -> str:
     """The name of a function in a plan."""

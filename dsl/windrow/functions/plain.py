@@ -1,4 +1,4 @@
-"""Plain functions, and functions without a key, as the process functions that operators call."""
+"""Wraps plain functions, and functions without a key, as the process functions that operators call."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from windrow.functions.wrapper import Wrapper
 if TYPE_CHECKING:
     # windrow.windows needs triggers, and these need state and aggregate functions.
     from windrow.windows.window import Window
-
-__all__ = ["Applied", "AppliedAll", "WithoutKey"]
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from windrow.functions.rich import RichFunction
 from windrow.state import KeyedStateStore
-from windrow.time import TimeDomain
+from windrow.time import TimeDomain, Timers
 
 if TYPE_CHECKING:
     from windrow.tags import OutputTag
-
-__all__ = ["KeyedProcessContext", "KeyedProcessFunction", "OnTimerContext", "TimerService"]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
@@ -24,50 +21,8 @@ S = TypeVar("S")
 A = TypeVar("A")
 
 
-class TimerService(Protocol):
+class TimerService(Timers, Protocol):
     """Time, and the timers of the current key. A timer is unique by its key, domain and time."""
-
-    @property
-    def current_watermark(self) -> int:
-        """The watermark in milliseconds; :data:`windrow.time.MIN_TIMESTAMP` while there is none."""
-        ...
-
-    @property
-    def current_processing_time(self) -> int:
-        """The clock in milliseconds."""
-        ...
-
-    def register_event_time_timer(self, time: int | datetime) -> None:
-        """Have ``on_timer`` called when the watermark reaches ``time``; if it has already, when it advances next.
-
-        Args:
-            time: The time in milliseconds, or as an aware datetime.
-        """
-        ...
-
-    def register_processing_time_timer(self, time: int | datetime) -> None:
-        """Have ``on_timer`` called when processing time reaches ``time``; if it has already, at the end of the batch.
-
-        Args:
-            time: The time in milliseconds, or as an aware datetime.
-        """
-        ...
-
-    def delete_event_time_timer(self, time: int | datetime) -> None:
-        """Deletes a timer; does nothing where none is set.
-
-        Args:
-            time: The time for which it was set.
-        """
-        ...
-
-    def delete_processing_time_timer(self, time: int | datetime) -> None:
-        """Deletes a timer; does nothing where none is set.
-
-        Args:
-            time: The time for which it was set.
-        """
-        ...
 
 
 class KeyedProcessContext(KeyedStateStore, Protocol[K_co]):

@@ -13,8 +13,6 @@ from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.time import duration_millis, duration_text
 
-__all__ = ["AsyncRetryStrategy", "ExponentialBackoffDelayRetryStrategy", "FixedDelayRetryStrategy"]
-
 # Any in this module: results of every type.
 
 RetryOn: TypeAlias = type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]

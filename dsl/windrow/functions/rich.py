@@ -6,8 +6,6 @@ from typing import Protocol
 
 from windrow.state import KeyedStateStore
 
-__all__ = ["Counter", "MetricGroup", "RichFunction", "RuntimeContext"]
-
 
 class Counter(Protocol):
     """A number that only grows."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from windrow.functions.process import TimerService
     from windrow.tags import OutputTag
 
-__all__ = ["AsyncFunction", "ProcessContext", "ProcessFunction"]
-
 S = TypeVar("S")
 T_contra = TypeVar("T_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)

@@ -1,4 +1,4 @@
-"""Checks that a record class, or a function that makes a record, takes the values that a declaration has for it."""
+"""Checks that a record class, or a function that makes records, has parameters for the declared values."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 from windrow.errors import InvalidArgumentError, similar_name
 from windrow.functions.names import function_name
 from windrow.plan.location import caller_location
-
-__all__ = ["check_target"]
 
 
 # Any: a record class of any type, whose parameters are looked at here.

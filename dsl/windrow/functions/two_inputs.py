@@ -13,17 +13,6 @@ from windrow.functions.stateless import ProcessContext
 if TYPE_CHECKING:
     from windrow.tags import OutputTag
 
-__all__ = [
-    "CoFlatMapFunction",
-    "CoGroupFunction",
-    "CoMapFunction",
-    "CoProcessFunction",
-    "JoinFunction",
-    "KeyedCoProcessFunction",
-    "ProcessJoinContext",
-    "ProcessJoinFunction",
-]
-
 K = TypeVar("K")
 S = TypeVar("S")
 L_contra = TypeVar("L_contra", contravariant=True)

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from windrow.functions.rich import RichFunction
 from windrow.state import KeyedStateStore
+from windrow.time import Clocks
 
 if TYPE_CHECKING:
     from windrow.panes import PaneInfo
     from windrow.tags import OutputTag
     from windrow.windows.window import Window
-
-__all__ = ["ProcessAllWindowFunction", "ProcessWindowContext", "ProcessWindowFunction"]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
@@ -24,7 +23,7 @@ W_co = TypeVar("W_co", bound="Window", covariant=True)
 S = TypeVar("S")
 
 
-class ProcessWindowContext(Protocol[W_co]):
+class ProcessWindowContext(Clocks, Protocol[W_co]):
     """Gives a window function the window, time, state and side outputs during one call."""
 
     @property
@@ -40,16 +39,6 @@ class ProcessWindowContext(Protocol[W_co]):
             UnsupportedOperationError: For a trigger of Flink's kind that may fire more than once, where no accumulation
                 mode was set: its firings are not counted.
         """
-        ...
-
-    @property
-    def current_watermark(self) -> int:
-        """The watermark in milliseconds; :data:`windrow.time.MIN_TIMESTAMP` while there is none."""
-        ...
-
-    @property
-    def current_processing_time(self) -> int:
-        """The clock in milliseconds."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What gives each result of a window its key, its window and its pane."""
+"""Wraps window functions, so that each result comes with its key, its window and its pane."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any, final
 
 from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
 from windrow.panes import WindowResult
-
-__all__ = ["ResultWithPane", "WithPane", "with_pane"]
 
 
 @final

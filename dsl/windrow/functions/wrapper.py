@@ -1,12 +1,10 @@
-"""Functions of windrow's own around functions that users write."""
+"""Defines the base of functions that wrap a user's function, and open and close with it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from windrow.functions.rich import RichFunction, RuntimeContext
-
-__all__ = ["Wrapper", "unwrapped"]
 
 
 class Wrapper(RichFunction):

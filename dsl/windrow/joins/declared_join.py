@@ -1,4 +1,4 @@
-"""Declared joins: functions of pairs that say which fields of both elements make a result."""
+"""Defines declared joins: functions of pairs that say which fields of both elements make a result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class JoinSide(Enum):
-    """What a field of a result is taken from."""
+    """The origin of a field of a result: the left element, the right one, or their key."""
 
     LEFT = "left"
     RIGHT = "right"
@@ -90,8 +90,8 @@ class DeclaredJoin(RichFunction, Generic[L_contra, U_contra, R_co]):
 
     def __post_init__(self) -> None:
         # How a plan shows it, as it does the name of another function.
-        parts = [f"{name}={field.describe()}" if name else field.describe() for name, field in self.fields]
-        object.__setattr__(self, "__qualname__", f"into({', '.join([function_name(self.target), *parts])})")
+        fields = [f"{name}={field.describe()}" if name else field.describe() for name, field in self.fields]
+        object.__setattr__(self, "__qualname__", f"into({', '.join([function_name(self.target), *fields])})")
 
     def __call__(self, left: L_contra, right: U_contra) -> R_co:
         """Makes the result of a pair; a side that an outer join has not found is None."""

@@ -1,4 +1,4 @@
-"""The functions that make declared joins, typed for each number of fields."""
+"""Makes declared joins, by functions that are typed for each number of fields."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.target import check_target
 from windrow.joins.declared_join import DeclaredJoin, JoinField, JoinSide
 from windrow.plan.location import caller_location
-
-__all__ = ["into", "key", "left", "left_or_none", "right", "right_or_none"]
 
 # Any in this module: elements and fields of every type; the overloads prove that they fit.
 

@@ -1,4 +1,4 @@
-"""Panes: the results that one window fires, one after the other, and how they relate."""
+"""Defines panes, the successive firings of one window, and how a later one replaces or completes earlier ones."""
 
 from windrow.panes.changes import Change, ChangeKind
 from windrow.panes.pane import PaneInfo, PaneTiming, WindowResult

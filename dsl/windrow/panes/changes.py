@@ -1,12 +1,10 @@
-"""Changes: results that refine earlier ones, and the withdrawals of these."""
+"""Defines changes: results that refine earlier ones, and withdrawals of the earlier ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
-
-__all__ = ["Change", "ChangeKind"]
 
 R_co = TypeVar("R_co", covariant=True)
 

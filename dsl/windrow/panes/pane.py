@@ -1,4 +1,4 @@
-"""One pane: its place among those of its window, and a result with it."""
+"""Defines a pane, which is one firing of a window: its number, its timing, and a result with both."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     # windrow.windows needs triggers; at run time this module needs no window.
     from windrow.windows.window import Window
-
-__all__ = ["PaneInfo", "PaneTiming", "WindowResult"]
 
 K_co = TypeVar("K_co", covariant=True)
 W_co = TypeVar("W_co", bound="Window", covariant=True)

@@ -1,19 +1,10 @@
-"""The settings of panes: how they relate, which are fired, and the timestamps of their results."""
+"""Defines the settings of panes: how they relate, which are fired, and the timestamps of their results."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
-
-__all__ = [
-    "DEFAULT_PANES",
-    "AccumulationMode",
-    "ClosingBehavior",
-    "OnTimeBehavior",
-    "PaneSettings",
-    "TimestampCombiner",
-]
 
 
 class AccumulationMode(Enum):

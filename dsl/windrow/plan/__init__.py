@@ -1,4 +1,4 @@
-"""Plans: what a chain of builder calls makes."""
+"""Defines plans, which chains of builder calls make."""
 
 from windrow.plan.base_node import Node, PlainFunction, Words
 from windrow.plan.explained.form import Form

@@ -1,4 +1,4 @@
-"""The node of a plan: what each step answers, without a word on how it runs.
+"""Defines the base class of nodes: what each step of a plan answers, whatever engine runs it.
 
 Nodes are frozen and compared by identity: two equal calls make two steps.
 """
@@ -35,7 +35,7 @@ F = TypeVar("F")
 
 
 class Words(NamedTuple):
-    """What functions and types are called in the descriptions of steps.
+    """Names functions and types for the descriptions of steps.
 
     Attributes:
         function: A few words for a function of one element.
@@ -256,7 +256,7 @@ class Node:
 
     @property
     def shown_kind(self) -> str:
-        """What ``explain()`` calls it: its kind, or that of the join of two streams that it computes."""
+        """The name by which ``explain()`` calls the step: its kind, or the kind of the join that it computes."""
         return self.kind
 
     def describe(self, words: Words = NAMES) -> str:

@@ -1,4 +1,4 @@
-"""Finds the windows whose results a stream has: those that withdraw some, and those whose panes repeat elements.
+"""Finds the windows upstream that withdraw results of a stream, or whose panes repeat elements.
 
 Withdrawals go on downstream of windows that retract, up to where changes become records.
 """
@@ -61,7 +61,7 @@ def _windows_in(node: Node, *, through_changes: bool) -> Iterator[WindowNode]:
         if upstream.windows is not None:
             yield upstream.windows
         elif not (upstream.is_source or upstream.is_keyed or (upstream.ends_changes and not through_changes)):
-            # What a window function outputs is neither withdrawn nor counted as one.
+            # Side outputs of a window function are neither withdrawals nor withdrawn.
             tag = upstream.side_output
             inputs = upstream.inputs if tag is None else upstream.passed_aside(tag)
             further = [each for each in inputs if id(each) not in seen]

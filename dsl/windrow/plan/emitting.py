@@ -1,4 +1,4 @@
-"""Functions that emit records must not return one value, such as a text, whose items would be taken for records.
+"""Refuses functions that should emit records and return one value: the items of a text would be taken for records.
 
 Type checkers refuse such a function by its annotations, the plan by its annotations too, and the run by its result.
 """
@@ -16,18 +16,6 @@ from windrow.errors import InvalidArgumentError
 from windrow.facts.code import facts
 from windrow.plan.fitting import is_value_of
 from windrow.plan.records import is_named_tuple_class
-
-__all__ = [
-    "HINT",
-    "TUPLE_HINT",
-    "WRAP_IT",
-    "NotRecords",
-    "OneValue",
-    "gives_one_tuple",
-    "is_fixed_tuple",
-    "is_single",
-    "records_of",
-]
 
 # Any: dicts of every type.
 OneValue: TypeAlias = "str | bytes | bytearray | Mapping[Any, Any] | tuple[Any, Any, *tuple[Any, ...]]"

@@ -1,4 +1,4 @@
-"""Whether values of one type can stand where another one is expected, as far as annotations tell for sure."""
+"""Decides whether values of one type fit where another one is expected, as far as annotations tell for sure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import typing
 from collections.abc import Sequence
 from typing import Annotated, Any, Union
 
-__all__ = ["accepts_none", "can_fit", "holds_none", "is_value_of", "members", "options_of", "widest"]
-
-# What a type checker takes for the other one.
+# Type checkers take values of the types on the right for values of the type on the left.
 _PROMOTED: dict[type, tuple[type, ...]] = {float: (int,), complex: (int, float)}
 _UNIONS = (Union, types.UnionType)
 
 
 def can_fit(actual: object, expected: object) -> bool:
-    """False where no value of the one type is one of the other; True where they fit, and where nobody can tell.
+    """Whether a value of one type may be of another type; True where nobody can tell.
 
     None is left out of account: an aggregate that may give None gives none for elements that are always there.
     """
@@ -35,7 +33,7 @@ def is_value_of(value: object, kind: object) -> bool:
 
 
 def widest(kinds: Sequence[object | None]) -> object | None:
-    """The type that the values of some types have: the one of them that the others fit, or the union of all.
+    """The common type of some types: the one that all others fit, or else their union.
 
     None where one of them is not known.
     """
@@ -44,7 +42,7 @@ def widest(kinds: Sequence[object | None]) -> object | None:
     for kind in kinds:
         if all(is_subtype(other, kind) for other in kinds):
             return kind
-    # What is a subtype of another one is not named beside it.
+    # A subtype is not named beside its supertype.
     wide = [
         kind
         for place, kind in enumerate(kinds)

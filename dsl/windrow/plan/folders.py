@@ -1,4 +1,4 @@
-"""Folders of a plan: no two sinks write into one, and no source reads what a sink of its pipeline writes.
+"""Checks the folders of a plan: two sinks need two folders, and no source may read the folder of a sink.
 
 The fields by whose values a file sink names folders are checked as well.
 """
@@ -22,8 +22,6 @@ from windrow.plan.fitting import options_of
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class
 from windrow.plan.steps import Step
-
-__all__ = ["folder_faults", "partition_faults"]
 
 _PLAIN: Final = (str, int, bool, datetime.date)
 _EXPECTED: Final = "str, int, bool, date or Enum, or one of them and None"

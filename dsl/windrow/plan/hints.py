@@ -19,8 +19,6 @@ import typing_extensions
 from windrow.calls.attributes import attribute_of
 from windrow.facts.code import closure_of
 
-__all__ = ["resolved_hints"]
-
 # An annotation may be any expression.
 _UNRESOLVED = Exception
 
@@ -109,8 +107,8 @@ def _names_around(owner: object, known: object | None) -> dict[str, object]:
 
 def _qualified_names_around(owner: object) -> list[str]:
     """``["f", "f.<locals>.g"]`` for ``f.<locals>.g.<locals>.h``."""
-    parts = str(attribute_of(owner, "__qualname__", "")).split(".<locals>.")[:-1]
-    return [".<locals>.".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    names = str(attribute_of(owner, "__qualname__", "")).split(".<locals>.")[:-1]
+    return [".<locals>.".join(names[:end]) for end in range(1, len(names) + 1)]
 
 
 def _frames() -> Iterator[FrameType]:

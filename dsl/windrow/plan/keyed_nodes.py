@@ -1,4 +1,4 @@
-"""The nodes that keep state by key: windows, process functions and joins by time."""
+"""Defines the nodes that keep state by key: windows, process functions and joins by time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FunctionSpec:
-    """What a window computes. ``process`` sees the contents, or the one value that came before it.
+    """The function of a window. ``process`` sees the contents, or the one value to which they were aggregated.
 
     Attributes:
         process: The user's function of the window; None where there is none.
@@ -71,13 +71,13 @@ class FunctionSpec:
         return ""
 
     @property
-    def _behind(self) -> str:
+    def _process_text(self) -> str:
         return f", {self.process.describe()}" if self.process is not None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReduceSpec(FunctionSpec):
-    """Combines elements two by two, then maybe processes the one that is left.
+    """Combines elements two by two, then may process the result.
 
     Attributes:
         reduce: Combines two elements.
@@ -90,12 +90,12 @@ class ReduceSpec(FunctionSpec):
         return self.reduce
 
     def describe(self, words: Words = NAMES) -> str:
-        return f"reduce {words.pair(self.reduce)}{self._behind}"
+        return f"reduce {words.pair(self.reduce)}{self._process_text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AggregateSpec(FunctionSpec):
-    """Folds elements into an accumulator, then maybe processes the result.
+    """Folds elements into an accumulator, then may process the result.
 
     Attributes:
         shown: What the user wrote, where that was made into an aggregate and a function of the window.
@@ -112,7 +112,7 @@ class AggregateSpec(FunctionSpec):
     def describe(self, words: Words = NAMES) -> str:
         if self.shown is not None:
             return f"aggregate {self.shown}"
-        return f"aggregate {self.aggregate.describe()}{self._behind}"
+        return f"aggregate {self.aggregate.describe()}{self._process_text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -149,7 +149,7 @@ class LateTags(NamedTuple):
         return [f"late of the {side} to {tag.name!r}" for side, tag in sides if tag is not None]
 
     def element_type(self, tag: OutputTag[Any], marked: object | None) -> object | None:
-        """The type of the elements behind ``tag``, of marked elements of a type; None where it is not known.
+        """The type of the elements of the side output ``tag``, made from marked ones; None where it is not known.
 
         Args:
             tag: The tag.
@@ -247,7 +247,7 @@ class WindowNode(OneInputNode):
         return isinstance(self.assigner, MergingWindowAssigner)
 
     def late_output(self, element: Any) -> tuple[OutputTag[Any] | None, Any]:
-        """The side output for a late element, if it has one, and the element as it goes there.
+        """Returns the side output of a late element, if it has one, and the element without the mark of its stream.
 
         Args:
             element: The element, a marked one where the windows are of two streams.
@@ -274,15 +274,15 @@ class WindowNode(OneInputNode):
 
     def describe_settings(self) -> list[str]:
         """A few words for each setting."""
-        parts = [self.assigner.describe(), f"trigger {self.effective_trigger.describe()}"]
+        settings = [self.assigner.describe(), f"trigger {self.effective_trigger.describe()}"]
         if self.evictor is not None:
-            parts.append(f"evictor {self.evictor.describe()}")
+            settings.append(f"evictor {self.evictor.describe()}")
         if self.allowed_lateness:
-            parts.append(f"lateness {duration_text(self.allowed_lateness)}")
-        parts += self.late_tags.describe()
+            settings.append(f"lateness {duration_text(self.allowed_lateness)}")
+        settings += self.late_tags.describe()
         if self.late_tag is not None:
-            parts.append(f"late to {self.late_tag.name!r}")
-        return [*parts, *self.panes.describe()]
+            settings.append(f"late to {self.late_tag.name!r}")
+        return [*settings, *self.panes.describe()]
 
     @property
     def plain_function(self) -> PlainFunction | None:
@@ -421,7 +421,7 @@ class IntervalJoinNode(TimedJoinNode):
     """Joins each left element with the right ones whose timestamps lie within bounds around its own.
 
     Attributes:
-        lower: How far behind that of the left element the timestamp of a right one may lie at least, in milliseconds.
+        lower: The least distance from the timestamp of the left element to that of a right one, in milliseconds.
         upper: How far at most. If it is below ``lower``, nothing joins.
         function: The user's function of a pair.
     """

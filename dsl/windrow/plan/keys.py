@@ -1,4 +1,4 @@
-"""What the plan knows of keys: their type, and whether their values have a hash."""
+"""Finds the type of keys in a plan, and whether their values have a hash."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Annotated, Union
 from windrow.functions.marked import SideKey
 from windrow.plan.nodes import KeyByNode
 from windrow.plan.types import made_type
-
-__all__ = ["HINT", "key_type", "unhashable_part"]
 
 HINT = "use a tuple for a list, a frozenset for a set, a frozen dataclass for one that changes"
 

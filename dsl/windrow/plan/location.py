@@ -1,4 +1,4 @@
-"""Where in the user's program a step was written: the line, and the calls of the user's functions around it."""
+"""Finds the line of the user's program that made a step, and the calls of the user's functions around it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from typing import Final
 from windrow.errors import InvalidArgumentError, Location
 from windrow.text_options import is_line
 
-__all__ = ["Scope", "caller_location", "current_scope", "scope_name", "within_scope"]
-
-_PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
+LANGUAGE: Final = str(Path(__file__).parents[1]) + os.sep
+"""The folder of the language."""
 
 
 def caller_location(*others: str) -> Location | None:
@@ -25,7 +24,7 @@ def caller_location(*others: str) -> Location | None:
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, *others)):
+        if not file.startswith((LANGUAGE, *others)):
             return Location(file, frame.f_lineno)
         frame = frame.f_back
     return None
@@ -49,7 +48,7 @@ class Scope:
 
     @property
     def path(self) -> str:
-        """What stands in front of the names of its steps, ``outer/inner/``; a plan numbers uses of one name."""
+        """What stands before the names of its steps, ``outer/inner/``; a plan numbers uses of one name."""
         return f"{'' if self.parent is None else self.parent.path}{self.name}/"
 
 

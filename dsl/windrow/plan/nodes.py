@@ -1,4 +1,4 @@
-"""The nodes without state: sources, sinks, and the steps between keyed steps."""
+"""Defines the nodes without state: sources, sinks, and the steps between keyed steps."""
 
 from __future__ import annotations
 
@@ -191,17 +191,17 @@ class MapAsyncNode(FunctionNode[Callable[[Any], Awaitable[Any]]]):
         return tuple([tag for tag in (self.timed_out, self.failed) if tag is not None])
 
     def describe(self, words: Words = NAMES) -> str:
-        parts = [function_name(self.function), f"capacity {self.capacity}"]
+        settings = [function_name(self.function), f"capacity {self.capacity}"]
         if self.timeout is not None:
-            parts.append(f"timeout {duration_text(self.timeout)}")
+            settings.append(f"timeout {duration_text(self.timeout)}")
         if self.retry.can_retry(1):
-            parts.append(self.retry.describe())
-        parts.append("ordered" if self.ordered else "unordered")
+            settings.append(self.retry.describe())
+        settings.append("ordered" if self.ordered else "unordered")
         if self.timed_out is not None:
-            parts.append(f"timed out to {self.timed_out.name!r}")
+            settings.append(f"timed out to {self.timed_out.name!r}")
         if self.failed is not None:
-            parts.append(f"failed to {self.failed.name!r}")
-        return ", ".join(parts)
+            settings.append(f"failed to {self.failed.name!r}")
+        return ", ".join(settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""Pipelines: a named, immutable set of sinks with everything that leads to them."""
+"""Defines pipelines: named, immutable sets of sinks with everything upstream of them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from windrow.plan.validation import validate
 from windrow.plan.walk import walk
 from windrow.sinks import CollectSink
 from windrow.text_options import is_line
-
-__all__ = ["Collected", "DataStreamSink", "Engine", "Pipeline", "Runner", "checked_runner"]
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Tells classes of records from others, and those that only keep their fields from those that do more."""
+"""Recognises record classes, and those among them that do nothing but keep their fields."""
 
 from __future__ import annotations
 
@@ -10,16 +10,6 @@ from typing import Any, Final
 
 from windrow.facts.code import is_generated
 from windrow.facts.packages import is_of_windrow
-
-__all__ = [
-    "has_generated",
-    "hook_of",
-    "is_named_tuple_class",
-    "is_record_class",
-    "is_users_method",
-    "making_hook",
-    "reading_hook",
-]
 
 # Any in this module: classes of the user's.
 
@@ -136,5 +126,5 @@ def _acts(kind: type[Any], name: str) -> bool:
         return attribute.__name__ != name
     if is_of_windrow(type(attribute).__module__):
         return False
-    # Any other descriptor comes behind the attributes of an object.
+    # Any other descriptor comes after the attributes of an object.
     return hasattr(type(attribute), "__set__") or hasattr(type(attribute), "__delete__")

@@ -1,4 +1,4 @@
-"""Plans as text."""
+"""Shows plans as text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from windrow.plan.base_node import Node
 from windrow.plan.explained.labels import short_type
 from windrow.plan.explained.step_view import StepView
 
-__all__ = ["node_line", "render_text"]
-
 
 def render_text(name: str, views: Sequence[StepView]) -> str:
-    """A line a step: its number, name, inputs, what it does, and the type of its output; below, what may be lost.
+    """Writes a plan as text: a line a step with number, name, inputs, work and type of output, and losses below.
 
     Args:
         name: The name of the pipeline.
@@ -30,7 +28,7 @@ def render_text(name: str, views: Sequence[StepView]) -> str:
 
 
 def node_line(kind: str, node: Node) -> str:
-    """A stream in one line: its class, the step that makes it, the type of its elements, and where that is."""
+    """Describes a stream in one line: its class, its last step, the type of its elements, and the user's line."""
     path = "" if node.scope is None else node.scope.path
     step = f"{node.kind} {path + node.name!r}" if node.name else f"{path}{node.kind}"
     elements = "" if node.element_type is None else f": {short_type(node.element_type)}"

@@ -1,4 +1,4 @@
-"""The steps of a pipeline: its nodes in their order, with their ids."""
+"""Numbers the nodes of a pipeline in their order, which become steps with ids."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from itertools import chain, count
 
 from windrow.plan.base_node import Node
 from windrow.plan.location import Scope
-
-__all__ = ["Step", "number_steps"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -21,7 +19,7 @@ class Step:
         index: The number, from 1, inputs before what reads them.
         node: The node.
         inputs: The ids of the steps that it reads from.
-        scope: What the scopes that it was made in put in front of its name: ``outer/inner/``; empty without a scope.
+        scope: What the scopes that it was made in put before its name: ``outer/inner/``; empty without a scope.
     """
 
     id: str
@@ -35,12 +33,12 @@ class Step:
 
     @property
     def name(self) -> str | None:
-        """The name that the user gave it, behind those of its scopes; None if it has none."""
+        """The name that the user gave it, after those of its scopes; None if it has none."""
         return None if self.node.name is None else self.scope + self.node.name
 
     @property
     def title(self) -> str:
-        """Its number, the kind that its id has, and the name that the user gave it."""
+        """The number of the step, the kind in its id, and the name that the user gave it."""
         kind = self.node.kind if self.name else f"{self.scope}{self.node.kind}"
         return " ".join(f"{self.index} {kind} {self.name or ''}".split())
 
@@ -66,7 +64,7 @@ def number_steps(pipeline: str, nodes: Iterable[Node]) -> Iterator[Step]:
 
 
 class _ScopePaths:
-    """What stands in front of the names of steps, by their scopes: ``outer/inner/``.
+    """What stands before the names of steps, by their scopes: ``outer/inner/``.
 
     Of several uses of one function in a scope the second has ``#2`` in its path, and so on, in the order of the plan.
     """

@@ -1,4 +1,4 @@
-"""What the plan can tell of element types, from annotations alone, and a note in them: the digits of decimals."""
+"""Finds types of elements from annotations alone, and defines the annotation for the digits of decimals."""
 
 from __future__ import annotations
 
@@ -16,17 +16,6 @@ from windrow.expressions.derived import derived_type
 from windrow.expressions.generics import arguments_of, is_open
 from windrow.facts.called import called_type
 from windrow.plan.hints import resolved_hints
-
-__all__ = [
-    "DecimalType",
-    "base_argument",
-    "iterable_item",
-    "made_type",
-    "parameter_types",
-    "result_type",
-    "sequence_type",
-    "stated_type",
-]
 
 
 def result_type(function: object, element_type: object | None = None) -> object | None:
@@ -53,7 +42,7 @@ def made_type(function: object, *argument_types: object | None) -> object | None
 
 
 def stated_type(function: object, element_type: object | None = None) -> object | None:
-    """Returns the type that a function states for its results: its annotation, or that of what it calls; or None."""
+    """Returns the annotated type of a function's results, or that of the function which it calls; None: no type."""
     return result_type(function, element_type) or called_type(function)
 
 
@@ -142,7 +131,7 @@ class DecimalType:
 
     Args:
         precision: How many digits a number has at most, 1 to 38.
-        scale: How many of them are behind the point.
+        scale: How many of them are after the point.
 
     Raises:
         InvalidArgumentError: If there is no such type.

@@ -52,7 +52,7 @@ from windrow.windows import GlobalWindows
 
 __all__ = ["validate"]
 
-TakenTags: TypeAlias = dict[int, list[OutputTag[Any]]]
+EarlierTags: TypeAlias = dict[int, list[OutputTag[Any]]]
 """The tags of the side outputs that were taken so far of each node, by the node's id()."""
 
 
@@ -71,7 +71,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
     if not any(step.node.is_sink for step in steps):
         yield Fault("the pipeline has no sink", pipeline, "add stream.sink_to(...)")
     names = Counter(step.name for step in steps if step.name is not None)
-    taken: TakenTags = {}
+    earlier_tags: EarlierTags = {}
     stated = {id(step.node.inputs[0]): step.node.element_type for step in steps if step.node.states_type}
     for step in steps:
         name = step.name
@@ -84,7 +84,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
                 str(step.node.location),
                 "give it no control characters, and no half of a surrogate pair",
             )
-        yield from _node_faults(step.node, step, taken)
+        yield from _node_faults(step.node, step, earlier_tags)
         yield from _result_faults(step, stated)
         yield from _change_faults(step)
         yield from unrun_faults(step)
@@ -113,13 +113,13 @@ def _scope_faults(steps: Sequence[Step]) -> Iterator[Fault]:
 
 
 @singledispatch
-def _node_faults(node: Node, step: Step, taken: TakenTags) -> Iterator[Fault]:
+def _node_faults(node: Node, step: Step, earlier_tags: EarlierTags) -> Iterator[Fault]:
     """The faults of one step; classes of nodes that are not registered below have none of their own."""
     return iter(())
 
 
 @_node_faults.register
-def _timestamps_faults(node: TimestampsNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
+def _timestamps_faults(node: TimestampsNode, step: Step, earlier_tags: EarlierTags) -> Iterator[Fault]:
     if node.strategy.ingestion_time and node.timestamp is not None:
         yield Fault(
             "ingestion time takes timestamps from the clock, and a timestamp function was given",
@@ -135,7 +135,7 @@ def _timestamps_faults(node: TimestampsNode, step: Step, taken: TakenTags) -> It
 
 
 @_node_faults.register
-def _window_faults(node: WindowNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
+def _window_faults(node: WindowNode, step: Step, earlier_tags: EarlierTags) -> Iterator[Fault]:
     if node.assigner.is_event_time and not node.input.has_timestamps:
         yield Fault(
             f"{node.assigner.describe()} needs timestamps, and the stream has none",
@@ -175,7 +175,7 @@ def _window_faults(node: WindowNode, step: Step, taken: TakenTags) -> Iterator[F
 def _cannot_merge(node: WindowNode, trigger: Trigger[Any, Any], step: Step) -> Fault:
     guilty = parts_that_cannot_merge(trigger)
     names, (first, *_) = " and ".join(part.describe() for part in guilty), guilty
-    parts = f"part{'s' * (len(guilty) > 1)} {names} of the " if first is not trigger else ""
+    whose = f"part{'s' * (len(guilty) > 1)} {names} of the " if first is not trigger else ""
     kind = type(first)
     if kind.__module__.startswith("windrow."):
         hint = "use a trigger that can merge, such as CountTrigger or after_count, or windows that do not merge"
@@ -183,12 +183,12 @@ def _cannot_merge(node: WindowNode, trigger: Trigger[Any, Any], step: Step) -> F
         hint = f"derive {kind.__name__} from MergingComposableTrigger, and override merge"
     else:
         hint = f"derive {kind.__name__} from MergingTrigger, and override on_merge"
-    message = f"the {parts}trigger {trigger.describe()} cannot merge, but {node.assigner.describe()} merges windows"
+    message = f"the {whose}trigger {trigger.describe()} cannot merge, but {node.assigner.describe()} merges windows"
     return Fault(message, step.where, hint)
 
 
 @_node_faults.register
-def _timed_join_faults(node: TimedJoinNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
+def _timed_join_faults(node: TimedJoinNode, step: Step, earlier_tags: EarlierTags) -> Iterator[Fault]:
     if not node.input.has_timestamps:
         yield Fault(
             f"{node.kind} needs timestamps, and not both streams have them",
@@ -198,7 +198,7 @@ def _timed_join_faults(node: TimedJoinNode, step: Step, taken: TakenTags) -> Ite
 
 
 @_node_faults.register
-def _key_faults(node: KeyByNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
+def _key_faults(node: KeyByNode, step: Step, earlier_tags: EarlierTags) -> Iterator[Fault]:
     kind = key_type(node)
     part = unhashable_part(kind)
     if part is not None:
@@ -207,7 +207,7 @@ def _key_faults(node: KeyByNode, step: Step, taken: TakenTags) -> Iterator[Fault
 
 
 @_node_faults.register
-def _returns_faults(node: ReturnsNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
+def _returns_faults(node: ReturnsNode, step: Step, earlier_tags: EarlierTags) -> Iterator[Fault]:
     known, stated = node.input.element_type, node.element_type
     if known is not None and stated is not None and not can_fit(known, stated) and not can_fit(stated, known):
         yield Fault(
@@ -220,7 +220,7 @@ def _returns_faults(node: ReturnsNode, step: Step, taken: TakenTags) -> Iterator
 def _result_faults(step: Step, stated: Mapping[int, object]) -> Iterator[Fault]:
     """Functions that return one value where the records of a step are expected.
 
-    ``stated`` is the type of elements that ``returns`` states behind a node, by its id().
+    ``stated`` is the type of elements that ``returns`` states after a node, by its id().
     """
     known = step.node.element_type or stated.get(id(step.node))
     for function in step.node.emitting:
@@ -360,16 +360,16 @@ def _composable_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
 
 
 @_node_faults.register
-def _side_output_faults(node: SideOutputNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
+def _side_output_faults(node: SideOutputNode, step: Step, earlier_tags: EarlierTags) -> Iterator[Fault]:
     producer = node.input
     while producer.states_type or producer.side_output is not None:
         producer = producer.inputs[0]
     known, process = producer.side_outputs, producer.outputs_aside
     if process is not None:
         known = (*known, *tags_of(process))
-    taken_before = taken.setdefault(id(producer), [])
-    yield from _tag_type_faults(step, node.tag, [*known, *taken_before])
-    taken_before.append(node.tag)
+    tags_before = earlier_tags.setdefault(id(producer), [])
+    yield from _tag_type_faults(step, node.tag, [*known, *tags_before])
+    tags_before.append(node.tag)
     if process is None and node.tag not in known:
         names = ", ".join(repr(tag.name) for tag in known)
         yield Fault(
@@ -396,5 +396,5 @@ def _tag_type_faults(step: Step, tag: OutputTag[Any], others: Sequence[OutputTag
 
 
 @_node_faults.register
-def _faults_of_sink(node: SinkNode, step: Step, taken: TakenTags) -> Iterator[Fault]:
+def _faults_of_sink(node: SinkNode, step: Step, earlier_tags: EarlierTags) -> Iterator[Fault]:
     yield from sink_faults(node, step)

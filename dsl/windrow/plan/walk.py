@@ -9,8 +9,6 @@ from windrow.plan.base_node import Node
 from windrow.plan.nodes import SinkNode
 from windrow.plan.steps import Step
 
-__all__ = ["map_steps", "walk"]
-
 
 def walk(roots: Sequence[SinkNode]) -> Iterator[Node]:
     """All nodes that lead to ``roots``, each once, inputs before what reads them."""

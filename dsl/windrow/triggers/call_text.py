@@ -1,4 +1,4 @@
-"""Texts of triggers as a program writes them: the call that makes one, with its arguments."""
+"""Writes the call that makes a trigger, with its arguments, as a program does."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Final
 from windrow.calls.attributes import attribute_of
 from windrow.functions.names import function_name
 from windrow.time import MAX_TIMESTAMP
-
-__all__ = ["call_text", "constructor_text", "millis_text"]
 
 _LONGEST: Final = 200
 """How many characters of an argument are shown."""
@@ -49,9 +47,9 @@ def constructor_text(instance: object, parts: type) -> str:
         names = list(inspect.signature(kind.__init__).parameters)[1:]
     except (TypeError, ValueError):
         names = []
-    kept = {name: attribute_of(instance, name, attribute_of(instance, f"_{name}", _MISSING)) for name in names}
+    arguments = {name: attribute_of(instance, name, attribute_of(instance, f"_{name}", _MISSING)) for name in names}
     return call_text(
-        kind.__name__, **{name: _value(value, parts) for name, value in kept.items() if value is not _MISSING}
+        kind.__name__, **{name: _value(value, parts) for name, value in arguments.items() if value is not _MISSING}
     )
 
 

@@ -1,4 +1,4 @@
-"""Checks of what triggers are made of."""
+"""Checks the arguments of triggers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 from windrow.errors import InvalidArgumentError
 from windrow.functions.names import function_name
 from windrow.triggers.trigger import MergingTrigger, Trigger, with_parts
-
-__all__ = ["check_trigger", "parts_that_cannot_merge"]
 
 
 def check_trigger(

@@ -14,8 +14,6 @@ from windrow.triggers.words import wait_for_clock, wait_for_watermark
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = ["ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger"]
-
 
 class _Continuous(MergingTrigger[object, "Window"]):
     # The earliest next firing wins where windows merge.
@@ -23,6 +21,35 @@ class _Continuous(MergingTrigger[object, "Window"]):
 
     def __init__(self, interval: timedelta) -> None:
         self.interval = positive_millis(interval, "the interval of a continuous trigger")
+
+    def on_merge(self, window: Window, context: OnMergeContext) -> None:
+        """Keeps the earliest next firing; in event time the element that came last sets the timer for the end."""
+        context.merge_partitioned_state(self._NEXT)
+        following = context.get_state(self._NEXT).get()
+        if following is not None:
+            self._register(following, context)
+
+    def clear(self, window: Window, context: TriggerContext) -> None:
+        """Deletes the timer of the next firing, and forgets it."""
+        following = context.get_state(self._NEXT)
+        time = following.get()
+        if time is not None:
+            delete = (
+                context.delete_processing_time_timer if self.uses_processing_time else context.delete_event_time_timer
+            )
+            delete(time)
+            following.clear()
+
+    def _set_next(self, time: int, window: Window, context: TriggerContext) -> None:
+        following = min(time + self.interval, window.max_timestamp())
+        context.get_state(self._NEXT).add(following)
+        self._register(following, context)
+
+    def _register(self, time: int, context: TriggerContext) -> None:
+        if self.uses_processing_time:
+            context.register_processing_time_timer(time)
+        else:
+            context.register_event_time_timer(time)
 
     def describe(self) -> str:
         return f"{type(self).__name__}({duration_text(self.interval)})"
@@ -77,20 +104,9 @@ class ContinuousEventTimeTrigger(_Continuous):
         self._set_next(time, window, context)
         return TriggerResult.FIRE
 
-    def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        """Keeps the earliest next firing. The element that made the windows merge sets the timer for their end."""
-        context.merge_partitioned_state(self._NEXT)
-        following = context.get_state(self._NEXT).get()
-        if following is not None:
-            context.register_event_time_timer(following)
-
     def clear(self, window: Window, context: TriggerContext) -> None:
         """Deletes both timers and forgets the next firing."""
-        following = context.get_state(self._NEXT)
-        time = following.get()
-        if time is not None:
-            context.delete_event_time_timer(time)
-            following.clear()
+        super().clear(window, context)
         context.delete_event_time_timer(window.max_timestamp())
 
     def explain(self, window: Window, context: PartContext) -> str:
@@ -98,11 +114,6 @@ class ContinuousEventTimeTrigger(_Continuous):
         following = context.get_state(self._NEXT).get()
         due = window.max_timestamp() if following is None else following
         return f"{self.describe()}: {wait_for_watermark(due, context.current_watermark)}"
-
-    def _set_next(self, time: int, window: Window, context: TriggerContext) -> None:
-        following = min(time + self.interval, window.max_timestamp())
-        context.get_state(self._NEXT).add(following)
-        context.register_event_time_timer(following)
 
 
 class ContinuousProcessingTimeTrigger(_Continuous):
@@ -145,28 +156,8 @@ class ContinuousProcessingTimeTrigger(_Continuous):
             self._set_next(time, window, context)
         return TriggerResult.FIRE
 
-    def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        """Keeps the earliest next firing."""
-        context.merge_partitioned_state(self._NEXT)
-        following = context.get_state(self._NEXT).get()
-        if following is not None:
-            context.register_processing_time_timer(following)
-
-    def clear(self, window: Window, context: TriggerContext) -> None:
-        """Deletes the timer and forgets the next firing."""
-        following = context.get_state(self._NEXT)
-        time = following.get()
-        if time is not None:
-            context.delete_processing_time_timer(time)
-            following.clear()
-
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which time it waits for."""
         due = context.get_state(self._NEXT).get()
         waits = "waits for an element" if due is None else wait_for_clock(due, context.current_processing_time)
         return f"{self.describe()}: {waits}"
-
-    def _set_next(self, time: int, window: Window, context: TriggerContext) -> None:
-        following = min(time + self.interval, window.max_timestamp())
-        context.get_state(self._NEXT).add(following)
-        context.register_processing_time_timer(following)

@@ -13,8 +13,6 @@ from windrow.triggers.trigger import MergingTrigger, OnMergeContext, PartContext
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = ["CountOrEndOfStreamTrigger", "CountTrigger"]
-
 
 class CountTrigger(MergingTrigger[object, "Window"]):
     """Fires at every ``max_count``-th element of a window, and starts over.

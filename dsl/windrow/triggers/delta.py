@@ -14,8 +14,6 @@ from windrow.triggers.trigger import PartContext, Trigger, TriggerContext, Trigg
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = ["DeltaTrigger"]
-
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 

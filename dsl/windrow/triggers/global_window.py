@@ -11,8 +11,6 @@ from windrow.triggers.words import wait_for_watermark
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = ["EndOfStreamTrigger", "NeverTrigger"]
-
 
 class NeverTrigger(MergingTrigger[object, "Window"]):
     """Never fires. The default of :class:`~windrow.windows.GlobalWindows`."""

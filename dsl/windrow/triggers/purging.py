@@ -11,8 +11,6 @@ from windrow.triggers.words import indented
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = ["MergingPurgingTrigger", "PurgingTrigger"]
-
 T_contra = TypeVar("T_contra", contravariant=True)
 W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""The count trigger for windows that may be forgotten."""
+"""Defines the count trigger that drops windows after some time without elements."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from windrow.triggers.words import wait_for_clock
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
-
-__all__ = ["StateCleaningCountTrigger"]
 
 
 class StateCleaningCountTrigger(Trigger[object, "Window"]):
@@ -64,12 +62,12 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
         """Moves the cleanup timer where it has come too near, then counts."""
         now = context.current_processing_time
         cleanup = context.get_state(self._CLEANUP)
-        current = cleanup.value()
-        if current is None or now + self.min_retention > current:
+        cleanup_time = cleanup.value()
+        if cleanup_time is None or now + self.min_retention > cleanup_time:
             following = min(now + self.max_retention, MAX_TIMESTAMP)
             context.register_processing_time_timer(following)
-            if current is not None:
-                context.delete_processing_time_timer(current)
+            if cleanup_time is not None:
+                context.delete_processing_time_timer(cleanup_time)
             cleanup.update(following)
         count = context.get_state(self._COUNT)
         count.add(1)
@@ -88,9 +86,9 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
     def clear(self, window: Window, context: TriggerContext) -> None:
         """Deletes the timer and forgets the count."""
         cleanup = context.get_state(self._CLEANUP)
-        current = cleanup.value()
-        if current is not None:
-            context.delete_processing_time_timer(current)
+        cleanup_time = cleanup.value()
+        if cleanup_time is not None:
+            context.delete_processing_time_timer(cleanup_time)
             cleanup.clear()
         context.get_state(self._COUNT).clear()
 

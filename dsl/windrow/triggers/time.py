@@ -10,8 +10,6 @@ from windrow.triggers.words import wait_for_clock, wait_for_watermark
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = ["EventTimeTrigger", "ProcessingTimeTrigger"]
-
 
 class EventTimeTrigger(MergingTrigger[object, "Window"]):
     """Fires when the watermark reaches the last timestamp of the window; at once for elements that come later."""

@@ -1,4 +1,4 @@
-"""The triggers that do not wait for another one for ever."""
+"""Defines triggers that wait for another trigger, and fire at a timeout if that does not."""
 
 from __future__ import annotations
 
@@ -14,13 +14,6 @@ from windrow.triggers.words import indented, wait_for_clock, wait_for_watermark
 
 if TYPE_CHECKING:
     from windrow.windows.window import Window
-
-__all__ = [
-    "EventTimeoutTrigger",
-    "MergingEventTimeoutTrigger",
-    "MergingProcessingTimeoutTrigger",
-    "ProcessingTimeoutTrigger",
-]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
@@ -206,7 +199,7 @@ class EventTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_contra,
     that is kept comes once, and the window fires once more at its end.
     """
 
-    # What windows that merge have: the timeout of the earliest of their elements, or that of the latest.
+    # Merged windows have the timeout of the earliest of their elements, or that of the latest.
     _EARLIEST = ReducingStateDescriptor[int]("timeout", min)
     _LATEST = ReducingStateDescriptor[int]("timeout", max)
 

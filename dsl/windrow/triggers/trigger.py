@@ -9,22 +9,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from windrow.state import KeyedStateStore, MergingStateDescriptor, ValueStateDescriptor
+from windrow.time import Timers
 from windrow.triggers.call_text import constructor_text
 
 if TYPE_CHECKING:
     # windrow.windows needs triggers for its defaults; at run time this module needs no window.
     from windrow.windows.window import Window
-
-__all__ = [
-    "MergePartContext",
-    "MergingTrigger",
-    "OnMergeContext",
-    "PartContext",
-    "Trigger",
-    "TriggerContext",
-    "TriggerResult",
-    "with_parts",
-]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
@@ -66,55 +56,13 @@ class TriggerResult(Enum):
         return self.combine(other)
 
 
-class TriggerContext(KeyedStateStore, Protocol):
+class TriggerContext(KeyedStateStore, Timers, Protocol):
     """Gives a trigger time, timers and state of one key and window; it is not to be kept beyond the call.
 
     ``get_state`` gives state of this key and window. A timer is unique by its time: to set one twice sets it once,
     to delete one that is not set does nothing. A timer at or before the watermark fires at its next advance;
     a processing-time timer for a time that has passed fires at the end of the batch.
     """
-
-    @property
-    def current_watermark(self) -> int:
-        """The watermark in milliseconds; :data:`windrow.time.MIN_TIMESTAMP` while there is none."""
-        ...
-
-    @property
-    def current_processing_time(self) -> int:
-        """The clock in milliseconds."""
-        ...
-
-    def register_event_time_timer(self, time: int | datetime) -> None:
-        """Have ``on_event_time`` called when the watermark reaches ``time`` (milliseconds).
-
-        Args:
-            time: The time in milliseconds, or as an aware datetime.
-        """
-        ...
-
-    def register_processing_time_timer(self, time: int | datetime) -> None:
-        """Have ``on_processing_time`` called when the clock reaches ``time`` (milliseconds).
-
-        Args:
-            time: The time in milliseconds, or as an aware datetime.
-        """
-        ...
-
-    def delete_event_time_timer(self, time: int | datetime) -> None:
-        """Delete a timer; does nothing where none is set.
-
-        Args:
-            time: The time for which it was set.
-        """
-        ...
-
-    def delete_processing_time_timer(self, time: int | datetime) -> None:
-        """Delete a timer; does nothing where none is set.
-
-        Args:
-            time: The time for which it was set.
-        """
-        ...
 
     def nested(self, name: str) -> TriggerContext:
         """The same context for a trigger inside this one, with state names of its own.
@@ -292,7 +240,7 @@ class Trigger(Generic[T_contra, W_contra]):
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says in words what the trigger waits for in a window, for the test harness.
 
-        It begins with :meth:`describe`, and must change nothing. Lines behind the first one are about parts.
+        It begins with :meth:`describe`, and must change nothing. Lines after the first one are about parts.
 
         Args:
             window: The window.

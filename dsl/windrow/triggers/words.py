@@ -7,8 +7,6 @@ from typing import Final
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-__all__ = ["indented", "moment", "wait_for_clock", "wait_for_watermark"]
-
 _RECENT: Final = range(10**11, 253_402_300_800_000)
 """The times that are shown as a date, too: from 1973 to the end of the year 9999."""
 

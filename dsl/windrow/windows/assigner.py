@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from windrow.triggers.call_text import constructor_text
+from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
 from windrow.triggers.trigger import Trigger
-from windrow.windows.window import Window
-
-__all__ = ["AssignerContext", "Merge", "MergingWindowAssigner", "WindowAssigner"]
+from windrow.windows.window import TimeWindow, Window
 
 T_contra = TypeVar("T_contra", contravariant=True)
 W = TypeVar("W", bound=Window)
@@ -62,6 +61,32 @@ class WindowAssigner(ABC, Generic[T_contra, W]):
 
     def __repr__(self) -> str:
         return constructor_text(self, WindowAssigner)
+
+
+class InEventTime(WindowAssigner[T_contra, TimeWindow]):
+    """The base of assigners whose windows end by the watermark."""
+
+    def default_trigger(self) -> EventTimeTrigger:
+        """:class:`~windrow.triggers.EventTimeTrigger`."""
+        return EventTimeTrigger.create()
+
+    @property
+    def is_event_time(self) -> bool:
+        """True."""
+        return True
+
+
+class InProcessingTime(WindowAssigner[T_contra, TimeWindow]):
+    """The base of assigners whose windows end by the clock."""
+
+    def default_trigger(self) -> ProcessingTimeTrigger:
+        """:class:`~windrow.triggers.ProcessingTimeTrigger`."""
+        return ProcessingTimeTrigger.create()
+
+    @property
+    def is_event_time(self) -> bool:
+        """False."""
+        return False
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ from windrow.triggers.trigger import MergingTrigger
 from windrow.windows.assigner import AssignerContext, WindowAssigner
 from windrow.windows.window import GlobalWindow
 
-__all__ = ["GlobalWindows"]
-
 _ALL = (GlobalWindow(),)
 
 

@@ -5,24 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Collection
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from windrow.errors import require_callable
 from windrow.functions.names import function_name
 from windrow.time import duration_text, positive_millis
 from windrow.triggers.call_text import call_text, millis_text
-from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
-from windrow.windows.assigner import AssignerContext, Merge, MergingWindowAssigner
+from windrow.windows.assigner import AssignerContext, InEventTime, InProcessingTime, Merge, MergingWindowAssigner
 from windrow.windows.window import TimeWindow
-
-__all__ = [
-    "DynamicEventTimeSessionWindows",
-    "DynamicProcessingTimeSessionWindows",
-    "EventTimeSessionWindows",
-    "ProcessingTimeSessionWindows",
-    "SessionWindows",
-    "merge_time_windows",
-]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 D = TypeVar("D")
@@ -76,6 +66,29 @@ class _FixedGap(SessionWindows[object]):
     def __init__(self, gap: timedelta) -> None:
         self.gap = positive_millis(gap, "the gap of session windows")
 
+    @classmethod
+    def with_gap(cls, gap: timedelta) -> Self:
+        """Sessions with a fixed gap.
+
+        Args:
+            gap: After how long without an element a session ends, at least one millisecond.
+
+        Raises:
+            InvalidArgumentError: If ``gap`` is not positive.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import WatermarkStrategy, from_collection
+            >>> from windrow.windows import EventTimeSessionWindows
+            >>> clicks = from_collection([1_000, 2_000, 9_000]).assign_timestamps_and_watermarks(
+            ...     WatermarkStrategy.for_monotonous_timestamps(), lambda click: click
+            ... )
+            >>> sessions = clicks.window_all(EventTimeSessionWindows.with_gap(timedelta(seconds=5)))
+            >>> sessions.count().collect()
+            [2, 1]
+        """
+        return cls(gap)
+
     def gap_of(self, element: object) -> int:
         """The one gap."""
         return self.gap
@@ -107,35 +120,17 @@ class _DynamicGap(SessionWindows[T_contra], Generic[T_contra]):
         return call_text(f"{type(self).__name__.removeprefix('Dynamic')}.with_dynamic_gap", function_name(self._gap))
 
 
-class _EventTimeSession(SessionWindows[T_contra]):
+class _EventTimeSession(SessionWindows[T_contra], InEventTime[T_contra]):
     def assign_windows(self, element: T_contra, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
         """The window ``[timestamp, timestamp + gap)``."""
         return (TimeWindow(timestamp, timestamp + self.gap_of(element)),)
 
-    def default_trigger(self) -> EventTimeTrigger:
-        """:class:`~windrow.triggers.EventTimeTrigger`."""
-        return EventTimeTrigger.create()
 
-    @property
-    def is_event_time(self) -> bool:
-        """True."""
-        return True
-
-
-class _ProcessingTimeSession(SessionWindows[T_contra]):
+class _ProcessingTimeSession(SessionWindows[T_contra], InProcessingTime[T_contra]):
     def assign_windows(self, element: T_contra, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
         """The window ``[now, now + gap)``."""
         now = context.current_processing_time
         return (TimeWindow(now, now + self.gap_of(element)),)
-
-    def default_trigger(self) -> ProcessingTimeTrigger:
-        """:class:`~windrow.triggers.ProcessingTimeTrigger`."""
-        return ProcessingTimeTrigger.create()
-
-    @property
-    def is_event_time(self) -> bool:
-        """False."""
-        return False
 
 
 class DynamicEventTimeSessionWindows(_DynamicGap[T_contra], _EventTimeSession[T_contra]):
@@ -163,29 +158,6 @@ class DynamicProcessingTimeSessionWindows(_DynamicGap[T_contra], _ProcessingTime
 class EventTimeSessionWindows(_FixedGap, _EventTimeSession[object]):
     """Sessions in event time: a session ends when no element came for the gap."""
 
-    @classmethod
-    def with_gap(cls, gap: timedelta) -> EventTimeSessionWindows:
-        """Sessions with a fixed gap.
-
-        Args:
-            gap: After how long without an element a session ends, at least one millisecond.
-
-        Raises:
-            InvalidArgumentError: If ``gap`` is not positive.
-
-        Example:
-            >>> from datetime import timedelta
-            >>> from windrow import WatermarkStrategy, from_collection
-            >>> from windrow.windows import EventTimeSessionWindows
-            >>> clicks = from_collection([1_000, 2_000, 9_000]).assign_timestamps_and_watermarks(
-            ...     WatermarkStrategy.for_monotonous_timestamps(), lambda click: click
-            ... )
-            >>> sessions = clicks.window_all(EventTimeSessionWindows.with_gap(timedelta(seconds=5)))
-            >>> sessions.count().collect()
-            [2, 1]
-        """
-        return cls(gap)
-
     @staticmethod
     def with_dynamic_gap(gap: Callable[[D], timedelta]) -> DynamicEventTimeSessionWindows[D]:
         """Sessions whose gap is taken from each element. A gap that is not positive fails the element.
@@ -201,18 +173,6 @@ class EventTimeSessionWindows(_FixedGap, _EventTimeSession[object]):
 
 class ProcessingTimeSessionWindows(_FixedGap, _ProcessingTimeSession[object]):
     """Sessions on the clock: a session ends when no element came for the gap."""
-
-    @classmethod
-    def with_gap(cls, gap: timedelta) -> ProcessingTimeSessionWindows:
-        """Sessions with a fixed gap.
-
-        Args:
-            gap: After how long without an element a session ends, at least one millisecond.
-
-        Raises:
-            InvalidArgumentError: If ``gap`` is not positive.
-        """
-        return cls(gap)
 
     @staticmethod
     def with_dynamic_gap(gap: Callable[[D], timedelta]) -> DynamicProcessingTimeSessionWindows[D]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Self
 
 from windrow.errors import InvalidArgumentError
 from windrow.time import duration_millis, duration_text, positive_millis
 from windrow.triggers.call_text import call_text, millis_text
-from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
-from windrow.windows.assigner import AssignerContext, WindowAssigner
+from windrow.windows.assigner import AssignerContext, InEventTime, InProcessingTime, WindowAssigner
 from windrow.windows.window import TimeWindow
-
-__all__ = ["SlidingEventTimeWindows", "SlidingProcessingTimeWindows"]
 
 _NO_OFFSET = timedelta(0)
 _MOST_WINDOWS = 1_000_000
@@ -40,6 +38,25 @@ class _Sliding(WindowAssigner[object, TimeWindow]):
 
         self._latest: list[TimeWindow] = []
 
+    @classmethod
+    def of(cls, size: timedelta, slide: timedelta, offset: timedelta = _NO_OFFSET) -> Self:
+        """Windows ``[n * slide + offset, n * slide + offset + size)`` for every integer ``n``.
+
+        An element is in ``ceil(size / slide)`` windows, or one fewer where the slide does not divide the size. With a
+        slide larger than the size there are gaps between windows, and elements that fall into one are in no window:
+        they are left out of the results, on purpose, as in Flink.
+
+        Args:
+            size: The length of a window, at least one millisecond.
+            slide: How long after one window the next one starts, at least one millisecond.
+            offset: Shifts all windows; ``|offset| < slide``.
+
+        Raises:
+            InvalidArgumentError: If ``size`` or ``slide`` is not positive, ``|offset| >= slide``, or an element
+                would be in more than a million windows.
+        """
+        return cls(size, slide, offset)
+
     def _windows(self, timestamp: int) -> list[TimeWindow]:
         size = self.size
         slide = self.slide
@@ -60,68 +77,17 @@ class _Sliding(WindowAssigner[object, TimeWindow]):
         return call_text(f"{type(self).__name__}.of", millis_text(self.size), millis_text(self.slide), offset=offset)
 
 
-class SlidingEventTimeWindows(_Sliding):
+class SlidingEventTimeWindows(_Sliding, InEventTime[object]):
     """Windows of a fixed size in event time that start every slide."""
-
-    @classmethod
-    def of(cls, size: timedelta, slide: timedelta, offset: timedelta = _NO_OFFSET) -> SlidingEventTimeWindows:
-        """Windows ``[n * slide + offset, n * slide + offset + size)`` for every integer ``n``.
-
-        An element is in ``ceil(size / slide)`` windows, or one fewer where the slide does not divide the size. With a
-        slide larger than the size there are gaps between windows, and elements that fall into one are in no window:
-        they are left out of the results, on purpose, as in Flink.
-
-        Args:
-            size: The length of a window, at least one millisecond.
-            slide: How long after one window the next one starts, at least one millisecond.
-            offset: Shifts all windows; ``|offset| < slide``.
-
-        Raises:
-            InvalidArgumentError: If ``size`` or ``slide`` is not positive, ``|offset| >= slide``, or an element
-                would be in more than a million windows.
-        """
-        return cls(size, slide, offset)
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
         """All windows that hold ``timestamp``, the latest first."""
         return self._windows(timestamp)
 
-    def default_trigger(self) -> EventTimeTrigger:
-        """:class:`~windrow.triggers.EventTimeTrigger`."""
-        return EventTimeTrigger.create()
 
-    @property
-    def is_event_time(self) -> bool:
-        """True."""
-        return True
-
-
-class SlidingProcessingTimeWindows(_Sliding):
+class SlidingProcessingTimeWindows(_Sliding, InProcessingTime[object]):
     """Windows of a fixed size on the clock that start every slide."""
-
-    @classmethod
-    def of(cls, size: timedelta, slide: timedelta, offset: timedelta = _NO_OFFSET) -> SlidingProcessingTimeWindows:
-        """As :meth:`SlidingEventTimeWindows.of`, on the clock.
-
-        Args:
-            size: The length of a window, at least one millisecond.
-            slide: How long after one window the next one starts, at least one millisecond.
-            offset: Shifts all windows; ``|offset| < slide``.
-
-        Raises:
-            InvalidArgumentError: If ``size`` or ``slide`` is not positive or ``|offset| >= slide``.
-        """
-        return cls(size, slide, offset)
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
         """All windows that hold the current processing time, the latest first."""
         return self._windows(context.current_processing_time)
-
-    def default_trigger(self) -> ProcessingTimeTrigger:
-        """:class:`~windrow.triggers.ProcessingTimeTrigger`."""
-        return ProcessingTimeTrigger.create()
-
-    @property
-    def is_event_time(self) -> bool:
-        """False."""
-        return False

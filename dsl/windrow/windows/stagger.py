@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from enum import Enum
 
-__all__ = ["WindowStagger"]
-
 
 class WindowStagger(Enum):
     """Says how the windows of a parallel instance are shifted, after Flink's ``WindowStagger``."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Self
 
 from windrow.errors import InvalidArgumentError
 from windrow.time import duration_millis, duration_text, positive_millis
 from windrow.triggers.call_text import call_text, millis_text
-from windrow.triggers.time import EventTimeTrigger, ProcessingTimeTrigger
-from windrow.windows.assigner import AssignerContext, WindowAssigner
+from windrow.windows.assigner import AssignerContext, InEventTime, InProcessingTime, WindowAssigner
 from windrow.windows.stagger import WindowStagger
 from windrow.windows.window import TimeWindow
-
-__all__ = ["TumblingEventTimeWindows", "TumblingProcessingTimeWindows"]
 
 _NO_OFFSET = timedelta(0)
 
@@ -34,6 +32,30 @@ class _Tumbling(WindowAssigner[object, TimeWindow]):
         # How far the windows of this instance are shifted, in milliseconds; None until a staggered one has begun.
         self.shift = self.offset if stagger is WindowStagger.ALIGNED else None
         self._latest: tuple[TimeWindow] | None = None
+
+    @classmethod
+    def of(
+        cls, size: timedelta, offset: timedelta = _NO_OFFSET, stagger: WindowStagger = WindowStagger.ALIGNED
+    ) -> Self:
+        """Windows ``[n * size + offset, (n + 1) * size + offset)`` for every integer ``n``.
+
+        Args:
+            size: The length of a window.
+            offset: Shifts all windows; ``|offset| < size``. Windows of a day in UTC+8 have an offset of -8 hours.
+            stagger: Shifts the windows of each parallel instance, so that not all fire at once.
+
+        Raises:
+            InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow.windows import TumblingEventTimeWindows
+            >>> hours = TumblingEventTimeWindows.of(timedelta(hours=1))
+            >>> days_in_utc_8 = TumblingEventTimeWindows.of(timedelta(days=1), offset=timedelta(hours=-8))
+            >>> hours.describe()
+            'TumblingEventTimeWindows(size=1 h)'
+        """
+        return cls(size, offset, stagger)
 
     def _windows(self, timestamp: int, clock: int) -> tuple[TimeWindow]:
         size = self.size
@@ -61,77 +83,19 @@ class _Tumbling(WindowAssigner[object, TimeWindow]):
         return call_text(f"{type(self).__name__}.of", millis_text(self.size), offset=offset, stagger=stagger)
 
 
-class TumblingEventTimeWindows(_Tumbling):
+class TumblingEventTimeWindows(_Tumbling, InEventTime[object]):
     """Windows of a fixed size in event time, one after the other."""
-
-    @classmethod
-    def of(
-        cls, size: timedelta, offset: timedelta = _NO_OFFSET, stagger: WindowStagger = WindowStagger.ALIGNED
-    ) -> TumblingEventTimeWindows:
-        """Windows ``[n * size + offset, (n + 1) * size + offset)`` for every integer ``n``.
-
-        Args:
-            size: The length of a window.
-            offset: Shifts all windows; ``|offset| < size``. Windows of a day in UTC+8 have an offset of -8 hours.
-            stagger: Shifts the windows of each parallel instance, so that not all fire at once.
-
-        Raises:
-            InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
-
-        Example:
-            >>> from datetime import timedelta
-            >>> from windrow.windows import TumblingEventTimeWindows
-            >>> hours = TumblingEventTimeWindows.of(timedelta(hours=1))
-            >>> days_in_utc_8 = TumblingEventTimeWindows.of(timedelta(days=1), offset=timedelta(hours=-8))
-            >>> hours.describe()
-            'TumblingEventTimeWindows(size=1 h)'
-        """
-        return cls(size, offset, stagger)
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
         """The one window that holds ``timestamp``."""
         clock = context.current_processing_time if self.shift is None else 0
         return self._windows(timestamp, clock)
 
-    def default_trigger(self) -> EventTimeTrigger:
-        """:class:`~windrow.triggers.EventTimeTrigger`."""
-        return EventTimeTrigger.create()
 
-    @property
-    def is_event_time(self) -> bool:
-        """True."""
-        return True
-
-
-class TumblingProcessingTimeWindows(_Tumbling):
+class TumblingProcessingTimeWindows(_Tumbling, InProcessingTime[object]):
     """Windows of a fixed size on the clock, one after the other."""
-
-    @classmethod
-    def of(
-        cls, size: timedelta, offset: timedelta = _NO_OFFSET, stagger: WindowStagger = WindowStagger.ALIGNED
-    ) -> TumblingProcessingTimeWindows:
-        """As :meth:`TumblingEventTimeWindows.of`, on the clock.
-
-        Args:
-            size: The length of a window, at least one millisecond.
-            offset: Shifts all windows; ``|offset| < size``.
-            stagger: Shifts the windows of each parallel instance, so that not all fire at once.
-
-        Raises:
-            InvalidArgumentError: If ``size`` is not positive or ``|offset| >= size``.
-        """
-        return cls(size, offset, stagger)
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
         """The one window that holds the current processing time."""
         clock = context.current_processing_time
         return self._windows(clock, clock)
-
-    def default_trigger(self) -> ProcessingTimeTrigger:
-        """:class:`~windrow.triggers.ProcessingTimeTrigger`."""
-        return ProcessingTimeTrigger.create()
-
-    @property
-    def is_event_time(self) -> bool:
-        """False."""
-        return False

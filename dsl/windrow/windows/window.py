@@ -7,8 +7,6 @@ from typing import Final, NamedTuple, Protocol
 from windrow.errors import InvalidArgumentError
 from windrow.time import MAX_TIMESTAMP, timestamp_millis
 
-__all__ = ["GlobalWindow", "TimeWindow", "Window", "window_start"]
-
 
 class Window(Protocol):
     """The protocol of windows: a last timestamp, and to be hashable and comparable by value.

@@ -1,1 +1,1 @@
-"""Values of Kafka records whose schemas are in a registry, as columns and elements."""
+"""Reads and writes Kafka values whose schemas are in a registry, as columns and elements."""

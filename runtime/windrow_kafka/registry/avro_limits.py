@@ -18,7 +18,7 @@ _SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
 
 
 def avro_limits(root: AvroType, path: str) -> Callable[[bytes], None] | None:
-    """Returns what checks a value behind its first five bytes; None: no value of the schema needs it."""
+    """Returns a function that checks the bytes of a value after the first five; None: no value needs a check."""
     reached = _reached(root)
     empty = {each for each in reached if _is_empty(each, frozenset())}
     has_empty_items = any(each.kind == "array" and each.parts[0] in empty for each in reached)

@@ -1,4 +1,4 @@
-"""Reads values in Avro by fastavro: of what a schema has, what columns take."""
+"""Reads Avro values by fastavro: of the fields of a schema, those that the columns take."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PLAIN: Final[Mapping[Kind, tuple[str, ...]]] = {
 
 
 def avro_decoder(text: str, referenced: Iterable[str], kind: RecordType) -> Callable[[bytes], Any]:
-    """Returns what decodes values behind their first five bytes; ``UnfitError``: the schema does not fit a type."""
+    """Returns what decodes values after their first five bytes; ``UnfitError``: the schema does not fit a type."""
     import fastavro
 
     root = parse_avro(text, referenced)
@@ -55,7 +55,7 @@ def avro_decoder(text: str, referenced: Iterable[str], kind: RecordType) -> Call
         data.seek(5)
         datum = fastavro.schemaless_reader(data, wire, None)
         if data.tell() != len(value):
-            raise UnfitError(kind.name, f"{len(value) - data.tell()} bytes are left behind it")
+            raise UnfitError(kind.name, f"{len(value) - data.tell()} bytes are left after it")
         return datum if convert is None else convert(datum)
 
     return decode
@@ -109,7 +109,7 @@ def _is_exact(avro_type: AvroType, value: ValueType) -> bool:
 
 
 def _fit(avro_type: AvroType, value: ValueType, path: str) -> Convert | None:
-    """Returns what makes plain values of what fastavro reads; None: these are plain."""
+    """Returns a function that makes plain values of those that fastavro reads; None: they are plain already."""
     if avro_type.kind != "union":
         is_null = avro_type.kind == "null" and value.nullable
         return None if is_null else _fit_branch(avro_type, value, path)

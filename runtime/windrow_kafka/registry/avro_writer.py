@@ -36,7 +36,7 @@ _PLAIN: Final[Mapping[Kind, tuple[str, ...]]] = {
 
 
 def avro_encoder(text: str, referenced: Iterable[str], kind: RecordType, first: bytes) -> Callable[[Any], bytes]:
-    """Returns what encodes a plain value, behind the first bytes; ``UnfitError``: the schema does not fit the type."""
+    """Returns what encodes a plain value, after the first bytes; ``UnfitError``: the schema does not fit the type."""
     import fastavro
 
     root = parse_avro(text, referenced)
@@ -53,7 +53,7 @@ def avro_encoder(text: str, referenced: Iterable[str], kind: RecordType, first: 
 
 
 def _fit(avro_type: AvroType, value: ValueType, path: str) -> Convert | None:
-    """Returns what makes data for fastavro of plain values; None: these are such data."""
+    """Returns a function that makes data for fastavro of plain values; None: fastavro takes them as they are."""
     if avro_type.kind != "union":
         if value.nullable and avro_type.kind == "null":
             return None
@@ -158,7 +158,7 @@ def _decimal(avro_type: AvroType, path: str, value: decimal.Decimal) -> bytes:
     unscaled, rest = divmod(int("".join(map(str, digits))), 10 ** max(0, -exponent - avro_type.scale))
     unscaled = int(unscaled * 10 ** max(0, exponent + avro_type.scale))
     if rest or len(str(unscaled)) > avro_type.precision:
-        digits_of = f"{avro_type.precision} digits, {avro_type.scale} of them behind the point, of {avro_type}"
+        digits_of = f"{avro_type.precision} digits, {avro_type.scale} of them after the point, of {avro_type}"
         raise UnfitError(path, f"{value} has more than the {digits_of}")
     unscaled = -unscaled if sign else unscaled
     size: int = avro_type.size if avro_type.kind == "fixed" else (unscaled + (unscaled < 0)).bit_length() // 8 + 1

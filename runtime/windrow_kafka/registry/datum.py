@@ -1,4 +1,4 @@
-"""Plain values, which Arrow makes columns of: records are dicts by the names of columns, and dicts lists of entries."""
+"""Converts values to plain ones, of which Arrow makes columns: records become dicts, and dicts lists of entries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def required(convert: Convert | None, path: str) -> Convert:
 
 
 def record_converter(converters: Sequence[tuple[str, Convert]], missing: Sequence[tuple[str, Any]]) -> Convert | None:
-    """Returns what converts some fields of a record in place, and adds those that it lacks; None: there is nothing."""
+    """Returns a function that converts fields of a record in place, and adds missing ones; None: there are none."""
     if not converters and not missing:
         return None
 

@@ -43,7 +43,7 @@ _PLAIN: Final = {
 
 
 class Fitted(NamedTuple):
-    """How values of a message's field become plain values, and how they are made of these."""
+    """Converts the values of a message's field to plain values, and back."""
 
     read: Convert | None  # None: they are plain
     write: Convert | None
@@ -95,7 +95,7 @@ def _varint(value: bytes, place: int, path: str) -> tuple[int, int]:
     number = shift = 0
     while True:
         if place >= len(value) or shift > 63:
-            raise UnfitError(path, "the value is cut off in front of its message")
+            raise UnfitError(path, "the value is cut off before its message")
         byte = value[place]
         number |= (byte & 0x7F) << shift
         place, shift = place + 1, shift + 7

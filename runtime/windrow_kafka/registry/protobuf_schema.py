@@ -101,7 +101,7 @@ def place_of(file: Any, full_name: str) -> tuple[int, ...]:
 
 
 def check_fields(written: Any, read: Any, full_name: str, *, is_sink: bool) -> None:
-    """Refuses to read a message of one file by the one of that name of another, if a value would be another or lost.
+    """Refuses to read a message by the message of that name in another file, if values would change or be lost.
 
     A sink's fields have to be in the schema of the registry with their names and types; a source reads the values of
     fields by their numbers, as Protobuf does, passes over those that its class lacks, and takes wider types.

@@ -1,4 +1,4 @@
-"""Values behind a zero byte and the id of their schema, as Confluent's serializers write them: read and written."""
+"""Reads and writes values as Confluent's serializers do: a zero byte, the id of the schema, then the value."""
 
 from __future__ import annotations
 
@@ -90,9 +90,7 @@ class RegisteredReader:
             return None if self.takes_none else MalformedRecord("null", "the record has no value", None)
         if len(value) < 5 or value[0]:
             reason = (
-                "cut off in front of the id of its schema"
-                if value[:1] in (b"", b"\0")
-                else "without a zero byte in front"
+                "cut off before the id of its schema" if value[:1] in (b"", b"\0") else "without a leading zero byte"
             )
             return self._malformed(value, f"the value is {reason}")
         number = int.from_bytes(value[1:5])
@@ -154,7 +152,7 @@ class RegisteredReader:
 
 
 def referenced(client: Any, schema: Any) -> list[str]:
-    """Returns the schemas to which one refers, each behind those to which it refers itself."""
+    """Returns the schemas that a schema refers to, each after its own references."""
     texts: list[str] = []
     for each in schema.references or ():
         other = client.get_version(each.subject, each.version).schema

@@ -15,8 +15,6 @@ from windrow_runtime.bar.last_rows import LastRows, is_terminal, screen_taken
 from windrow_runtime.bar.measure import Measure, line_of, texts_of
 from windrow_runtime.bar.notebook import notebook_display
 
-__all__ = ["drawn", "html_of", "progress_shown"]
-
 F = TypeVar("F")
 
 _LOG: Final = logging.getLogger("windrow")
@@ -39,7 +37,7 @@ def html_of(name: str, measure: Measure | None, seconds: float) -> str:
 
 
 def _screen(name: str) -> tuple[_Draw, Callable[[], None]] | None:
-    """Returns what draws the bar in this process, and what takes it away; None: nobody would see one."""
+    """Returns the functions that draw and remove the bar in this process; None: nobody would see a bar."""
     show = notebook_display()
     if show is not None:
         return lambda measure, seconds: show(html_of(name, measure, seconds)), lambda: show("")
@@ -61,7 +59,7 @@ def progress_shown(
         wanted: Whether to show it at all.
         after_seconds: After this time it is shown: shorter runs need no bar.
     """
-    # There is one last row: of runs side by side the first has it.
+    # A terminal has one last row: of parallel runs the first one gets it.
     screen = _screen(name) if wanted else None
     if screen is None or not screen_taken.acquire(blocking=False):
         yield

@@ -12,8 +12,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 
-__all__ = ["LastRows", "is_terminal", "screen_taken"]
-
 screen_taken: Final = threading.Lock()
 """Is held by what draws in the last rows, or in a notebook: of runs side by side the first is shown."""
 
@@ -60,18 +58,18 @@ class LastRows:
             self.close()
             return
         lines = lines_of(size.columns - 1)[: size.lines - _LEAST_ROWS + 1]
-        parts = []
+        sequences = []
         if size != self._size or len(lines) != self._count:
             # The cursor may be in a row that will be drawn over: it goes up with all that is there.
             more = len(lines) if size != self._size else max(len(lines) - self._count, 0)
-            parts += [_DOWN * more, f"\x1b[{more}A" if more else "", _SAVE]
-            parts += [f"\x1b[{row};1H{_ERASE}" for row in self._rows(size.lines, self._count)]
-            parts += [f"\x1b[1;{size.lines - len(lines)}r", _RESTORE]
+            sequences += [_DOWN * more, f"\x1b[{more}A" if more else "", _SAVE]
+            sequences += [f"\x1b[{row};1H{_ERASE}" for row in self._rows(size.lines, self._count)]
+            sequences += [f"\x1b[1;{size.lines - len(lines)}r", _RESTORE]
             self._size, self._count = size, len(lines)
-        parts += [_SAVE, _CLIPPED[0]]
+        sequences += [_SAVE, _CLIPPED[0]]
         for row, line in zip(self._rows(size.lines, len(lines)), lines, strict=True):
-            parts += [f"\x1b[{row};1H", _ERASE, line]
-        self._write("".join([*parts, _CLIPPED[1], _RESTORE]))
+            sequences += [f"\x1b[{row};1H", _ERASE, line]
+        self._write("".join([*sequences, _CLIPPED[1], _RESTORE]))
 
     def close(self) -> None:
         """Erases the lines, and lets all rows scroll again."""

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-__all__ = ["notebook_display"]
-
 
 def notebook_display() -> Callable[[str], None] | None:
     """Returns what shows HTML in the notebook that runs this program; None: no notebook does.

@@ -240,7 +240,7 @@ class CsvDecoder:
                 expected=", ".join(names),
                 hint=_header_hint(header, names),
             )
-        # Which fields no column has, where columns have names that no field has: one may be misspelt.
+        # The fields without a column, if there are columns without a field: a name may be misspelt.
         columns = Names({name: Names() for name in header})
         self.unmatched = unmatched_columns("the header", record_type.columns, columns, any_case=False)
         places = {name: index for index, name in enumerate(header)}

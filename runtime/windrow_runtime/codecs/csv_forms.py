@@ -1,4 +1,4 @@
-"""The forms in which cells of CSV have null, truth values and numbers, as options of a source say."""
+"""Defines how cells of CSV spell null, truth values and numbers, by the options of a source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _decimal_of(number: str) -> Decimal | None:
 
 
 def number_of(cell: str) -> object:
-    """The number in a cell, with all of its digits; a text that is no number stays as it is."""
+    """Reads a cell as an int or a decimal with all its digits; any other text stays as it is."""
     if _INTEGER.fullmatch(cell):
         return int(cell)
     value = _decimal_of(cell) if len(cell) <= _LONGEST_NUMBER and _FLOAT.fullmatch(cell) else None
@@ -40,7 +40,7 @@ def number_of(cell: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class CsvForms:
-    """What a source takes for null, for truth values and for numbers; the defaults are strict."""
+    """The forms that a source takes for null, truth values and numbers; the defaults are strict."""
 
     nulls: frozenset[str] = frozenset({""})
     true_values: frozenset[str] = frozenset({"true"})  # in small letters

@@ -80,7 +80,7 @@ def stored(number: Any, form: Form, path: str) -> Any:
 def float_of_digits(number: int, path: str) -> float:
     """Returns the float that the digits of a text name; an ``UnfitError`` if it is another number.
 
-    JavaScript and others write a large float with the fewest digits that name it, and zeros behind them, so the digits
+    JavaScript and others write a large float with the fewest digits that name it, and zeros after them, so the digits
     of a text are another number than the float, which they name all the same.
     """
     try:

@@ -1,4 +1,4 @@
-"""Moments and dates in the formats that annotations of fields say: patterns of ``strptime``, and epoch times."""
+"""Reads and writes moments and dates in the formats that annotations state: ``strptime`` patterns, epoch times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors and the records by which codecs report what does not fit its type, and the error for damaged state."""
+"""Defines errors and records by which codecs report values that do not fit their types, and damaged state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def shorten(text: str) -> str:
 
 
 def raw_text(text: str) -> str:
-    """The beginning of a text that did not fit its type: memory is bounded where there are many long ones."""
+    """Cuts a text that did not fit its type, so that many long ones take bounded memory."""
     return text if len(text) <= _KEPT else text[:_KEPT]
 
 

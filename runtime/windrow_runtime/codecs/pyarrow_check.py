@@ -1,4 +1,4 @@
-"""Refuses what needs pyarrow where it is not installed."""
+"""Raises the error for uses of pyarrow where it is not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record types: what the annotations of an element type say about its columns.
+"""Makes record types, which describe the columns of an element type, from its annotations.
 
 :func:`record_type` reads an annotation once, when the plan is built, and refuses there what has no columns.
 The codecs (Arrow, Spark, JSON, CSV) work from its answer and never look at annotations again.
@@ -277,8 +277,8 @@ def _tuple(annotation: object, path: str, within: tuple[object, ...]) -> ValueTy
         _refuse(annotation, path, "write its parts, as in tuple[str, int]", "the types of the parts")
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         return ValueType(Kind.VARIADIC_TUPLE, tuple, arguments=(_value_type(arguments[0], f"{path}[]", within),))
-    parts = tuple(_value_type(part, f"{path}[{i}]", within) for i, part in enumerate(arguments))
-    return ValueType(Kind.TUPLE, tuple, arguments=parts)
+    argument_types = tuple(_value_type(part, f"{path}[{i}]", within) for i, part in enumerate(arguments))
+    return ValueType(Kind.TUPLE, tuple, arguments=argument_types)
 
 
 def _enum(annotation: type[enum.Enum], path: str) -> ValueType:

@@ -1,4 +1,4 @@
-"""Classes of records: how their values are taken apart into columns, and built again of them."""
+"""Takes the values of record classes apart into columns, and builds them from columns again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hash of keys that is the same in every process.
+"""Hashes keys, to the same number in every process.
 
 Python's ``hash`` of texts differs from process to process, but a key must reach the same key group from every
 worker and after every restart.

@@ -1,4 +1,4 @@
-"""Records as text files: JSON lines, CSV and plain lines, read and written in one way by every engine.
+"""Reads and writes text files of records, in one way on every engine: JSON lines, CSV and plain lines.
 
 Files are decompressed by the ends of their names, and decoded so that bytes that are no characters are seen.
 """
@@ -309,7 +309,7 @@ class LineRecords:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRecords:
-    """Reads the records of a JSON text that is one array of them, or has one after the other, on any lines."""
+    """Reads the records of a JSON text, which is an array of records, or has one after the other, on any lines."""
 
     kind: RecordType
     encoding: str
@@ -317,13 +317,13 @@ class DocumentRecords:
     has_lines: ClassVar[bool] = False
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
-        """The records of a file, as from lines; after a fault of the array itself nothing is read."""
+        """Reads the records of a file, each with its line; stops at a fault of the array itself."""
         decode = JsonDecoder(self.kind).decode
-        piece, longest = self.sizes.piece, self.sizes.longest_line
+        size, longest = self.sizes.document_block, self.sizes.longest_line
         with open_text(name, file, self.encoding, newline=None) as text:
-            first = text.read(piece).removeprefix(_BYTE_ORDER_MARK)
+            first = text.read(size).removeprefix(_BYTE_ORDER_MARK)
             try:
-                for value in split_values(chain([first], iter(lambda: text.read(piece), "")), longest):
+                for value in split_values(chain([first], iter(lambda: text.read(size), "")), longest):
                     wrong = wrong_bytes(value.text, self.encoding)
                     if wrong is None and value.fault is not None:
                         wrong = MalformedRecord(value.text, f"not JSON: {value.fault}", None)
@@ -359,7 +359,7 @@ class CsvRecords:
         return csv_rows(io.TextIOWrapper(limited, self.encoding, _MARK, newline=""), self.delimiter)
 
     def begin(self, rows: Iterator[CsvRow]) -> tuple[CsvDecoder | None, list[tuple[int, object]]]:
-        """Reads the header; gives a decoder of the rows below it, unless there are none, and what to report of it."""
+        """Reads the header; returns a decoder of the rows below it, if there are any, and faults of the header."""
         names = [column.column for column in self.kind.columns if column.constant is None]
         if self.header:
             first = next(rows, None)

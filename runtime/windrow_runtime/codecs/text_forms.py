@@ -1,4 +1,4 @@
-"""The text forms of values that JSON and CSV have no type for: ISO 8601, base64, decimal digits."""
+"""Defines the text forms of values for which JSON and CSV have no type: ISO 8601, base64, decimal digits."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """What stands in the name of a folder for null, and for an empty text: readers take no name without a value."""
 
 _DAY: Final = r"(?:\d{4}-\d\d-\d\d|\d{8}|\d{4}-W\d\d(?:-\d)?|\d{4}W\d\d\d?)"
-# What datetime.fromisoformat reads, but for other signs than these between the parts.
+# The forms that datetime.fromisoformat reads, without those that have other separators.
 _DATETIME = re.compile(
     rf"(?P<day>{_DAY})(?:[Tt ](?P<clock>\d\d(?::\d\d(?::\d\d)?|\d\d(?:\d\d)?)?)(?:[.,](?P<fraction>\d+))?"
     r" ?(?P<offset>[Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?)?",
     re.ASCII,
 )
-# What most texts are, which datetime reads as they stand: with seconds, at most six digits after them, and an offset.
+# Most texts have this form, which datetime reads as it stands: seconds, at most six digits after them, an offset.
 _USUAL_DATETIME = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
 )
@@ -76,13 +76,13 @@ def _format_datetime(moment: datetime.datetime) -> str:
 
 def _parse_timedelta(text: str) -> datetime.timedelta:
     match = _DURATION.fullmatch(text)
-    parts = {} if match is None else {unit: number for unit, number in match.groupdict().items() if number is not None}
-    sign = parts.pop("sign", None)
-    if not parts:
+    units = {} if match is None else {unit: number for unit, number in match.groupdict().items() if number is not None}
+    sign = units.pop("sign", None)
+    if not units:
         raise ValueError("not an ISO 8601 duration in days, hours, minutes and seconds")
-    if "microseconds" in parts:
-        parts["microseconds"] = parts["microseconds"].ljust(6, "0")
-    length = datetime.timedelta(**{unit: int(number) for unit, number in parts.items()})
+    if "microseconds" in units:
+        units["microseconds"] = units["microseconds"].ljust(6, "0")
+    length = datetime.timedelta(**{unit: int(number) for unit, number in units.items()})
     return length if sign is None else -length
 
 

@@ -1,4 +1,4 @@
-"""Finds fields that have their defaults because no column has their name, beside columns that no field takes."""
+"""Finds fields that got defaults for want of a column, in files whose other columns belong to no field."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def unmatched_columns(what: str, fields: Iterable[Field], names: Names, *, any_c
 
 
 def missing_column(field: Field, fields: Iterable[Field], names: Iterable[str], path: str) -> list[str]:
-    """Returns the fault of a field without a column: it needs one, or there is one that differs by case alone.
+    """Returns the fault of a field without a column: the field is required, or a column differs by case alone.
 
     Such a column, which is that of no other field, is nearly always meant, and some readers take it, so the field is
     not silently ``None``.
@@ -60,11 +60,11 @@ def _levels(
     spelt = {name.lower() if any_case else name: name for name in names.columns}
     spelt |= {name: name for name in names.columns}
     named = {each.column: spelt.get(each.column, spelt.get(each.column.lower() if any_case else "")) for each in fields}
-    taken = set(named.values())
-    # What folders give, files need not have.
+    fitting_names = set(named.values())
+    # Files need not have the columns that folder names give.
     from_folders = {each.column for each in fields if each.constant is not None}
     lacking = [f"{prefix}{column}" for column, name in named.items() if name is None and column not in from_folders]
-    yield lacking, [f"{prefix}{name}" for name in names.columns if name not in taken]
+    yield lacking, [f"{prefix}{name}" for name in names.columns if name not in fitting_names]
     for each in fields:
         name = named[each.column]
         if name is not None:

@@ -1,4 +1,4 @@
-"""The types of values that columns hold, made from annotations by ``record_type``: their kinds, records with fields."""
+"""Defines the types of values that columns hold, which ``record_type`` makes from annotations."""
 
 from __future__ import annotations
 

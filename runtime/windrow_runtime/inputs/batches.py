@@ -18,18 +18,18 @@ _RECORDS_AT_ONCE: Final = 4096
 _NO_ELEMENTS: Final = frozenset({MalformedRecord, UnmatchedHeader, sources.MalformedRecord})
 
 
-class Told(NamedTuple):
-    """The planner of a batch says which partitions of a source may still have elements."""
+class OpenPartitions(NamedTuple):
+    """The partitions of a source that may have elements after a batch, as its planner knows them."""
 
     open: Collection[str]  # those that may have more elements; of files, those that are read
     waiting: Collection[str] = ()  # those that have elements which the batch does not read
 
 
 class PartitionMark(NamedTuple):
-    """A worker that reads a source puts this in front of the elements of each partition."""
+    """A worker that reads a source yields this before the elements of each partition."""
 
     name: str
-    told: Told | None = None  # None: it is told elsewhere
+    open_partitions: OpenPartitions | None = None  # None: another mark of the batch has them
 
 
 @dataclass(slots=True)
@@ -39,9 +39,9 @@ class SourceBatch:
     values: list[Any] = field(default_factory=list)
     malformed: list[sources.MalformedRecord] = field(default_factory=list)
     unmatched: dict[str, str] = field(default_factory=dict)
-    # How many elements came from each partition, one after the other, and what is told of them; None: nothing.
+    # How many elements came from each partition, one after the other, and which of these are open; None: not known.
     partitions: list[tuple[str, int]] = field(default_factory=list)
-    told: Told | None = None
+    open_partitions: OpenPartitions | None = None
 
     def refuse_malformed(self, where: str) -> None:
         """Raises a ``MalformedRecordError`` for the first malformed record, with the source and its origin."""

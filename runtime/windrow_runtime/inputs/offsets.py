@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.batches import OpenPartitions
 
 # Any in this module: elements and offsets are of the user's types.
 
@@ -18,7 +18,7 @@ ALL: Final = "all"
 Offsets = Mapping[str, Sequence[Any]]
 """The offsets of partitions: two for each, the initial one, which is asked for only once, and how far it was read.
 
-Those of topics have the id of the topic behind them, if brokers tell it.
+Those of topics are three, if brokers tell the id of the topic: it comes last.
 """
 
 
@@ -38,7 +38,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class Reads(ABC):
-    """The batches of a source that windrow itself plans and reads, by offsets that the engine keeps."""
+    """Plans and reads the batches of a source by offsets, which the engine keeps."""
 
     where: str
     kind: RecordType | None  # the type of the elements, if they are read as columns
@@ -68,14 +68,14 @@ class Reads(ABC):
         """Whether a partition ends at its latest offset."""
         return False
 
-    def told(self, reached: Offsets, latest: Mapping[str, Any]) -> Told:
-        """Returns what is told of the partitions behind the offsets that a batch reaches."""
-        there = [name for name in reached if name in latest]
-        waiting = [name for name in there if reached[name][1] != latest[name]]
-        return Told(waiting if self.is_bounded else there, waiting)
+    def open_partitions(self, reached: Offsets, latest: Mapping[str, Any]) -> OpenPartitions:
+        """Returns the partitions that have elements, or may get some, after the offsets that a batch reaches."""
+        existing = [name for name in reached if name in latest]
+        waiting = [name for name in existing if reached[name][1] != latest[name]]
+        return OpenPartitions(waiting if self.is_bounded else existing, waiting)
 
     def advance_but(self, held: Collection[str], start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """As :meth:`advance`, without elements of partitions that are ``held`` back."""
+        """Does what :meth:`advance` does, but reads no elements of partitions that are ``held`` back."""
         return self.advance(start, {**latest, **{name: start[name][1] for name in held if name in start}})
 
     def check_end(self, done: Offsets, latest: Mapping[str, Any]) -> None:  # noqa: B027  nothing to check by default
@@ -83,21 +83,21 @@ class Reads(ABC):
 
     def to_the_end(
         self, held: Callable[[], Collection[str]] = tuple
-    ) -> Iterator[tuple[list[Range], dict[str, list[Any]], Told]]:
+    ) -> Iterator[tuple[list[Range], dict[str, list[Any]], OpenPartitions]]:
         """Yields the ranges of batches up to the current latest offsets.
 
-        Each comes with the offsets that it reaches, and what is told of the partitions. ``held`` is asked before each
-        for the partitions of which it reads nothing; if there are no others, it has no ranges.
+        Each comes with the offsets that it reaches, and the partitions that are open after it. ``held`` is asked before
+        each for the partitions of which it reads nothing; if there are no others, it has no ranges.
         """
         latest = self.latest()
-        done: dict[str, list[Any]] = {}
+        reached: dict[str, list[Any]] = {}
         while True:
             waits = held()
-            ranges = self.ranges(done, following := self.advance_but(waits, done, latest))
+            ranges = self.ranges(reached, following := self.advance_but(waits, reached, latest))
             if not ranges and not waits:
                 break
-            yield ranges, following, self.told(following, latest)
-            done = following
+            yield ranges, following, self.open_partitions(following, latest)
+            reached = following
         self.check_end(following, latest)
 
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:

@@ -13,7 +13,7 @@ from windrow.errors import UnsupportedOperationError
 from windrow.plan import SourceNode, Step
 from windrow.time import MIN_TIMESTAMP
 from windrow.watermarks import WatermarkAlignment
-from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.topology import Topology, timestamps_of
 from windrow_runtime.operators.watermarks import PartitionsRead
@@ -25,14 +25,15 @@ class PartitionedSource(NamedTuple):
     step: str  # the id of the source's step
     files_per_batch: int | None = None  # None: the partitions are no files
 
-    def read(self, told: Told | None) -> PartitionsRead | None:
-        """Returns what a batch tells the tracker of the step; ``told`` is None if it has read nothing from the source.
+    def read(self, partitions: OpenPartitions | None) -> PartitionsRead | None:
+        """Returns what a batch tells the tracker of the step; None if it has read nothing from the source.
 
         A batch of as many files as ``files_per_batch`` may have left some; one with fewer shows that it has not.
         """
         if self.files_per_batch is None:
-            return None if told is None else PartitionsRead(told.open)
-        return PartitionsRead((), more_to_come=told is not None and len(set(told.open)) >= self.files_per_batch)
+            return None if partitions is None else PartitionsRead(partitions.open)
+        files = set() if partitions is None else set(partitions.open)
+        return PartitionsRead((), more_to_come=len(files) >= self.files_per_batch)
 
 
 def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
@@ -49,7 +50,7 @@ def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
         if alignment is None:
             continue
         source = partitioned.get(step.id)
-        taken = {partitioned[each].step for each in aligned}
+        aligned_sources = {partitioned[each].step for each in aligned}
         if not topology.keyed:
             raise UnsupportedOperationError(
                 "watermarks are aligned so that less state waits for the slowest partition, and no keyed step has any",
@@ -57,7 +58,7 @@ def alignments(topology: Topology) -> dict[str, WatermarkAlignment]:
                 expected="a keyed step, such as a window, or a strategy without alignment",
                 where=step.where,
             )
-        if source is None or source.files_per_batch is not None or source.step in taken:
+        if source is None or source.files_per_batch is not None or source.step in aligned_sources:
             raise UnsupportedOperationError(
                 "watermarks are aligned where the partitions of a source can wait for others",
                 given=f"with_watermark_alignment({alignment.group!r}, ...)",
@@ -99,7 +100,7 @@ def held_partitions(
         aligned: The alignments of steps, by id.
         sources: Their sources.
         watermarks: The watermarks of a step's partitions.
-        waiting: What the last batch has told of the partitions that have elements left, by the step id of the source.
+        waiting: The partitions that have elements which the last batch has left, by the step id of the source.
     """
     lowest: dict[str, int] = {}
     for step, alignment in aligned.items():
@@ -117,7 +118,7 @@ def held_partitions(
 
 
 def _takes_malformed(topology: Topology, step: Step) -> bool:
-    """Returns whether a step reads the malformed records of a source, of which no partition is told."""
+    """Returns whether a step reads the malformed records of a source, which belong to no partition."""
     inputs = [topology.step(each) for each in step.inputs]
     if step.node.side_output is not None:
         while inputs[0].node.states_type:

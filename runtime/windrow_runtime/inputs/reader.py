@@ -71,7 +71,7 @@ class SourceReader(Generic[S_co]):
     def _to_the_end(self, reads: Reads, held: Held) -> Iterator[SourceBatch]:
         for ranges, reached, partitions in reads.to_the_end(held):
             # On Spark workers tell it, and none reads an empty batch.
-            batch = SourceBatch(told=partitions if ranges else None)
+            batch = SourceBatch(open_partitions=partitions if ranges else None)
             for range_ in ranges:
                 before = len(batch.values)
                 for portion in reads.read(range_):
@@ -113,7 +113,7 @@ class SourceReader(Generic[S_co]):
 
     @property
     def drains(self) -> bool:
-        """Whether a run of the interpreter that reads to the end comes to one."""
+        """Whether the source has an end that a run of the interpreter reaches."""
         return self.source.is_bounded or not self.has_partitions
 
     @property

@@ -1,4 +1,4 @@
-"""Defines rows of a text file that were read as columns where that was possible, and else one by one."""
+"""Defines rows of a text file, most of which were read as columns, and some one by one."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class TextRows:
         decoded = decode_batch(self.rows, self.kind)
         if not self.plain:
             return decoded, [], {}
-        taken = 0
+        rows_done = 0
         for row, batch in self.plain:
-            decoded_rows.values += decoded[taken:row]
+            decoded_rows.values += decoded[rows_done:row]
             decoded_rows.add(batch)
-            taken = row
-        return [*decoded_rows.values, *decoded[taken:]], decoded_rows.malformed, decoded_rows.unmatched
+            rows_done = row
+        return [*decoded_rows.values, *decoded[rows_done:]], decoded_rows.malformed, decoded_rows.unmatched
 
 
 def without_elements(batch: Any) -> SourceBatch:

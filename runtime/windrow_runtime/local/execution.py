@@ -13,7 +13,7 @@ from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.inputs.batches import SourceBatch, Told
+from windrow_runtime.inputs.batches import OpenPartitions, SourceBatch
 from windrow_runtime.inputs.partitions import alignments, held_partitions, partitioned_sources
 from windrow_runtime.local.function_rules import OpenedFunctions, Renewal, renewals_of, sent_steps
 from windrow_runtime.local.journal import Recorders
@@ -61,10 +61,10 @@ class _Buffer:
         side.timestamps.append(timestamp)
 
     def take(self) -> list[tuple[str | None, Elements]]:
-        taken: list[tuple[str | None, Elements]] = [(None, self.main)] if self.main.values else []
-        taken += self.sides.items()
+        outputs: list[tuple[str | None, Elements]] = [(None, self.main)] if self.main.values else []
+        outputs += self.sides.items()
         self.main, self.sides = Elements(), defaultdict(Elements)
-        return taken
+        return outputs
 
 
 class _ConstantBuffer(_Buffer):
@@ -123,7 +123,7 @@ class Execution:
         self.trackers: dict[str, WatermarkTracker] = {}
         self._partitioned = partitioned_sources(topology)
         self._aligned = alignments(topology)
-        self._told: dict[str, Told | None] = {}  # of the sources that the round reads, by step id
+        self._open_partitions: dict[str, OpenPartitions | None] = {}  # of the sources that the round reads, by step id
         self._waiting: dict[str, Collection[str]] = {}  # partitions with elements that the last round has left
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
         self.sinks: defaultdict[str, Elements] = defaultdict(Elements)
@@ -190,7 +190,7 @@ class Execution:
         """Returns the elements of sources' batches (by step id) for a round, and counts malformed records."""
         inputs: dict[Port, Elements] = {}
         partitioned = {source.step for source in self._partitioned.values()}
-        self._told = {step: batch.told for step, batch in batches.items()}
+        self._open_partitions = {step: batch.open_partitions for step, batch in batches.items()}
         for step in self.topology.sources:
             batch = batches.get(step.id)
             if batch is None:
@@ -385,14 +385,14 @@ class Execution:
     def _flush(self, step: Step, *, before: bool) -> bool:
         """Passes on what a step has emitted; returns whether it is anything."""
         self._phase_before = before
-        taken = self._buffers[step.id].take()
-        for tag, elements in taken:
+        outputs = self._buffers[step.id].take()
+        for tag, elements in outputs:
             port = Port(step.id, tag)
             if self._observe is not None:
                 self._observe(port, own_all(elements.values), elements.timestamps)
             self._pass_on(port, elements)
         self._phase_before = False
-        return bool(taken)
+        return bool(outputs)
 
     def _pass_on(self, port: Port, elements: Elements) -> None:
         fragment = self._fragments.get(port)
@@ -427,15 +427,15 @@ class Execution:
     ) -> None:
         """Hands a batch to sinks: to the lists of those in memory, by their ids, and to the outputs of others."""
         for step in steps:
-            taken = self.sinks.pop(step.id, None)
-            if taken is None or not taken.values:
+            elements = self.sinks.pop(step.id, None)
+            if elements is None or not elements.values:
                 continue
-            self.written[step.id] += len(taken.values)
+            self.written[step.id] += len(elements.values)
             sink = id(sink_of(step))
             if sink in collected:
-                collected[sink].extend(taken.values)
+                collected[sink].extend(elements.values)
             else:
-                outputs[step.id].write(batch, taken.values)
+                outputs[step.id].write(batch, elements.values)
 
     def end_batch(self, now: int, ended: Collection[str] = (), exhausted: Collection[str] = ()) -> dict[str, int]:
         """Tell watermark generators to emit at ``now``, and return each keyed step's watermark for the next round.
@@ -445,9 +445,11 @@ class Execution:
         """
         for identifier, tracker in self.trackers.items():
             source = self._partitioned.get(identifier)
-            tracker.end_batch(now, source and source.read(self._told.get(source.step)))
-        self._waiting = {step: partitions.waiting for step, partitions in self._told.items() if partitions is not None}
-        self._told = {}
+            tracker.end_batch(now, source and source.read(self._open_partitions.get(source.step)))
+        self._waiting = {
+            step: partitions.waiting for step, partitions in self._open_partitions.items() if partitions is not None
+        }
+        self._open_partitions = {}
         of_operators = {identifier: operator.current_watermark for identifier, operator in self.operators.items()}
         before = {**self._watermarks, **of_operators}
         self._watermarks = watermarks_of(self.topology, self.trackers, before, ended, exhausted)

@@ -133,7 +133,7 @@ class Life:
     """What happened to one window of one key."""
 
     events: list[Event] = field(default_factory=list)
-    taken: int = 0  # how many elements it has taken
+    elements_taken: int = 0
     elements: int = 0  # how many of these it holds
     fresh: int = 0  # how many of these since it fired last
 
@@ -153,7 +153,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Placement:
-    """One window of an element.
+    """A window to which an element was assigned, and what became of the element in it.
 
     Attributes:
         assigned: The window that the assigner gave.
@@ -294,7 +294,7 @@ class Journal(StepRecorder):
         self._placement = replace(self._placement, outcome=Outcome.JOINED)
         element = self.arrivals[-1].element
         life = self.life(element.key, self._placement.window)
-        life.taken += 1
+        life.elements_taken += 1
         life.elements += -1 if element.kind.is_withdrawal else 1
         life.fresh += 1
 
@@ -316,7 +316,7 @@ class Journal(StepRecorder):
         arrival = self.arrivals[-1]
         arrival.late_tag, arrival.fate = tag, Fate.DROPPED_LATE if tag is None else Fate.SIDE_OUTPUT
 
-    def taken(self) -> None:
+    def processed(self) -> None:
         self._place()
         arrival = self.arrivals[-1]
         if arrival.fate is Fate.FAILED:
@@ -333,11 +333,11 @@ class Journal(StepRecorder):
             life = self.life(key, source)
             if life is not result:
                 life.events.append(merger)
-                result.taken += life.taken
+                result.elements_taken += life.elements_taken
                 result.elements, result.fresh = result.elements + life.elements, result.fresh + life.fresh
                 life.elements = life.fresh = 0
-            mine, absorbed = self._shown.pop((key, source), ([], []))
-            shown[source != into].extend(mine)
+            own_results, absorbed = self._shown.pop((key, source), ([], []))
+            shown[source != into].extend(own_results)
             shown[True].extend(absorbed)
         self._shown[key, into] = shown
 
@@ -371,9 +371,9 @@ class Journal(StepRecorder):
     def emitted(self, value: Any) -> None:
         kind, (_, window), pane = kind_of(value), self._window, self._pane
         if kind.is_withdrawal:
-            mine, absorbed = self._shown.get(self._window, ([], []))
-            # What merged windows had shown comes first, and never as a part of an update.
-            shown = absorbed if kind is ChangeKind.DELETE and absorbed else mine
+            own_results, absorbed = self._shown.get(self._window, ([], []))
+            # The results of merged windows are withdrawn first, and never as a part of an update.
+            shown = absorbed if kind is ChangeKind.DELETE and absorbed else own_results
             window, pane = shown.pop(0) if shown else (window, None)
         self._emitted.append((kind, window, pane, (own(value_of(value)),)))
 

@@ -126,13 +126,13 @@ def _fixed(make: Callable[[list[Any]], Any]) -> _Copier:
         if memo is None:
             memo = {}
         items = list(value)
-        parts = [_part(part, memo) for part in items]
-        if all(map(is_, items, parts)):
+        copied_items = [_part(part, memo) for part in items]
+        if all(map(is_, items, copied_items)):
             return value
         # A list in the tuple may contain the tuple, which was copied with it then.
         copied = memo.get(id(value))
         if copied is None:
-            copied = memo[id(value)] = make(parts)
+            copied = memo[id(value)] = make(copied_items)
         return copied
 
     return copy
@@ -150,14 +150,14 @@ def _frozen_record(kind: type[Any]) -> _Copier:
             memo = {}
         # A part may refer to the record itself, so that its copy is registered first.
         copied = memo[id(value)] = _NEW(kind)
-        parts = {name: _part(part, memo) for name, part in attributes.items()}
-        if all(map(is_, attributes.values(), parts.values())):
+        copied_attributes = {name: _part(part, memo) for name, part in attributes.items()}
+        if all(map(is_, attributes.values(), copied_attributes.values())):
             memo[id(value)] = value
             return value
         if slots:
-            set_attributes(copied, parts)
+            set_attributes(copied, copied_attributes)
         else:
-            object.__setattr__(copied, "__dict__", parts)
+            object.__setattr__(copied, "__dict__", copied_attributes)
         return copied
 
     return copy

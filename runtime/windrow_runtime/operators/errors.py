@@ -11,7 +11,6 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Final, NoReturn
 
-import windrow
 from windrow.addresses.redaction import redact, redact_address, secrets_in_address
 from windrow.calls.results import UnusableResultError
 from windrow.distribution import PACKAGES
@@ -28,15 +27,16 @@ from windrow.functions import KeyedProcessContext
 from windrow.functions.marked import without_mark
 from windrow.plan import Step
 from windrow.plan.keys import HINT as HASH_HINT
-from windrow.plan.location import caller_location
+from windrow.plan.location import LANGUAGE, caller_location
 from windrow.state import KeyedStateStore
 from windrow_runtime.operators.state.model import NOTHING
 
 USER_ERRORS: Final = (Exception, SystemExit)
 """The exceptions that count as failures of users' functions, ``sys.exit()`` among them, as it would end a worker."""
 
-_RUNTIME: Final = tuple(f"{Path(__file__).parents[2] / name}{os.sep}" for name in PACKAGES[1:])
-_LANGUAGE: Final = str(Path(windrow.__file__).parent) + os.sep
+RUNTIME: Final = tuple(f"{Path(__file__).parents[2] / name}{os.sep}" for name in PACKAGES[1:])
+"""The folders of the packages that run pipelines."""
+
 _SHOWN = 200
 _LONGEST_LINE = 500
 
@@ -83,7 +83,7 @@ def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
 def _line_in_function(error: BaseException) -> Location | None:
     """Returns the innermost line of a user's function through which an error was raised; None if it came from none."""
     lines = [Location(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
-    return next((line for line in reversed(lines) if not line.file.startswith((*_RUNTIME, _LANGUAGE, "<"))), None)
+    return next((line for line in reversed(lines) if not line.file.startswith((*RUNTIME, LANGUAGE, "<"))), None)
 
 
 def folded_behind(watermark: int, where: str | None = None) -> CheckpointError:
@@ -99,7 +99,7 @@ def folded_behind(watermark: int, where: str | None = None) -> CheckpointError:
 
 def line_of_caller() -> Location | None:
     """Returns the innermost line on the stack that belongs neither to the language nor to the runtime."""
-    return caller_location(*_RUNTIME)
+    return caller_location(*RUNTIME)
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def _is_no_iterable(error: BaseException) -> bool:
     if not (isinstance(error, TypeError) and str(error).endswith("object is not iterable")):
         return False
     frames = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
-    return bool(frames) and frames[-1].startswith(_RUNTIME)
+    return bool(frames) and frames[-1].startswith(RUNTIME)
 
 
 def _name_here(error: BaseException) -> str | None:

@@ -246,7 +246,7 @@ class _Map(FusedStep):
 
 
 class _Tuples(FusedStep):
-    """Refuses elements that are not the tuples of ``returns``: a flat_map that returned one has emitted its items."""
+    """Refuses elements that are no tuples although ``returns`` says so: a flat_map that returns one emits its items."""
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         for value in values:

@@ -331,7 +331,7 @@ class AsyncStep(FusedStep):
         """Calls the function once. An answer after the timeout does not count, whatever the function does then."""
         limit = None if self._node.timeout is None else self._node.timeout / 1000
         clock = asyncio.get_running_loop().time
-        begun = clock()
+        begin_time = clock()
         # The call is a separate task, which may be abandoned if it does not end when it is cancelled.
         task = asyncio.ensure_future(self._call(value))
         try:
@@ -346,7 +346,7 @@ class AsyncStep(FusedStep):
         if task.cancelled():
             return _Outcome(error=asyncio.CancelledError())
         outcome, ended = task.result()
-        return _LATE if limit is not None and ended - begun > limit else outcome
+        return _LATE if limit is not None and ended - begin_time > limit else outcome
 
     async def _call(self, value: Any) -> tuple[_Outcome, float]:
         """Returns the outcome of a call and its time. It raises no exception but a cancellation.

@@ -1,4 +1,4 @@
-"""An observer watches a keyed step: its operator tells it what comes, what it decides, and what it emits."""
+"""Defines observers, to which the operator of a keyed step reports its elements, its decisions and its results."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Observer:
     def arrived(self, key: Hashable, value: Any, timestamp: int | None, *, for_all_keys: bool = False) -> None:
         """An element comes to the step."""
 
-    def taken(self) -> None:
-        """The step has taken the element that came, and nothing has failed."""
+    def processed(self) -> None:
+        """The step has processed the element that came, and nothing has failed."""
 
     def time_passed(self, until: int, *, event_time: bool) -> None:
         """The watermark or the clock moves to a time; the timers that are due by then fire next."""

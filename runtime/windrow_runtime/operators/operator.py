@@ -49,9 +49,9 @@ class Metrics:
 
     def drain(self) -> dict[str, int]:
         """Returns the counters, and resets them to zero."""
-        taken = dict(self.totals)
+        counts = dict(self.totals)
         self.totals.clear()
-        return taken
+        return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class KeyedOperator(ABC):
         observer: Is told what the operator does. An engine sets it before it binds the operator.
     """
 
-    # One for all operators that nobody watches: these have no further attribute.
+    # A class attribute, so that operators without an observer have no attribute of their own for it.
     observer: Observer | None = None
 
     def __init__(self, step: Step | None = None, parts: Iterable[object] = ()) -> None:
@@ -164,7 +164,7 @@ class KeyedOperator(ABC):
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             self.observer.arrived(key, value, timestamp)
             self.process_batch((key,), (value,), (timestamp,))
-            self.observer.taken()
+            self.observer.processed()
 
     @abstractmethod
     def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
@@ -270,7 +270,7 @@ class KeyedOperator(ABC):
             "a timer sets its successor without end, and the stream is at its end",
             given=f"{call_description(key, window=window)}: {LONGEST_CHAIN} timers in event time, one set by the "
             f"other, the last of them for {time}",
-            expected=f"at most {LONGEST_CHAIN} timers that follow each other behind the last watermark",
+            expected=f"at most {LONGEST_CHAIN} timers that follow each other after the last watermark",
             where=None if step is None else step.where,
             hint=f"{cure}; or leave the end of the stream open by run(pipeline, drain=False) or stop()",
         )

@@ -7,24 +7,22 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import chain
-from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-import windrow
 from windrow.addresses.redaction import hide, longest_first
-from windrow.distribution import PACKAGES
 from windrow.errors import InvalidArgumentError, WindrowError, similar_name
 from windrow.plan import Step
+from windrow.plan.location import LANGUAGE
 from windrow.plan.own_parts import counter_names
+from windrow_runtime.operators.errors import RUNTIME
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
 
-_FOLDERS = (*windrow.__path__, *(str(Path(__file__).parents[2] / name) for name in PACKAGES[1:]))
-_PATHS = tuple(f"{os.path.abspath(folder)}{os.sep}" for folder in _FOLDERS)
+_PATHS = tuple(f"{os.path.abspath(folder)}{os.sep}" for folder in (LANGUAGE, *RUNTIME))
 
 _OWN_COUNTERS: Final = (
     "closed_window_records_dropped",

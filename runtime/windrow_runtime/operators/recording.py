@@ -1,4 +1,4 @@
-"""A recording holds what went through the keyed steps of a run, as plain data; pictures are drawn from it."""
+"""Defines recordings: plain data on the elements, watermarks and results of keyed steps, for pictures of a run."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ class AsOfJoinOperator(TimedJoinOperator):
             raise_call_error(self.step, error, call_description(key, left=left, right=right))
 
     def _drop_versions(self, cells: dict[str, Any]) -> None:
-        """Drops versions that no further element pairs with: those before the last one that is not late any more."""
+        """Drops versions that no further element pairs with: a newer one holds at the time of the next element."""
         if _RIGHT not in cells:
             return
         times, values = cells[_RIGHT]

@@ -1,4 +1,4 @@
-"""A pipeline as an engine sees it: sources, keyed steps and sinks, with fragments of stateless steps between them."""
+"""Divides a pipeline for engines: sources, keyed steps and sinks, with fragments of stateless steps between them."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class TriggerContextImpl(TimerContext):
     def get_state(self, descriptor: StateDescriptor) -> Any:
         refuse_expiry(descriptor)
         handle = open_state(self._whole, descriptor, self._scope)
-        handle.current()
+        handle.current_cells()
         return handle
 
     @property
@@ -100,8 +100,8 @@ class PartContextImpl(TriggerContextImpl):
         self._whole.purges = True
 
     def take_purge(self) -> bool:
-        asked, self._whole.purges = self._whole.purges, False
-        return asked
+        purges, self._whole.purges = self._whole.purges, False
+        return purges
 
     # Timers
 

@@ -40,7 +40,7 @@ class TimestampObserver(Protocol):
 class TrackerMemory(NamedTuple):
     """The state of a tracker between two elements."""
 
-    current: int
+    watermark: int
     idle: bool
     last_active: int | None  # the clock at the end of the last batch with elements; None: there was none
     attributes: dict[str, Any]  # the attributes of the generator
@@ -75,7 +75,7 @@ class WatermarkTracker:
         self._partitions: dict[str, WatermarkTracker] = {}
         self._released = MIN_TIMESTAMP
         self._new_partition = partial(WatermarkTracker, step, node) if partitioned else None
-        self.current = MIN_TIMESTAMP
+        self.watermark = MIN_TIMESTAMP
         self.idle = False
         self.now = MIN_TIMESTAMP
         self._idleness = node.strategy.idleness
@@ -105,11 +105,11 @@ class WatermarkTracker:
 
     def emit_watermark(self, watermark: int | datetime) -> None:
         """Take a watermark from the generator; it never falls."""
-        self.current = max(timestamp_millis(watermark, "a watermark"), self.current)
+        self.watermark = max(timestamp_millis(watermark, "a watermark"), self.watermark)
 
     def partitions(self) -> dict[str, int]:
         """Returns the watermarks of the partitions of the source that may have more elements."""
-        return {name: each.current for name, each in self._partitions.items()}
+        return {name: each.watermark for name, each in self._partitions.items()}
 
     def _partition(self, name: str) -> WatermarkTracker:
         if name not in self._partitions:
@@ -145,7 +145,7 @@ class WatermarkTracker:
             each.end_batch(now)
         if read is not None and not more_to_come:
             self._release(self._partitions.keys() - set(read.open))
-        holding = [each.current for each in self._partitions.values() if not each.idle] or self._active_last()
+        holding = [each.watermark for each in self._partitions.values() if not each.idle] or self._active_last()
         if holding:
             self.emit_watermark(min(holding))
         elif not self._partitions and not more_to_come:
@@ -161,24 +161,24 @@ class WatermarkTracker:
         known = {
             each: each._last_active
             for each in self._partitions.values()
-            if each.current > MIN_TIMESTAMP and each._last_active is not None
+            if each.watermark > MIN_TIMESTAMP and each._last_active is not None
         }
-        return [each.current for each, active in known.items() if active == max(known.values())]
+        return [each.watermark for each, active in known.items() if active == max(known.values())]
 
     def _release(self, names: Collection[str]) -> None:
-        self._released = max(self._released, *(self._partitions.pop(name).current for name in names), MIN_TIMESTAMP)
+        self._released = max(self._released, *(self._partitions.pop(name).watermark for name in names), MIN_TIMESTAMP)
 
     def memory(self) -> TrackerMemory:
         """Returns the state of the tracker, which shares the values of attributes with the generator."""
         attributes = attributes_of(self._generator)
         partitions = {name: each.memory() for name, each in self._partitions.items()}
         return TrackerMemory(
-            self.current, self.idle, self._last_active, attributes, self._active, self.now, partitions, self._released
+            self.watermark, self.idle, self._last_active, attributes, self._active, self.now, partitions, self._released
         )
 
     def remember(self, memory: TrackerMemory) -> None:
         """Restore the state that :meth:`memory` returned."""
-        self.current, self.idle, self._last_active, attributes, self._active, self.now, partitions, released = memory
+        self.watermark, self.idle, self._last_active, attributes, self._active, self.now, partitions, released = memory
         self._released = released
         set_attributes(self._generator, attributes)
         for name, each in partitions.items():
@@ -195,7 +195,7 @@ class InputWatermark(Protocol):
     """The watermark of an input, and whether the input is idle."""
 
     @property
-    def current(self) -> int:
+    def watermark(self) -> int:
         """The watermark, in milliseconds."""
         ...
 
@@ -237,7 +237,7 @@ def watermarks_of(
             if step.id in over:
                 watermarks[step.id] = _Watermark(MAX_TIMESTAMP, idle=False)
             elif own is not None:
-                watermarks[step.id] = _Watermark(own.current, own.idle)
+                watermarks[step.id] = _Watermark(own.watermark, own.idle)
             else:
                 waiting = [source for source in step.inputs if source not in over]
                 going_on = [source for source in waiting if source not in silent] or waiting
@@ -246,11 +246,11 @@ def watermarks_of(
         return watermarks[step.id]
 
     steps = [step for step in topology.steps if step.node.is_keyed or step.node.has_watermark]
-    return {step.id: MIN_TIMESTAMP if (watermark := reaching(step)) is None else watermark.current for step in steps}
+    return {step.id: MIN_TIMESTAMP if (watermark := reaching(step)) is None else watermark.watermark for step in steps}
 
 
 class _Watermark(NamedTuple):
-    current: int
+    watermark: int
     idle: bool
 
 
@@ -267,9 +267,9 @@ def combined_watermark(inputs: Iterable[InputWatermark], last: int = MIN_TIMESTA
     returns behind ``last``, the watermark so far, does not count until it has caught up.
     """
     watermarks = list(inputs)
-    active = [each.current for each in watermarks if not each.idle]
+    active = [each.watermark for each in watermarks if not each.idle]
     if not active:
-        return max((each.current for each in watermarks), default=MIN_TIMESTAMP)
+        return max((each.watermark for each in watermarks), default=MIN_TIMESTAMP)
     return min((watermark for watermark in active if watermark >= last), default=last)
 
 

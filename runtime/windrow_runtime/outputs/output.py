@@ -59,7 +59,7 @@ class Output(ABC):
 
 
 def check_newest(newest: int | None, batch: int, *, again: bool, target: str, where: str) -> None:
-    """Refuse a batch if its target has it, or a later one, of the same query; ``newest`` is the number that it notes.
+    """Refuse a batch that is not after ``newest``, the number of the query's last batch that its target has noted.
 
     The target may have a batch that runs ``again``, which the checkpoint had begun before: Spark gives it the same
     elements. Under the same number a checkpoint that was restored from an older copy has other ones.

@@ -13,11 +13,10 @@ from windrow.drawing.svg import text
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import Pipeline
 from windrow.sinks import Collects, CollectSink
-from windrow_runtime.codecs.pyarrow_check import check_pyarrow
-from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.operators.errors import field_errors, shortened
+from windrow_runtime.operators.errors import shortened
 from windrow_runtime.operators.outcome import check_counter
 from windrow_runtime.operators.recording import Recording, recorded
+from windrow_runtime.outputs.writer import SinkWriter, writer_of
 
 if TYPE_CHECKING:
     import polars
@@ -62,17 +61,17 @@ class PipelineResult:
 
     def _repr_html_(self) -> str:
         """Tables of the counters and of the first elements of each sink, for notebooks."""
-        parts = [f"<p>{text(repr(self))}</p>"]
+        html = [f"<p>{text(repr(self))}</p>"]
         counts = [[step, name, f"{n:,}"] for step, each in self.counters.items() for name, n in each.items()]
         if counts:
-            parts.append(table(["step", "counter", "total"], counts))
+            html.append(table(["step", "counter", "total"], counts))
         for step in self.pipeline.steps:
             elements = None if step.node.writes is None else self._collected.get(id(step.node.writes))
             if elements is not None:
                 words = f"{step.id}: {len(elements):,} collected"
                 words += f", the first {_SHOWN} of which are" if len(elements) > _SHOWN else ""
-                parts += [f"<p>{text(words)}</p>", _elements(elements[:_SHOWN])]
-        return "\n".join(parts)
+                html += [f"<p>{text(words)}</p>", _elements(elements[:_SHOWN])]
+        return "\n".join(html)
 
     def collected(self, sink: Collects[T]) -> list[T]:
         """Returns the elements that went to ``sink``, in order of arrival.
@@ -113,20 +112,7 @@ class PipelineResult:
             UnsupportedOperationError: If pyarrow is not installed, or columns cannot hold elements of that type.
         """
         elements = self.collected(sink)
-        (step,) = (step for step in self.pipeline.steps if step.node.writes is sink)
-        with field_errors(step.where):
-            check_pyarrow("Arrow tables are made")
-            if step.node.element_type is None:
-                raise InvalidArgumentError(
-                    "the columns of the elements are not known: their type is not",
-                    given=sink.describe(),
-                    expected="a stream whose plan says the type of its elements",
-                    hint="call returns(Type) before sink_to",
-                )
-            # Arrow only where a table is asked for: the interpreter runs without it.
-            from windrow_runtime.codecs.arrow.exchanged import table_of
-
-            return table_of([elements], record_type(step.node.element_type))
+        return self._writer(sink).table(elements)
 
     def to_pandas(self, sink: CollectSink[Any]) -> Any:
         """Returns the elements that went to ``sink`` as a ``pandas.DataFrame``, in order of arrival.
@@ -142,11 +128,8 @@ class PipelineResult:
             InvalidArgumentError: As :meth:`to_arrow`.
             UnsupportedOperationError: As :meth:`to_arrow`, and if pandas is not installed.
         """
-        pandas, table = _library("pandas", "spark"), self.to_arrow(sink)
-        from windrow_runtime.codecs.arrow.frames import pandas_series
-
-        columns = zip(table.column_names, table.columns, strict=True)
-        return pandas.DataFrame({name: pandas_series(column, pandas) for name, column in columns})
+        pandas, elements = _library("pandas", "spark"), self.collected(sink)
+        return self._writer(sink).data_frame(elements, pandas)
 
     def to_polars(self, sink: CollectSink[Any]) -> polars.DataFrame:
         """Returns the elements that went to ``sink`` as a ``polars.DataFrame``, in order of arrival.
@@ -163,6 +146,9 @@ class PipelineResult:
         library, table = _library("polars", "polars"), self.to_arrow(sink)
         frame: polars.DataFrame = library.from_arrow(table)
         return frame
+
+    def _writer(self, sink: CollectSink[Any]) -> SinkWriter[Any]:
+        return writer_of(next(step for step in self.pipeline.steps if step.node.writes is sink))
 
     @property
     def recording(self) -> Recording:

@@ -69,9 +69,17 @@ class SinkWriter(Generic[S_co]):
         """Whether the result of the run has the elements."""
         return False
 
+    def table(self, elements: list[Any]) -> Any:
+        """Returns kept elements as a ``pyarrow.Table``, if the result of the run has them."""
+        raise NotImplementedError(f"{self.sink.describe()} keeps no elements")
+
+    def data_frame(self, elements: list[Any], pandas: Any) -> Any:
+        """Returns kept elements as a ``pandas.DataFrame``, if the result of the run has them."""
+        raise NotImplementedError(f"{self.sink.describe()} keeps no elements")
+
     @property
     def target(self) -> Target | None:
-        """The target of the sink, which it may share with others of its kind; None: nothing is noted there.
+        """The target of the sink, which other sinks may share; None: windrow notes no batches there.
 
         The address of a database or of brokers is not part of it: one that is spelled differently after a restart would
         have the same batches written again.
@@ -80,7 +88,7 @@ class SinkWriter(Generic[S_co]):
 
     @property
     def functions(self) -> tuple[object, ...]:
-        """What of the sink tells it from others of its target beside :attr:`definition`: the functions of the user."""
+        """The user's functions in the sink, which with :attr:`definition` tell it from other sinks of its target."""
         return ()
 
     @property

@@ -1,6 +1,6 @@
 """Finds steps and streams of a plan that only their places tell apart, so that a later plan may exchange them unseen.
 
-State is found by the names of steps, or by their order. Streams in front of a step are compared by the functions that
+State is found by the names of steps, or by their order. Streams upstream of a step are compared by the functions that
 lead there. A new version of a program may change numbers in these functions, and their places as well.
 """
 
@@ -64,7 +64,7 @@ def _alike_inputs(plan: PhysicalPlan, feeds: Feeds) -> Iterator[Alike]:
                     step,
                     f"nothing but numbers tells the {one} from the {other}: if they change places, a run that goes on "
                     "from this checkpoint takes one for the other",
-                    _HINT.format("filter(..., name=...) or map(..., name=...) in front of the step"),
+                    _HINT.format("filter(..., name=...) or map(..., name=...) upstream of the step"),
                 )
 
 

@@ -86,15 +86,15 @@ def noted_batches(checkpoint: Checkpoint, plan: PhysicalPlan) -> list[NotedBatch
     spark = checkpoint.spark_path
     with checkpoint_errors(spark):
         planned = file_numbers(spark / "offsets")
-        done = [number for number in sorted(planned) if checkpoint.is_committed(number)]
-    if stored is None or not done:
+        committed = [number for number in sorted(planned) if checkpoint.is_committed(number)]
+    if stored is None or not committed:
         raise IncompatibleStateError(
             "the checkpoint has no batch that is done", given=str(checkpoint.path), expected="that of a run on Spark"
         )
-    if done[0] > 0 or done[-1] >= BATCHES_KEPT:
+    if committed[0] > 0 or committed[-1] >= BATCHES_KEPT:
         raise IncompatibleStateError(
             "the notes of the first batches are deleted",
-            given=f"{checkpoint.path}: batches {done[0]} to {done[-1]}",
+            given=f"{checkpoint.path}: batches {committed[0]} to {committed[-1]}",
             expected="batches from 0 on, since the state before them is not known",
             hint="the notes of the last 100 batches are kept: replay a shorter run",
         )
@@ -106,7 +106,7 @@ def noted_batches(checkpoint: Checkpoint, plan: PhysicalPlan) -> list[NotedBatch
     closed = checkpoint.closed_sources.batch()
     batches: list[NotedBatch] = []
     before = [0] * len(logs)
-    for number in done:
+    for number in committed:
         line, read = _offsets(spark / "offsets" / str(number), len(logs))
         files = {
             step.id: tuple(file for entry in range(begin, end) for file in log.get(entry, ()))
@@ -126,9 +126,9 @@ def _time_of(
     topology = plan.topology
     steps = [step for step in topology.steps if step.id in plan.keyed or step.node.sees_time]
     if stored.time == KEPT_TIME:
-        kept = clock.read(number)
-        watermarks = {step.id: kept.watermarks.get(step.id, MIN_TIMESTAMP) for step in steps}
-        return line.now if kept.now is None else kept.now, watermarks
+        batch_clock = clock.read(number)
+        watermarks = {step.id: batch_clock.watermarks.get(step.id, MIN_TIMESTAMP) for step in steps}
+        return line.now if batch_clock.now is None else batch_clock.now, watermarks
     reached = decode_watermark(line.watermark)
     # A step without a timestamp-assigning step upstream sees no watermark but the end of the stream.
     sees_all = reached == MAX_TIMESTAMP

@@ -87,7 +87,7 @@ def code_of(function: Any) -> str:
     expression = recognise(plain) if callable(plain) else Opaque("")
     if not isinstance(expression, Opaque):
         return expression.stored_digest()
-    # What windrow's own functions hold is the user's.
+    # The functions that windrow's own wrappers hold are the user's.
     own = attributes_of(plain).values() if is_of_windrow(type(plain).__module__) else ()
     return digest(*_Walk(is_whole=True).of_function(plain), *_Walk(is_whole=True).of_values(own))
 

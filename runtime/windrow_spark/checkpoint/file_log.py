@@ -36,13 +36,13 @@ class FileLog:
         return self.entries
 
     def begin(self, entries: Sequence[list[str]]) -> None:
-        """Write a new log, with entries for files that were read before it was there."""
+        """Write a new log, with entries for files that were read before it existed."""
         with checkpoint_errors(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.path, b"".join(map(_line, range(len(entries)), entries)))
 
     def update(self, read: int) -> None:
-        """Reads what was added; refuses a log that lacks an entry, of as many as were ``read`` or behind them."""
+        """Reads new lines; refuses a log that lacks an entry, of the first ``read`` ones or before a later one."""
         with checkpoint_errors(self.path.parent):
             added = self._added()
         for line in added.split(b"\n"):
@@ -67,47 +67,47 @@ class FileLog:
         """Reads the lines that were added since the last call."""
         added = read_whole(self.path, self._reached)
         # The end of the last line may not have been written.
-        whole = added[: added.rfind(b"\n") + 1]
-        self._reached += len(whole)
-        return whole
+        whole_lines = added[: added.rfind(b"\n") + 1]
+        self._reached += len(whole_lines)
+        return whole_lines
 
     def _add(self, number: int, line: bytes) -> None:
         append_bytes(Path(self.path), b"\n" + line)
 
 
 @dataclass
-class FileLogInPieces(FileLog):
-    """The same log in a file system in which nothing can be added to a file: the line of each entry makes a piece.
+class MergedFileLog(FileLog):
+    """Keeps the same log in several files, where a file system cannot add lines to a file: each entry makes a file.
 
-    A piece has the number of its last entry and is written once, so that of two planners one alone writes it. It takes
-    the place of earlier pieces as a counter in binary digits carries: of some thousand entries there are ten pieces.
+    A file is named by the number of its last entry and is written once, so that of two planners one alone writes it. It
+    takes the place of earlier files as a counter in binary digits carries: some thousand entries lie in ten files.
     """
 
     def _added(self) -> bytes:
         listed: list[int] | None = None
         while True:
-            before, listed = listed, sorted(self._pieces(len(self.entries)), reverse=True)
-            # Later pieces come first, since a planner of a dead query may write one that was replaced.
-            files = [self._piece(number) for number in listed]
+            before, listed = listed, sorted(self._numbers(len(self.entries)), reverse=True)
+            # Later files come first, since a planner of a dead query may write one that was replaced.
+            files = [self._file(number) for number in listed]
             try:
                 return b"".join(map(read_whole, files if self.entries else [*files, self.path]))
-            except FileNotFoundError:  # another planner may have replaced a piece meanwhile
+            except FileNotFoundError:  # another planner may have replaced a file meanwhile
                 if listed == before:
                     raise
 
     def _add(self, number: int, line: bytes) -> None:
         first = number & (number + 1)
         lines = [_line(each, self.entries[each]) for each in range(first, number)]
-        if write_once(self._piece(number), b"".join([*lines, line])) and first < number:
-            for replaced in self._pieces(first):
+        if write_once(self._file(number), b"".join([*lines, line])) and first < number:
+            for replaced in self._numbers(first):
                 if replaced < number:
-                    self._piece(replaced).unlink(missing_ok=True)
+                    self._file(replaced).unlink(missing_ok=True)
 
-    def _piece(self, number: int) -> StoragePath:
+    def _file(self, number: int) -> StoragePath:
         return self.path.parent / f"{self.path.name}.{number}"
 
-    def _pieces(self, first: int) -> set[int]:
-        """Returns the numbers of the pieces from one on."""
+    def _numbers(self, first: int) -> set[int]:
+        """Returns the numbers of the files that end with entry ``first`` or a later one."""
         numbers = file_numbers(self.path.parent, f"{self.path.name}.")
         return {number for number in numbers if number >= first}
 

@@ -16,7 +16,7 @@ from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import redact_address
 from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Step
-from windrow_spark.checkpoint.file_log import FileLog, FileLogInPieces
+from windrow_spark.checkpoint.file_log import FileLog, MergedFileLog
 from windrow_spark.checkpoint.newest_batch import BatchNote, ClosedSources, DriverNote
 from windrow_spark.checkpoint.spark_files import (
     batch_that_reads,
@@ -95,7 +95,7 @@ class Checkpoint:
         self.progress_file = path / "progress"  # windows, timers and bytes of state, for reports on batches
         self._end_line = self.control_folder / "end-of-stream"
         self._drained = path / "drained"
-        self._end_batch = self._looked_behind = -1
+        self._end_batch = self._looked_up_to = -1
         self._folders = folders or {}
         self.is_inside = inside
 
@@ -133,9 +133,9 @@ class Checkpoint:
         return not isinstance(self.path, HadoopPath)
 
     def hand_on(self, spark: SparkSession, batch: int | None = None, clock: ClockFiles | None = None) -> None:
-        """Hand to the tasks of the batch that this thread runs what they read of a folder that they cannot open.
+        """Hand the files that tasks read to the tasks of this thread's batch, if they cannot open the folder.
 
-        Without a batch, it is for the tasks of all batches of a query that this thread starts.
+        Without a batch, the tasks of all batches get them, of a query that this thread starts.
         """
         files = [self.closed_sources.path]
         if batch is not None:
@@ -261,8 +261,8 @@ class Checkpoint:
         That batch moves the watermark to the end of time, and the next batch fires all open windows.
         """
         last = self.last_planned()
-        if self._end_batch < 0 and last != self._looked_behind:
-            self._end_batch, self._looked_behind = batch_that_reads(self.spark_path, self._end_line), last
+        if self._end_batch < 0 and last != self._looked_up_to:
+            self._end_batch, self._looked_up_to = batch_that_reads(self.spark_path, self._end_line), last
         return self._end_batch
 
     def has_fired_all(self) -> bool:
@@ -320,7 +320,7 @@ class Checkpoint:
         """Returns the log of the files that a source has read, which may not exist, by the folder of the source."""
         # Spark's planner may run in another folder.
         file = (self.path / "sources" / folder / "files-of-batches").absolute()
-        return FileLog(file) if self.is_mounted else FileLogInPieces(file)
+        return FileLog(file) if self.is_mounted else MergedFileLog(file)
 
     def files_read_by_spark(self, place: int | None) -> list[list[str]]:
         """Returns the files in each entry of Spark's log of a source, by the number that it has for Spark."""

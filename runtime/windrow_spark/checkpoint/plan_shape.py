@@ -288,7 +288,7 @@ def step_changes(before: Shape, now: Shape, *, same_key: bool = False) -> Iterat
 
 
 def harmless_changes(before: Shape, now: Shape) -> Iterator[str]:
-    """Yields what else changed in a step that reads its stored state, and what becomes of it."""
+    """Yields the changes of a step that do not keep it from reading its stored state, and their effects."""
     for part in _TYPES:
         yield from _new_fields(part, before.get(part), now.get(part))
     old_state, new_state = before.get("state") or {}, now.get("state") or {}

@@ -33,7 +33,7 @@ _starting: Final = threading.Lock()
 _socket: tuple[Any, bytes] | None = None
 
 
-class _Asked(msgspec.Struct):
+class _Call(msgspec.Struct):
     """A call of a method of a path."""
 
     url: str
@@ -92,7 +92,7 @@ class PlannerPath(HadoopPath):
     def _ask(self, method: str, *arguments: Any) -> Any:
         try:
             with Client(self._address, authkey=self._key) as connection:
-                connection.send_bytes(msgspec.msgpack.encode(_Asked(self.url, method, list(arguments))))
+                connection.send_bytes(msgspec.msgpack.encode(_Call(self.url, method, list(arguments))))
                 answer = msgspec.msgpack.decode(connection.recv_bytes(), type=_Answer)
         except (OSError, EOFError) as error:
             # Where the socket is missing, nobody has said that the file is.
@@ -128,33 +128,33 @@ def _serve_one(connection: Connection, key: bytes) -> None:
         try:
             deliver_challenge(connection, key)
             answer_challenge(connection, key)
-            asked = msgspec.msgpack.decode(connection.recv_bytes(), type=_Asked)
-            connection.send_bytes(msgspec.msgpack.encode(_answer(asked)))
+            call = msgspec.msgpack.decode(connection.recv_bytes(), type=_Call)
+            connection.send_bytes(msgspec.msgpack.encode(_answer(call)))
         except Exception:  # a planner was stopped meanwhile, or a process does not know the key
             _LOG.debug("a planner got no answer", exc_info=True)
 
 
-def _answer(asked: _Asked) -> _Answer:
+def _answer(call: _Call) -> _Answer:
     try:
-        return _Answer(_call(asked))
+        return _Answer(_call(call))
     except OSError as error:
-        file = error.filename or redact_address(asked.url)
+        file = error.filename or redact_address(call.url)
         return _Answer(error=(error.errno or errno.EIO, error.strerror or str(error), file))
     except Exception as error:  # py4j's: Java is gone
-        return _Answer(error=(errno.EIO, repr(error), redact_address(asked.url)))
+        return _Answer(error=(errno.EIO, repr(error), redact_address(call.url)))
 
 
-def _call(asked: _Asked) -> Any:
-    path = next((path for url, path in _shared.items() if f"{asked.url}/".startswith(f"{url}/")), None)
-    leads_out = ".." in asked.url.split("/")  # Hadoop follows it
-    if path is None or leads_out or asked.method not in _METHODS:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), redact_address(asked.url))
-    path = path._at(asked.url)
-    match asked.method:
+def _call(call: _Call) -> Any:
+    path = next((path for url, path in _shared.items() if f"{call.url}/".startswith(f"{url}/")), None)
+    leads_out = ".." in call.url.split("/")  # Hadoop follows it
+    if path is None or leads_out or call.method not in _METHODS:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), redact_address(call.url))
+    path = path._at(call.url)
+    match call.method:
         case "names":
             return [each.name for each in path.glob("*")]
         case "write_once":
-            content, whole = asked.arguments
+            content, whole = call.arguments
             return path.write_once(content, whole=whole)
         case _:
-            return getattr(path, asked.method)(*asked.arguments)
+            return getattr(path, call.method)(*call.arguments)

@@ -55,7 +55,7 @@ class _PlannedTime(msgspec.Struct):
 
 
 class _DoneTime(msgspec.Struct):
-    """The watermark behind a batch, in Spark's log of commits."""
+    """The watermark after a batch, in Spark's log of commits."""
 
     watermark: int = msgspec.field(name="nextBatchWatermarkMs")
 
@@ -83,18 +83,18 @@ def check_spark_files(spark: StoragePath, newest: int, *, stateful: bool) -> Non
     with checkpoint_errors(spark):
         # In this order, since the query of a DataFrame may be running: Spark plans a batch when the one before is done.
         planned = file_numbers(spark / "offsets")
-        done = last_number(spark / "commits")
+        last_committed = last_number(spark / "commits")
         last = max(planned, default=-1)
         metadata = _bytes_of(spark / "metadata")
         has_state = any((spark / "state").glob("*"))
     unplanned = f"batch {newest} has run, and Spark's newest plan is that of batch {last}" if planned else _BEGUN
     lost = (
-        (last < done, "offsets", f"batch {done} is done, and its plan is gone"),
+        (last < last_committed, "offsets", f"batch {last_committed} is done, and its plan is gone"),
         (last < newest, f"offsets/{newest}", unplanned),
         (last >= 0 and metadata is None, "metadata", _BEGUN),
         (last > 0 and last - 1 not in planned, f"offsets/{last - 1}", f"{_GONE}, and batch {last} goes on from there"),
-        (done < last - 1, f"commits/{last - 1}", f"{_GONE}, and batch {last} is planned"),
-        (stateful and done >= 0 and not has_state, "state", _BEGUN),
+        (last_committed < last - 1, f"commits/{last - 1}", f"{_GONE}, and batch {last} is planned"),
+        (stateful and last_committed >= 0 and not has_state, "state", _BEGUN),
     )
     for is_lost, file, reason in lost:
         if is_lost:

@@ -132,7 +132,7 @@ class HadoopPath:
         return _handed(self) if self._opened is None else self._call(read)
 
     def write(self, content: bytes) -> None:
-        """Write the whole file, instead of one that is there: others see the old content or the new one.
+        """Replace the whole file at once: others see its old content or the new one.
 
         Where Hadoop renames onto a file by deleting it first, which HDFS does not, others may see none for a moment.
         """
@@ -146,11 +146,11 @@ class HadoopPath:
         self._call(write)
 
     def rewrite(self, content: bytes) -> None:
-        """Write the file in its place: it is in its folder all the time, and others may see it empty meanwhile."""
+        """Overwrite the file without removing it from its folder; others may see it empty meanwhile."""
         self._call(lambda opened, path: _filled(opened.files.create(path, True), content))
 
     def write_once(self, content: bytes, *, whole: bool = False) -> bool:
-        """Write a file unless it is there; returns whether this content, which no other writer has, is there.
+        """Write a file unless it exists; returns whether it has this content, which no other writer has.
 
         A process that is killed meanwhile may leave it empty, unless it is written as a ``whole``.
         """
@@ -338,7 +338,7 @@ def set_time(file: StoragePath, seconds: float) -> None:
 
 
 def hand_on(spark: SparkSession, files: Iterable[StoragePath]) -> None:
-    """Hand what some files have to the tasks of jobs that this thread starts from now on, and threads that it starts.
+    """Hand the contents of files to the tasks of jobs that this thread, or a thread that it starts, runs later.
 
     It does so only for files that workers cannot open; without files, nothing is handed any more.
     """

@@ -1,4 +1,4 @@
-"""Stores which sinks of a plan write which targets, so that each finds its own mark there after the plan has changed.
+"""Stores which sinks write which targets, so that each finds its own mark in its target when the plan has changed.
 
 A sink notes in its target which batches it has written, under a label, since several sinks may write to one table or
 topic. A later run finds the sink of before by its name, or by what it writes and its address; its place among the
@@ -26,7 +26,7 @@ class SinkMarks:
         target: Where it writes to.
         name: The name that the user gave the step.
         place: A digest of its address.
-        writes: A digest of the functions in front of it, and of what feeds them.
+        writes: A digest of the functions upstream of it, and of what feeds them.
     """
 
     target: Target
@@ -64,7 +64,7 @@ _HINT: Final = 'give each of them a name: sink_to(sink, name="...")'
 
 @dataclass(frozen=True, slots=True)
 class FoundSinks:
-    """The sinks of a plan as a checkpoint shall store them, by their steps, and those that are gone.
+    """The sinks of a plan, by their steps, and former sinks, as the checkpoint will store them.
 
     ``refused`` has a line for each sink of which nobody can say which one it was, or that has changed places.
     """
@@ -109,15 +109,15 @@ def unstored_sinks(marks: Mapping[Step, SinkMarks]) -> FoundSinks:
 def found_sinks(
     stored: Sequence[StoredSink], marks: Mapping[Step, SinkMarks], is_accepted: Callable[[Step], bool]
 ) -> FoundSinks:
-    """Finds the sinks of a plan among those that a checkpoint has stored; new ones get labels that no other one had."""
+    """Matches the sinks of a plan with those that a checkpoint has stored, and gives new sinks unused labels."""
     pairs: dict[Step, StoredSink] = {}
     refused: list[str] = []
     for target in dict.fromkeys(own.target for own in marks.values()):
-        here = {step: own for step, own in marks.items() if own.target == target}
+        in_plan = {step: own for step, own in marks.items() if own.target == target}
         before = [each for each in stored if each.marks.target == target]
-        pairs |= _pairs(here, before)
+        pairs |= _pairs(in_plan, before)
         left = [each for each in before if each not in pairs.values() and not each.is_gone]
-        for step, own in here.items():
+        for step, own in in_plan.items():
             candidates = [each for each in left if own.may_be(each.marks) or own.writes == each.marks.writes]
             if step in pairs or not candidates:
                 continue
@@ -137,7 +137,7 @@ def found_sinks(
 
 
 def _pairs(now: Mapping[Step, SinkMarks], before: Sequence[StoredSink]) -> dict[Step, StoredSink]:
-    """Pairs sinks of one target with those of before by name, then by all that only one of both has in common."""
+    """Pairs the sinks of one target with stored ones: by name, then by marks that exactly one sink of each plan has."""
     names = {each.marks.name: each for each in before if each.marks.name is not None}
     pairs = {step: names[own.name] for step, own in now.items() if own.name in names}
     for number, common in enumerate(_IN_COMMON):
@@ -155,7 +155,7 @@ def _pairs(now: Mapping[Step, SinkMarks], before: Sequence[StoredSink]) -> dict[
 
 
 def _exchanged(pairs: Mapping[Step, tuple[SinkMarks, SinkMarks]]) -> Iterator[str]:
-    """Yields the sinks that write what another one wrote, which writes something else now; a name rules that out."""
+    """Yields the unnamed sinks that now write the stream of another sink, which itself writes another one now."""
     for step, (before, now) in pairs.items():
         if before.writes == now.writes or now.name is not None:
             continue

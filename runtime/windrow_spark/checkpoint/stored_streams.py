@@ -38,7 +38,7 @@ _KEYS: Final = ("the key", "the key of the left", "the key of the right")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The mark of an input of a step: a digest of the functions in front, and the names of their steps."""
+    """The mark of an input of a step: a digest of the functions upstream, and the names of their steps."""
 
     functions: str
     name: str | None = None
@@ -87,7 +87,7 @@ def streams_of(plan: PhysicalPlan) -> StoredStreams:
         # A named step cannot be mixed up with another one, but for those of several uses of one function.
         route, moving = feeds.route_to(step), {}
         if step.name is None or step.scope:
-            moving = {"the functions in front": route.functions}
+            moving = {"the functions upstream": route.functions}
         parts = feeds.inputs_of(step) | _parts(step, topology.key_by(step))
         steps[names[step.id]] = StreamMarks(parts, moving, step.name, _sides(feeds.alike_inputs_of(step)))
     for step in topology.timestamps:
@@ -172,7 +172,7 @@ def _is_in(step: Step, accepted: Collection[str]) -> bool:
 
 
 def _exchanged_sides(before: Mapping[str, Side], now: Mapping[str, Side]) -> Iterator[str]:
-    """Yields the inputs of a step that are another one of its former inputs, by name or by the functions in front."""
+    """Yields the inputs of a step that were another input of it before, by the name or the functions upstream."""
     both = [port for port in now if port in before]
     for port, other in permutations(both, 2):
         side, old = now[port], before[port]
@@ -193,7 +193,7 @@ def _sides(inputs: Mapping[str, Input]) -> dict[str, Side]:
 
 
 def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted: Collection[str]) -> Iterator[str]:
-    """Yields the steps that have the former mark of a similar step, which has another one now."""
+    """Yields the steps whose mark was that of a similar step before, if that step has another mark now."""
     for step, before, now in pairs:
         for what, mark in now.moving.items():
             if before.moving.get(what, mark) == mark or _is_in(step, accepted):
@@ -228,16 +228,16 @@ def _written_by(feeds: Feeds, step: Step) -> str:
 def _parts(step: Step, keys: Node | None) -> dict[str, Mark]:
     """Returns marks of the functions on which stored state depends, and of the settings that decide a join's pairs."""
     deciding = (step.node.deciding if keys is None else {**keys.deciding, **step.node.deciding}).items()
-    parts = {name: Mark(part) if isinstance(part, str) else mark_of(part) for name, part in deciding}
+    marks = {name: Mark(part) if isinstance(part, str) else mark_of(part) for name, part in deciding}
     for part in step.node.user_parts:
         if isinstance(part, DeclaredAggregate):
-            parts |= {
+            marks |= {
                 f"what aggregate {number} takes{role}": mark
                 for number, member in enumerate(_plain(part.declaration), start=1)
                 for role, mark in _selectors(member)
             }
-        parts |= _rolling(part)
-    return parts
+        marks |= _rolling(part)
+    return marks
 
 
 def _plain(declaration: Declaration) -> Iterator[Declaration]:

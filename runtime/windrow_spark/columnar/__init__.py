@@ -1,4 +1,4 @@
-"""Vectorised windows over Arrow: what declared aggregates compute, on whole columns instead of row by row.
+"""Runs steps on Arrow columns: windows, joins and expressions, vectorised instead of row by row.
 
 Its modules import numpy and pyarrow, which come with the extra ``spark``. pyarrow ships no types: for a type checker
 ``pa.Array`` and its like are ``Any``.

@@ -59,7 +59,7 @@ def _with_panes(form: ColumnarForm, fired: Fired, pane_columns: pa.Array) -> lis
 
 
 def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) -> list[Any]:
-    """Makes the results of one member; those of a combination are made of its own members' results."""
+    """Makes the results of one member, which may be a combination itself."""
     if isinstance(aggregate, Combined):
         return _combined(form, fired, aggregate, _with_columns(aggregate, column))
     if aggregate is None:
@@ -70,7 +70,7 @@ def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) ->
 
 
 def _set_of(values: Sequence[Any]) -> frozenset[Any]:
-    # As the aggregate does: every set has the same NaN, the only value that is not equal to itself.
+    # Every set has the same NaN object, as with the aggregate: NaN alone is not equal to itself.
     return frozenset([value if value == value else math.nan for value in values])  # noqa: PLR0124
 
 

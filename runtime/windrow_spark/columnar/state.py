@@ -1,4 +1,4 @@
-"""Rows of window state, in chunks and in pages.
+"""Stores the rows of steps on columns, in chunks and in pages.
 
 Rows of slices lie in chunks: what a batch adds is appended, and chunks are read when something in them is due. The
 newest rows are the tail, which lies in the group's own record. A tail that has grown becomes a chunk; many chunks of
@@ -56,7 +56,7 @@ def dump_rows(rows: pa.RecordBatch, *, compress: bool = True) -> bytes:
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
     data: bytes = sink.getvalue().to_pybytes()
-    # As a whole: Arrow would set up a compressor for each buffer, which takes longer than to compress a small page.
+    # The page is compressed as a whole: Arrow would set up a compressor for each buffer, which takes longer.
     return compressed(data) if compress and rows.nbytes > _WORTH_COMPRESSING else data
 
 
@@ -206,8 +206,8 @@ class Chunks:
         self.tail, self._tail_rows = b"", None
         per = max(1, rows.num_rows * self.tuning.largest_chunk // len(data))
         for start in range(0, rows.num_rows, per):
-            taken = {entry.number for entry in self.entries}
-            free = min(set(range(1, len(taken) + 2)) - taken)
+            used_numbers = {entry.number for entry in self.entries}
+            free = min(set(range(1, len(used_numbers) + 2)) - used_numbers)
             self.entries.append(self._stored(free, rows.slice(start, per)))
         self._compact()
 
@@ -270,13 +270,13 @@ class DueRows:
         for entry, rows in self.chunks.read(lambda entry: entry.due <= self.watermark and not self.fires(entry)):
             self._clean_up(entry, rows)
         with self.chunks.holding():
-            pieces, count = self._first_ones()
+            batches, count = self._first_ones()
             for part in range(count):
                 if count > 1:
-                    pieces = self._pieces(part, count)
-                if pieces:
-                    rows = concatenated(pieces)
-                    pieces.clear()
+                    batches = self._rows_of_part(part, count)
+                if batches:
+                    rows = concatenated(batches)
+                    batches.clear()
                     yield rows
                     del rows  # frees them before the next part is read
 
@@ -299,17 +299,17 @@ class DueRows:
             self._clean_up(entry, rows)
         return [rows for _, rows in batches], 1
 
-    def _pieces(self, part: int, count: int) -> list[pa.RecordBatch]:
+    def _rows_of_part(self, part: int, count: int) -> list[pa.RecordBatch]:
         """Reads the rows of one part out of ``count``."""
-        pieces: list[pa.RecordBatch] = []
+        batches: list[pa.RecordBatch] = []
         for entry, rows in self._read():
             number = 0 if entry is None else entry.number
             if number not in self._part_numbers:
                 self._part_numbers[number] = parts_of(rows.column(0), count)
-            pieces.append(rows.filter(pa.array(self._part_numbers[number] == part)))
+            batches.append(rows.filter(pa.array(self._part_numbers[number] == part)))
             if part == count - 1:
                 self._clean_up(entry, rows)
-        return [rows for rows in pieces if rows.num_rows]
+        return [rows for rows in batches if rows.num_rows]
 
     def _read(self) -> Iterator[tuple[Chunk | None, pa.RecordBatch]]:
         """Reads the due chunks, and the newest rows, which have no entry."""
@@ -321,14 +321,14 @@ class DueRows:
         return entry.due <= self.watermark and self.fires(entry)
 
     def _clean_up(self, entry: Chunk | None, rows: pa.RecordBatch) -> None:
-        kept = rows.filter(pa.array(~self.expired(rows)))
+        live_rows = rows.filter(pa.array(~self.expired(rows)))
         if entry is None:
-            self.chunks.put_tail(kept)
-        elif 2 * kept.num_rows <= rows.num_rows:
-            self.chunks.replace(entry, kept)
+            self.chunks.put_tail(live_rows)
+        elif 2 * live_rows.num_rows <= rows.num_rows:
+            self.chunks.replace(entry, live_rows)
         else:
             # The chunk stays as it is, and is due when its other rows have expired.
-            entry.due, entry.first, entry.last = self.chunks.measure(kept)
+            entry.due, entry.first, entry.last = self.chunks.measure(live_rows)
 
 
 @dataclass
@@ -345,10 +345,10 @@ class KeyedRows:
 
     def filter(self, mask: Mask) -> KeyedRows:
         """Keeps the marked rows, with the hashes of their keys."""
-        kept = KeyedRows(self.rows.filter(pa.array(mask)))
+        keyed_rows = KeyedRows(self.rows.filter(pa.array(mask)))
         codes, hashes = self.hashed
-        kept.hashed = codes[mask], hashes
-        return kept
+        keyed_rows.hashed = codes[mask], hashes
+        return keyed_rows
 
 
 class RowPages(KeyedPages[KeyedRows, Hashes]):

@@ -40,7 +40,7 @@ class LateRows(NamedTuple):
 
 
 class PythonResults(NamedTuple):
-    """Results as Python values, each with its timestamp, made one by one: each may hold all elements of a window."""
+    """Python values with timestamps, made one at a time, because each may hold all elements of a window."""
 
     stamped: Iterable[tuple[Any, int]]
 
@@ -125,7 +125,7 @@ class StepOperator(ABC, Generic[S, F]):
 
     @abstractmethod
     def add(self, state: S, arrived: ColumnsArrived, times: Times) -> Iterator[Output[F]]:
-        """Adds elements to the state, and emits those that are late and what fires for single ones."""
+        """Adds elements to the state; emits late elements, and the results of windows that single elements fire."""
 
     def end_stream(self, state: S) -> Iterable[Output[F]]:
         """Counts the elements that wait for the clock when the stream ends: no time passes any more."""

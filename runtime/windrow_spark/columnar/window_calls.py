@@ -35,7 +35,7 @@ class WindowCalls:
         self._process = operator.process.process
         self._collect = output.collect
         self._takes_lists = isinstance(operator.node.function, ProcessSpec)
-        # What is handed out at one firing may be handed out at the next one.
+        # Contents that one firing hands out may be handed out by the next one, too.
         self._owns = operator.exposure.process
         self._container = list if self._owns else tuple
         self._result_type = operator.node.element_type

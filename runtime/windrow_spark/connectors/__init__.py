@@ -1,1 +1,1 @@
-"""What Spark asks of the sources and sinks of ``windrow_runtime.connectors``."""
+"""Reads and writes on Spark the sources and sinks that ``windrow_runtime.connectors`` has."""

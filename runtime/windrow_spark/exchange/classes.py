@@ -134,7 +134,7 @@ class PlanPickle:
         return buffer.getvalue()
 
     def loads(self, data: bytes) -> list[Any]:
-        """Returns the values that :meth:`dumps` was given. It runs code from the bytes: the plan has allowed that."""
+        """Unpickles the values of :meth:`dumps`. That runs code from the bytes: the plan has allowed it."""
         return list(_Unpickler(io.BytesIO(data), self._kinds, self._moved).load())
 
 

@@ -84,7 +84,7 @@ class ColumnSender:
             self._records[form.step.id] += count
 
     def add_objects(self, targets: Sequence[StepEdge], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        """Adds elements that are objects as columns: those of each stream to its target, marked ones without marks.
+        """Turns objects into columns, and adds those of each stream to its target, without the mark of the stream.
 
         Where a step needs no timestamps, elements may have none.
         """
@@ -120,8 +120,8 @@ class ColumnSender:
         with errors_at(form.step.where):
             rows = concatenated(waiting)
             waiting.clear()
-            parts = list(form.exchange_rows(rows, self.bound_of(form.step.id)))
-        for contents, part in parts:
+            batches = list(form.exchange_rows(rows, self.bound_of(form.step.id)))
+        for contents, part in batches:
             yield from self._send_rows(target, part, contents)
 
     def _send_rows(self, target: StepEdge, rows: Any, contents: ExchangeRows) -> Iterator[PackedRow]:

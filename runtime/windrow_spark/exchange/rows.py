@@ -37,7 +37,7 @@ class RowKind:
     WARNINGS: Final = 10  # headers of CSV files, for the driver: (names, where, line of the user's program)
     COUNTERS: Final = 11  # counts of steps, for the driver: (step id, counter or fact, increment)
     BROADCAST: Final = 12  # elements for all keys of the keyed steps of a level, see pack_broadcast
-    PARTITIONS: Final = 13  # what is told of those of a source, for the driver: (step id of the source, Told)
+    PARTITIONS: Final = 13  # open ones of a source, for the driver: (step id of the source, OpenPartitions)
 
 
 EXCHANGE_SCHEMA: Final = (

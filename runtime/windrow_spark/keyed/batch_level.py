@@ -32,7 +32,7 @@ SECOND_ROUND: Final = 1
 """The round that advances the watermark to the end of time."""
 
 _SECOND: Final = sequence_number(SECOND_ROUND, 0, 0)
-_PIECE_BYTES: Final = 16 << 20
+_PORTION_BYTES: Final = 16 << 20
 _ROWS_BYTES: Final = 8 << 20  # an Arrow batch for Spark holds about this much
 
 
@@ -55,7 +55,7 @@ class BatchLevel:
 
     level: Level
     now: int  # the clock of the job, in milliseconds
-    piece_bytes: int = _PIECE_BYTES  # how many bytes of a group's payloads are unpacked at a time
+    portion_bytes: int = _PORTION_BYTES  # how many bytes of a group's payloads are unpacked at a time
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Takes the Arrow batches of a partition from Spark; yields Arrow batches of packed rows."""
@@ -66,7 +66,7 @@ class BatchLevel:
             task = stack.enter_context(closing(GroupTask(self.level, writer)))
             packed = (map(PackedRow, *(column.to_pylist() for column in batch.columns)) for batch in batches)
             rows = self._run(task, chain.from_iterable(packed))
-            yield from map(exchange_batch, _pieces(rows if writer is None else writer.pass_on(rows), _ROWS_BYTES))
+            yield from map(exchange_batch, _portions(rows if writer is None else writer.pass_on(rows), _ROWS_BYTES))
             if writer is not None:
                 writer.finish()
 
@@ -83,8 +83,8 @@ class BatchLevel:
         pages = _Pages()
         data: bytes | None = None
         number = 0
-        for round_number, times, piece in self._calls(rows):
-            for output in task.run_group(label, data, pages, times, self.now, [], piece):
+        for round_number, times, portion in self._calls(rows):
+            for output in task.run_group(label, data, pages, times, self.now, [], portion):
                 if isinstance(output, GroupUpdate):
                     data = output.data
                 elif output.kind != RowKind.TIMESTAMPS:
@@ -96,19 +96,21 @@ class BatchLevel:
         """Yields the round, the times and the rows of each call for a group."""
         start, end = BatchTime(MIN_TIMESTAMP, self.now), BatchTime(MAX_TIMESTAMP, self.now)
         for number, of_round in groupby(rows, key=lambda row: SECOND_ROUND if row.number >= _SECOND else FIRST_ROUND):
-            yield from ((number, BatchTimes(start, start), piece) for piece in _pieces(of_round, self.piece_bytes))
+            yield from (
+                (number, BatchTimes(start, start), portion) for portion in _portions(of_round, self.portion_bytes)
+            )
         yield SECOND_ROUND, BatchTimes(start, end), []
 
 
-def _pieces(rows: Iterable[PackedRow], limit: int) -> Iterator[list[PackedRow]]:
+def _portions(rows: Iterable[PackedRow], limit: int) -> Iterator[list[PackedRow]]:
     """Yields lists of rows whose payloads together reach a limit, in bytes."""
-    piece: list[PackedRow] = []
+    portion: list[PackedRow] = []
     size = 0
     for row in rows:
-        piece.append(row)
+        portion.append(row)
         size += len(row.payload)
         if size >= limit:
-            yield piece
-            piece, size = [], 0
-    if piece:
-        yield piece
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion

@@ -84,7 +84,7 @@ class ColumnRunner(StepRunner):
         self._runtime.key_group = group.key_group
         record = group.record
         watermarks = (max(each.watermark, record.watermark) for each in group.times)
-        # What timers upstream emitted comes under the watermark of the batch before.
+        # Results of timers upstream arrive under the watermark of the batch before.
         with errors_at(self._form.step.where):
             parts = list(map(BatchPart, watermarks, map(self._elements_of, group.arrived), (0, 1)))
         if not group.arrived[0]:

@@ -1,4 +1,4 @@
-"""Descriptions of keyed steps, which Spark ships to workers, and what runs one of them in a task."""
+"""Describes keyed steps for workers, and defines the runners that run one step in a task."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _run(fragment: Fragment, values: list[Any], timestamps: list[int | None], pa
 
 
 class GroupBatch(NamedTuple):
-    """What one step gets for one batch of one group."""
+    """The rows and times that one step gets for one key group in one batch."""
 
     record: StepRecord
     key_group: int

@@ -1,4 +1,4 @@
-"""The stateful processor through which Spark runs one level of keyed steps.
+"""Defines the stateful processor through which Spark runs one level of keyed steps.
 
 At every start of a query Spark loads the processor in a fresh Python process beside the driver, asks it for its state,
 and ends that process. So this module imports nothing of windrow, and the level is unpacked where it runs.

@@ -36,8 +36,8 @@ class StateCalls:
 
     def __init__(self, state: MapState) -> None:
         client = getattr(getattr(state, "_mapStateClient", None), "_stateful_processor_api_client", None)
-        parts = ("sockfile", "_receive_proto_message", "_deserialize_from_bytes")
-        self._client: Any = client if all(hasattr(client, part) for part in parts) else None
+        attributes = ("sockfile", "_receive_proto_message", "_deserialize_from_bytes")
+        self._client: Any = client if all(hasattr(client, part) for part in attributes) else None
 
     def make(self, calls: Iterable[Call]) -> None:
         """Make calls that write, in their order. Raises a ``PySparkRuntimeError`` if Spark refuses one."""

@@ -1,1 +1,1 @@
-"""The physical plan: how each keyed step and each sink of a pipeline runs, decided once."""
+"""Decides once how each keyed step and each sink of a pipeline runs: the physical plan."""

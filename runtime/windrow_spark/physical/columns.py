@@ -72,7 +72,7 @@ class ColumnPlanner(Planner):
 
     def _sink_routes(self, step: Step, kind: RecordType) -> tuple[Route, ...]:
         """The routes to a sink; declined where its elements do not get there as columns."""
-        for route in (routes := self._streams.routes_behind(step.inputs[0])):
+        for route in (routes := self._streams.routes_from(step.inputs[0])):
             _check_fits(route.element, kind)
         return routes
 
@@ -80,13 +80,13 @@ class ColumnPlanner(Planner):
 def _results(step: Step, form: OnColumns | Objects) -> RecordType | Objects:
     """The type of the results of a keyed step, or why they are no columns."""
     if isinstance(form, Objects):
-        return Objects(f"{step.id} is in front")
+        return Objects(f"{step.id} is upstream")
     kind = decided(lambda: result_type(form))
-    return Objects(f"{step.id} is in front: {kind.reason}") if isinstance(kind, Objects) else kind
+    return Objects(f"{step.id} is upstream: {kind.reason}") if isinstance(kind, Objects) else kind
 
 
 def _check_fits(element: RecordType, wanted: RecordType) -> None:
-    """Declines columns that are not those which the sink would make of the elements."""
+    """Declines columns that differ from those that the sink would make of the elements."""
     if len(element.columns) != len(wanted.columns) or element.single != wanted.single:
         raise DeclinedError(f"the columns of a {element} are not those of a {wanted}")
     for one, other in zip(element.columns, wanted.columns, strict=True):

@@ -1,4 +1,4 @@
-"""The physical plan of a pipeline: how each keyed step and each sink runs, and how elements get there.
+"""Defines the physical plan: how each keyed step and each sink runs, and how elements get there.
 
 It is made in one pass over the steps in order, and keeps why a step takes no columns. Engines, ``explain()``, the
 description of a checkpoint and workers read it, and decide nothing again.
@@ -30,12 +30,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Says that a step runs on Python objects, or gets them, and why it does not take columns."""
+    """The reason why a step runs on Python objects, or gets its elements as objects."""
 
     reason: str
 
     def with_steps(self, by_id: object) -> Objects:
-        """Returns the same; forms on columns have routes, which they take through other steps."""
+        """Returns the same form; one on columns has routes, which lead through the given steps."""
         return self
 
 
@@ -123,7 +123,7 @@ class PhysicalStep:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalSink:
-    """A sink that is written from columns where its elements get there as such."""
+    """A sink that takes columns, as far as routes lead its elements there as columns."""
 
     step: Step
     kind: RecordType | None  # the type of its elements; None: they have no columns
@@ -143,7 +143,7 @@ class PhysicalSink:
         return replace(self, step=by_id[self.step.id], routes=routes)
 
     def columns_needed(self, route: Route) -> frozenset[str] | None:
-        """The columns that are needed of elements which come by a route, where it begins; None: all."""
+        """The columns that a source or step has to give where a route begins; None: all."""
         return route.columns_needed(None)
 
 
@@ -181,7 +181,7 @@ class PhysicalPlan:
         """Describes for ``explain()`` how each keyed step of a new run runs, and sinks that take columns."""
         forms = {step_id: step.describe() for step_id, step in self.keyed.items()}
         for step_id, sink in self.sinks.items():
-            # What is downstream of a keyed step runs as that one says, unless steps in between leave the columns.
+            # A sink downstream of a keyed step runs as that step says, unless steps in between leave the columns.
             leaves_columns = isinstance(sink.routes, Objects) and self.on_columns.issuperset(
                 self.topology.boundaries_before[step_id]
             )
@@ -239,7 +239,7 @@ class PhysicalPlan:
 
     @cached_property
     def object_edges(self) -> dict[str, tuple[StepEdge, ...]]:
-        """The edges by which objects get to the steps on columns, by id, that they reach as such."""
+        """The edges that lead objects to steps on columns, by the ids of these steps."""
         forms = {step_id: step.on_columns for step_id, step in self.keyed.items()}
         return {
             step_id: tuple(Edge(self.topology.numbers[step_id], form, route) for route in form.routes)

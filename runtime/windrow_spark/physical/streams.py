@@ -45,9 +45,9 @@ class Streams:
         self._steps[step.id] = step
         self._routes[step.id] = decided(lambda: self._routes_out_of(step, results))
 
-    def routes_behind(self, step_id: str) -> tuple[Route, ...]:
+    def routes_from(self, step_id: str) -> tuple[Route, ...]:
         """Returns all routes to the readers of a step, without keys; declined if elements get there as objects."""
-        routes = self._routes_behind(step_id)
+        routes = self._routes_from(step_id)
         _check_single(routes)
         return routes
 
@@ -60,7 +60,7 @@ class Streams:
             raise DeclinedError("some elements are for all keys")
         upstream = self._steps[step.inputs[0]]
         selector = None if upstream.node.keys is None else upstream.node.keys.selector
-        routes = self._routes_behind(upstream.id if selector is None else upstream.inputs[0], of_objects=of_objects)
+        routes = self._routes_from(upstream.id if selector is None else upstream.inputs[0], of_objects=of_objects)
         routes = tuple([_ending(route, upstream, selector, stamped=stamped) for route in routes])
         _check_single(routes, "get there")
         return routes
@@ -77,7 +77,7 @@ class Streams:
         marking = self._steps[upstream.inputs[0]].inputs
         routes: list[Route] = []
         for side, marker, of_side in zip((LEFT, RIGHT), marking, selector.selectors, strict=True):
-            marked = self._routes_behind(self._steps[marker].inputs[0], of_objects=of_objects)
+            marked = self._routes_from(self._steps[marker].inputs[0], of_objects=of_objects)
             ending = [_ending(route, upstream, of_side, stamped=True) for route in marked]
             for route in ending:
                 check_parts_only(route.element)
@@ -87,7 +87,7 @@ class Streams:
             raise DeclinedError("the keys of both streams have other columns")
         return tuple(routes)
 
-    def _routes_behind(self, step_id: str, *, of_objects: bool = False) -> tuple[Route, ...]:
+    def _routes_from(self, step_id: str, *, of_objects: bool = False) -> tuple[Route, ...]:
         if of_objects:
             kind = columns_type(_known_type(self._steps[step_id].node))
             return (Route("", check_constructor(kind), has_stamps=True),)
@@ -100,7 +100,7 @@ class Streams:
         """Returns the routes to the readers of a step, where no key is taken upstream."""
         node = step.node
         if node.is_source:
-            # Before its elements and the steps behind it: without columns at the source, no change of these helps.
+            # Before its elements and the steps downstream: without columns at the source, no change of these helps.
             try:
                 self._check_source(step)
             except InvalidArgumentError as error:
@@ -117,8 +117,8 @@ class Streams:
             return (Route(step.id, results, has_stamps=True, begins_at_end=at_end),)
         leads_on = node.passes_all and node.keys is None
         if not leads_on and type(node) not in FORMS:
-            raise DeclinedError(f"{step.id} is in front")
-        routes = tuple([route for source in step.inputs for route in self._routes_behind(source)])
+            raise DeclinedError(f"{step.id} is upstream")
+        routes = tuple([route for source in step.inputs for route in self._routes_from(source)])
         return routes if leads_on else tuple([_extended(route, step) for route in routes])
 
 
@@ -146,7 +146,7 @@ def _element_of(step: Step) -> RecordType:
     kind = columns_type(_known_type(step.node))
     decoded = source_of(step).decoded_type
     if decoded is not None:
-        # What the source adds to a record is well-formed.
+        # The fields that the source itself adds to a record are well-formed.
         check_made(columns_type(decoded))
         return kind
     return check_made(kind)

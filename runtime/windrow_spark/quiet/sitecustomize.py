@@ -35,8 +35,8 @@ def pass_over_archive() -> None:
 
 def _import_next() -> None:
     """Import the user's ``sitecustomize``, if any, which this module hides: Python imports only the first one."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
+    own_folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != own_folder]
     this = sys.modules.pop("sitecustomize")
     try:
         __import__("sitecustomize")

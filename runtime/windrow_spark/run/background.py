@@ -128,7 +128,7 @@ class _Thread(threading.Thread):
 
 
 class _SparkThread(_Thread, InheritableThread):
-    """The same thread, with the properties that its parent thread has in Spark; copying these may fail as well."""
+    """A thread that inherits its parent's properties in Spark; if that fails, ``finish`` gets the exception, too."""
 
 
 @contextmanager

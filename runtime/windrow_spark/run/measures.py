@@ -14,8 +14,6 @@ from windrow_spark.sources.scanner import scanner_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["RunMeasure", "has_own_bar"]
-
 
 class RunMeasure:
     """Measures one run; called by one thread.

@@ -240,9 +240,9 @@ class Query:
 
         Spark refuses two queries of one name. Other threads start no query meanwhile.
         """
-        taken = {query.name for query in self.lowered.spark.streams.active}
+        running_names = {query.name for query in self.lowered.spark.streams.active}
         name = self.lowered.pipeline.name
-        return f"{name} {self.lowered.query_id}" if name in taken else name
+        return f"{name} {self.lowered.query_id}" if name in running_names else name
 
     # Any: Spark's two classes of writers have no common type, and a user's WriterSink may return any DataStreamWriter.
     def _writer(self) -> Any:
@@ -396,9 +396,9 @@ class Query:
         """Wait until a batch that begins later finds nothing to read."""
         # The last planned batch may be older than the elements that the sources have now; so may the next one, which
         # Spark may be planning.
-        done = self._checkpoint.last_planned() + 1
+        next_batch = self._checkpoint.last_planned() + 1
         idle = IdleBatches(self.lowered.clock)
-        if self._wait_until(query, lambda: idle.newest(query) > done):
+        if self._wait_until(query, lambda: idle.newest(query) > next_batch):
             raise UnsupportedOperationError("the query was stopped by somebody else", given=self.lowered.pipeline.name)
 
     def wait(self, query: StreamingQuery, timeout_seconds: float | None = None) -> bool:

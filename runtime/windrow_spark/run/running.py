@@ -86,7 +86,7 @@ class RunningPipeline:
 
     @property
     def progress(self) -> PipelineProgress | None:
-        """The report on the newest batch that its sinks have written; None before the first one of this run.
+        """The report on the newest batch whose results the sinks have; None before the first batch of this run.
 
         Over Spark Connect it is read from the checkpoint each time.
 

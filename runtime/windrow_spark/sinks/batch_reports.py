@@ -42,7 +42,7 @@ class _Counts:
     def with_batch(self, batch: int, counted: Counted, written: Counter[str]) -> _Counts:
         """Returns the counters with a batch's counts, which replace earlier ones of the batch; itself if unchanged."""
         counted = Counter({**counted, **{(step, _WRITTEN): count for step, count in written.items()}})
-        assert batch >= self.batch, f"batch {batch} is run again behind batch {self.batch}"
+        assert batch >= self.batch, f"batch {batch} is run again after batch {self.batch}"
         if not counted and (batch > self.batch or not self.newest):
             return self
         newest: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -83,8 +83,8 @@ class Results:
 
     def report(self, progress: PipelineProgress) -> None:
         """Keep the report on a batch, in place of an earlier one on it, and no more of the oldest."""
-        kept = [report for report in self._reports if report.batch != progress.batch]
-        self._reports = (*kept[-_REPORTS_KEPT + 1 :], progress)  # other threads read it
+        reports = [report for report in self._reports if report.batch != progress.batch]
+        self._reports = (*reports[-_REPORTS_KEPT + 1 :], progress)  # other threads read it
 
     def latest_report(self) -> PipelineProgress | None:
         """Returns the report on the newest batch; None: there was none."""

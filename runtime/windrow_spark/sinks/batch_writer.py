@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from windrow.errors import Location
 from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.reader import warn_of_header
 from windrow_runtime.operators.outcome import is_loss
 from windrow_runtime.outputs.output import Identity, Output
@@ -137,14 +137,14 @@ class BatchWriter:
 
     def _write_kept(self, frame: DataFrame, batch: int, *, again: bool) -> dict[int, list[bytes]]:
         """Writes a batch of which Spark writes some sinks; it is persisted, since several actions read it."""
-        kept = frame.persist()
+        persisted = frame.persist()
         try:
-            names, present = self._write_driver_sinks(kept, batch)
+            names, present = self._write_driver_sinks(persisted, batch)
             for number, writer in self._by_spark.items():
-                write = partial(writer.write_batch, kept, batch, number, self.classes, query=self.query)
+                write = partial(writer.write_batch, persisted, batch, number, self.classes, query=self.query)
                 self._run(partial(write, has_rows=number in present, again=again))
         finally:
-            kept.unpersist()
+            persisted.unpersist()
         return names
 
     def _write_driver_sinks(self, frame: DataFrame, batch: int) -> tuple[dict[int, list[bytes]], set[int]]:
@@ -158,7 +158,7 @@ class BatchWriter:
         if self._by_spark:
             payload = f.when(f.expr(f"NOT ({are_of(self._by_spark)})"), f.col("payload"))
             frame = frame.withColumn("payload", payload)
-        taken: defaultdict[int, list[PackedRow]] = defaultdict(list)
+        outputs_of: defaultdict[int, list[PackedRow]] = defaultdict(list)
         names: defaultdict[int, list[bytes]] = defaultdict(list)
         present: set[int] = set()
         values: defaultdict[int, list[Any]] = defaultdict(list)
@@ -168,7 +168,7 @@ class BatchWriter:
             elif row.is_output and row.target in self._by_spark:
                 present.add(row.target)
             elif row.is_output:
-                taken[row.target].append(row)
+                outputs_of[row.target].append(row)
             else:
                 values[row.kind] += load_values(row.payload)
         self._check_lock()  # before anything that another run reads is written
@@ -176,20 +176,20 @@ class BatchWriter:
             if (unmatched, location) not in self._warned:
                 self._warned.add((unmatched, location))
                 warn_of_header(unmatched, where, location)
-        collected = {number: _unpacked(taken[number]) for number in self._kept}
+        collected = {number: _unpacked(outputs_of[number]) for number in self._kept}
         counts = self._counted(values[RowKind.COUNTERS])
         self.results.put(batch, collected, counts, self._written())
         if self.counters is not None:
             self.counters.write(batch, counts)
         for number, step in self.sinks.items():
-            if number not in collected and taken[number]:
-                _write(self.outputs[step.id], batch, taken[number])
+            if number not in collected and outputs_of[number]:
+                _write(self.outputs[step.id], batch, outputs_of[number])
         self._ended = RowKind.END in values
         if self.keeper is not None:
             seen = [SeenTimestamps(*each) for each in values[RowKind.TIMESTAMPS]]
             read = {step for step, name, _ in self._facts if name == ROWS_READ}
-            partitions = [(step, Told(*each)) for step, each in values[RowKind.PARTITIONS]]
-            self.keeper.end_batch(batch, seen, read=read, ended=self._ended, told=partitions)
+            partitions = [(step, OpenPartitions(*each)) for step, each in values[RowKind.PARTITIONS]]
+            self.keeper.end_batch(batch, seen, read=read, ended=self._ended, open_partitions=partitions)
         return names, present
 
     def _written(self) -> Counter[str]:

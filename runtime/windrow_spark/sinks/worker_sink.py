@@ -27,7 +27,7 @@ class WorkerTask(ABC):
         return ()
 
     def finish(self) -> None:  # noqa: B027  nothing to do by default
-        """Commits what was written: the last thing that a task does which has succeeded."""
+        """Commits what was written, as the last call of a task that succeeds."""
 
     @abstractmethod
     def close(self) -> None:
@@ -61,4 +61,4 @@ class WorkerSink(ABC):
         """Prepare the target before the tasks of a batch begin; the driver calls this."""
 
     def publish(self, batch: int, names: Sequence[bytes]) -> None:  # noqa: B027  nothing to do by default
-        """Publish what the tasks of a batch have written, by the names of all files; the driver calls this."""
+        """Publish the files that the tasks of a batch have written, by name; the driver calls this."""

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from windrow.plan import Step
-from windrow_runtime.inputs.batches import PartitionMark, Told, elements_of
+from windrow_runtime.inputs.batches import OpenPartitions, PartitionMark, elements_of
 from windrow_runtime.inputs.offsets import Range, Reads
 from windrow_spark.clock import Alignment
 from windrow_spark.exchange.picklable import check_picklable, make_picklable
@@ -50,7 +50,7 @@ class StreamPlanner(Protocol):
         """Returns what there is to read now."""
 
     def advance_but(self, held: Collection[str], start: dict[str, Any], latest: Any) -> dict[str, Any]:
-        """Returns the offset up to which the next batch reads; the one where it starts if there is nothing.
+        """Returns the offset at which the next batch ends, which is ``start`` if there is nothing to read.
 
         Partitions that are ``held`` back stay where they are.
         """
@@ -61,8 +61,8 @@ class StreamPlanner(Protocol):
     def check_end(self, done: dict[str, Any], latest: Any) -> None:
         """Refuses an end of the stream before everything was read."""
 
-    def told(self, reached: dict[str, Any], latest: Any) -> Told:
-        """Returns what workers tell the driver of the partitions behind an offset."""
+    def open_partitions(self, reached: dict[str, Any], latest: Any) -> OpenPartitions:
+        """Returns the partitions that may have elements after an offset, which workers report to the driver."""
 
     def commit(self, offsets: dict[str, Any]) -> None:
         """Takes note that a batch is done."""
@@ -88,7 +88,7 @@ def _read_ranges(reads: Reads, batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         for text in batch.column(0).to_pylist():
             partition, start, end, topic_id, *partitions = json.loads(text)
-            yield PartitionMark(partition, Told(*partitions[0]) if partitions else None)
+            yield PartitionMark(partition, OpenPartitions(*partitions[0]) if partitions else None)
             if start != end:
                 yield from reads.read(Range(partition, start, end, topic_id))
 
@@ -164,8 +164,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 known = self._latest if self._newest is None else self._newest
                 latest = self._planner.latest() if known is None else known
                 first = ranges[0] if ranges else Range(next(iter(end)), None, None)
-                unread = self._planner.told(end, latest)
-                ranges[:1] = [(*first, unread if self._alignment is not None else Told(unread.open))]
+                partitions = self._planner.open_partitions(end, latest)
+                ranges[:1] = [(*first, partitions if self._alignment is not None else OpenPartitions(partitions.open))]
             return _as_partitions(ranges)
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from windrow.errors import Location
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.inputs.batches import PartitionMark, SourceBatch, Told
+from windrow_runtime.inputs.batches import OpenPartitions, PartitionMark, SourceBatch
 from windrow_runtime.inputs.text_rows import TextRows, without_elements
 from windrow_runtime.operators.errors import field_errors
 from windrow_spark.checkpoint.newest_batch import BatchNote, ClosedSources, DriverNote
@@ -111,7 +111,7 @@ class _Task:
         self._unmatched: dict[str, str] = {}
         self._malformed = 0
         self._rows_read = 0
-        self._told: list[tuple[str, Told]] = []  # of the partitions of the source, by its step id
+        self._open_partitions: list[tuple[str, OpenPartitions]] = []  # with the step id of the source
 
     def finish(self) -> None:
         """Commits what the task has written; not called where it fails, or where Spark gives it up."""
@@ -154,8 +154,8 @@ class _Task:
 
     def _mark(self, mark: PartitionMark) -> None:
         self._fragment.begin_partition(mark.name)
-        if mark.told is not None:
-            self._told.append((self._stage.malformed.step_id, mark.told))
+        if mark.open_partitions is not None:
+            self._open_partitions.append((self._stage.malformed.step_id, mark.open_partitions))
 
     def _take(self, batch: Any) -> tuple[Any, int]:
         """Runs the fragment on the elements of a batch; returns them as columns, if needed, and their number."""
@@ -213,7 +213,7 @@ class _Task:
         for_driver: list[tuple[int, list[Any]]] = [
             (RowKind.WARNINGS, warnings),
             (RowKind.TIMESTAMPS, list(map(tuple, self._fragment.take_timestamps()))),
-            (RowKind.PARTITIONS, [(step, tuple(partitions)) for step, partitions in self._told]),
+            (RowKind.PARTITIONS, [(step, tuple(partitions)) for step, partitions in self._open_partitions]),
             (RowKind.COUNTERS, self._counts(records)),
         ]
         first = notes_number(self._origin, len(for_driver))

@@ -1,4 +1,4 @@
-"""Defines what is stored for a key group: its record, which a batch that touches the group reads, and its pages.
+"""Defines the stored state of a key group: a record, which each batch with rows for the group reads, and pages.
 
 A record begins with ``b"WDRW"``, the version of the format as u16 in little-endian, and 16 bytes that name the plan. A
 :class:`GroupState` follows as MessagePack, compressed.
@@ -89,7 +89,7 @@ class PageContents(Protocol[State, Keys]):
         """Returns the first ``most`` of the keys that are among others."""
 
     def beyond(self, keys: Keys, others: Keys, most: int | None = None) -> Keys:
-        """Returns the first ``most`` of the keys that are not among others; None: all of them."""
+        """Returns the keys that are not among others, at most ``most`` of them; None: no limit."""
 
     def remembered(self, keys: Keys, seen: bytes) -> tuple[Keys, bytes]:
         """Returns the keys whose hashes are in ``seen``, and the hashes of the other keys, 32 bits of each."""
@@ -188,8 +188,8 @@ class GroupState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     def record_of(self, step: str) -> StepRecord:
         """Returns the record of a step, by the id of its state; adds an empty one if it has none yet."""
         if step not in self.steps:
-            taken = {record.slot for record in self.steps.values()}
-            self.steps[step] = StepRecord(min(set(range(len(taken) + 1)) - taken))
+            used_slots = {record.slot for record in self.steps.values()}
+            self.steps[step] = StepRecord(min(set(range(len(used_slots) + 1)) - used_slots))
         return self.steps[step]
 
     def dump(self, fingerprint: bytes) -> bytes:

@@ -170,7 +170,7 @@ class HotKeys(Generic[State, Keys]):
         return state
 
     def _leaving(self, keys: Keys, touched: Keys, pages: int) -> tuple[Keys, Keys]:
-        """Chooses the keys that leave: untouched ones, and touched ones.
+        """Chooses the keys that leave the working set, among the untouched ones and the touched ones.
 
         Untouched keys leave first, and of these the ones that entered first. Touched keys leave only if their state
         has grown too large. Each key that leaves may belong to another page, so a limited number leaves at once.

@@ -200,9 +200,9 @@ class _ObjectContents:
         if count != self._count:
             self._count = count
             self._forget_homes()
-        parts: defaultdict[int, OperatorState] = defaultdict(OperatorState)
+        states: defaultdict[int, OperatorState] = defaultdict(OperatorState)
         for page, key_states in self._split_dict(state.keys, "keys").items():
-            parts[page].keys = key_states
+            states[page].keys = key_states
         sessions = state.sessions_to_columns()
         self._codec.store_tails(sessions, self._write_segment)
         sessions_of: defaultdict[int, list[int]] = defaultdict(list)
@@ -210,20 +210,20 @@ class _ObjectContents:
         for index, page in enumerate(map(self._homes.__getitem__, sessions.keys)):
             sessions_of[page].append(index)
         for page, indices in sessions_of.items():
-            parts[page].session_columns = sessions.pick(indices)
+            states[page].session_columns = sessions.pick(indices)
         for name in _TABLES:
             for start, table in getattr(state, name).items():
                 for page, table_part in self._split_dict(table, (name, start)).items():
-                    getattr(parts[page], name)[start] = table_part
+                    getattr(states[page], name)[start] = table_part
         for name in TIMERS:
             by_page: defaultdict[int, list[tuple[Hashable, Any, int]]] = defaultdict(list)
             for timer in getattr(state, name):
                 by_page[self._homes[timer[0]]].append(timer)
             for page, page_timers in by_page.items():
-                setattr(parts[page], name, TimerQueue(page_timers))
-        for part in parts.values():
+                setattr(states[page], name, TimerQueue(page_timers))
+        for part in states.values():
             part.table_size, part.table_lateness = state.table_size, state.table_lateness
-        return dict(parts)
+        return dict(states)
 
     def _split_dict(self, whole: dict[Hashable, Any], name: tuple[str, int] | str) -> dict[int, dict[Hashable, Any]]:
         """Divides a dictionary among pages, without Python bytecode per key for keys that stay in their page."""
@@ -243,23 +243,23 @@ class _ObjectContents:
         return by_page
 
     def take(self, state: OperatorState, keys: _Keys) -> tuple[OperatorState, OperatorState]:
-        taken = OperatorState(table_size=state.table_size, table_lateness=state.table_lateness)
-        taken.keys = _take(state.keys, keys)
-        taken.session_columns = state.sessions_to_columns().take_keys(keys)
+        taken_state = OperatorState(table_size=state.table_size, table_lateness=state.table_lateness)
+        taken_state.keys = _take(state.keys, keys)
+        taken_state.session_columns = state.sessions_to_columns().take_keys(keys)
         for name in _TABLES:
             tables = getattr(state, name)
             for start, table in list(tables.items()):
                 if taken_table := _take(table, keys):
-                    getattr(taken, name)[start] = taken_table
+                    getattr(taken_state, name)[start] = taken_table
                 if not table:
                     del tables[start]
         for name in TIMERS:
             timers = list(getattr(state, name))
             taken_timers = [timer for timer in timers if timer[0] in keys]
             if taken_timers:
-                setattr(taken, name, TimerQueue(taken_timers))
+                setattr(taken_state, name, TimerQueue(taken_timers))
                 setattr(state, name, TimerQueue([timer for timer in timers if timer[0] not in keys]))
-        return taken, state
+        return taken_state, state
 
     # Keys
 
@@ -300,7 +300,7 @@ class _ObjectContents:
         return self._bits_in(stable_hash(key))
 
     def _bits_in(self, hashed: int) -> int:
-        """Returns up to 32 bits of a key's hash, which tell it apart from other keys of its group."""
+        """Returns up to 32 bits of a key's hash in which keys of one group differ."""
         return hashed // self._groups & 0xFFFF_FFFF
 
     def _home(self, key: Hashable) -> int:

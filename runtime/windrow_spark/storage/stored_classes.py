@@ -76,7 +76,7 @@ _OPEN_BASES: Final = frozenset({TimeWindow, GlobalWindow, Window})
 
 
 class StoredForm(Enum):
-    """What is stored of a value, from which it is built again; its class decides."""
+    """The parts of a value that are stored, and from which it is rebuilt; the class of the value decides."""
 
     MEMBER = auto()  # the name of an Enum member
     FIELDS = auto()  # the fields of a record

@@ -1,4 +1,4 @@
-"""Sizes and counts that decide the layout of stored keyed state: measured defaults, which tests make small.
+"""Defines the sizes that decide the layout of stored keyed state: measured defaults, which tests make small.
 
 The level of a query passes one :class:`StateTuning` down to all that store its state.
 """

@@ -132,7 +132,7 @@ def _float(value: object) -> float:
 def _number(value: object) -> float:
     number = _float(value)
     if math.isnan(number):
-        # It would be stored as NULL.
+        # The database would store the value as NULL.
         raise ValueError("SQLite has no NaN; map it to None before the sink")
     return number
 

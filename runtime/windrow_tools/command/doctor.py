@@ -205,7 +205,7 @@ def worker_finding(python: str) -> Finding:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     mend = f"unset PYSPARK_PYTHON, or set it to {sys.executable}"
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [python, "-c", _WORKER_PROGRAM, *names],
             env=environment,
             capture_output=True,
@@ -214,19 +214,19 @@ def worker_finding(python: str) -> Finding:
             check=True,
             timeout=_WORKER_SECONDS,
         )
-        version, failed = json.loads(done.stdout.splitlines()[-1])
+        version, failed = json.loads(process.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         return Finding(f"{shown}: cannot be run ({error})", mend)
     if tuple(version) != sys.version_info[:2]:
-        here = ".".join(map(str, sys.version_info[:2]))
-        return Finding(f"{shown}: is Python {version[0]}.{version[1]}, and this one {here}", mend)
+        own_version = ".".join(map(str, sys.version_info[:2]))
+        return Finding(f"{shown}: is Python {version[0]}.{version[1]}, and this one {own_version}", mend)
     if failed:
         return Finding(f"{shown}: cannot import {'; '.join(failed)}", f"{mend}; or in it: {install_hint('spark')}")
     return Finding(f"{shown}, imports windrow")
 
 
 def _own_folders() -> list[str]:
-    """Returns the folders of windrow if it is not installed, which a session on this machine hands to its workers."""
+    """Returns windrow's folders if it is not installed: a session on this machine passes them to its workers."""
     folders = dict.fromkeys(str(Path(file).parents[1]) for file in (windrow.__file__, str(Path(__file__).parent)))
     return [folder for folder in folders if not folder.endswith(("site-packages", "dist-packages"))]
 

@@ -16,8 +16,6 @@ from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
 from windrow_runtime.operators.errors import USER_ERRORS, first_line
 from windrow_runtime.operators.outcome import is_ours
 
-__all__ = ["ExitCode", "errors_of_file", "show_failure", "shown_path"]
-
 _SHOW_STACK: Final = "--verbose shows the stack"
 
 
@@ -103,5 +101,5 @@ def _is_users(file: str, root: Path | None) -> bool:
 
 def shown_path(file: str) -> str:
     """Returns the path of a file from the working directory, if it lies there."""
-    path, here = Path(file), Path(os.getcwd())
-    return str(path.relative_to(here)) if path.is_relative_to(here) else file
+    path, folder = Path(file), Path(os.getcwd())
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else file

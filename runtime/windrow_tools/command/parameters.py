@@ -18,8 +18,6 @@ from uuid import UUID
 
 from windrow.errors import InvalidArgumentError, similar_name
 
-__all__ = ["Parameter", "Setting", "parameters_of", "settings_of", "values_of"]
-
 _UNITS: Final = {"ms": 0.001, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)? ?(?:ms|s|min|m|h|d) ?)+")
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|min|m|h|d)")
@@ -63,7 +61,7 @@ class Parameter:
 
 
 def settings_of(sets: Iterable[str], words: Sequence[str]) -> Iterator[Setting]:
-    """Yields what ``--set name=value`` and the words behind ``--`` set.
+    """Yields what ``--set name=value`` and the words after ``--`` set.
 
     Raises:
         InvalidArgumentError: If one of them has another form.

@@ -15,8 +15,6 @@ from types import FrameType
 
 from windrow_tools.command.failures import ExitCode
 
-__all__ = ["Termination", "prepare_streams", "terminable"]
-
 
 def prepare_streams() -> None:
     """Opens standard streams that are closed, and lets stdout write what it has no characters for as JSON does.

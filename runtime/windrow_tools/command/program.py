@@ -13,8 +13,6 @@ import windrow
 from windrow_tools.command.failures import ExitCode, show_failure
 from windrow_tools.command.process import Termination, prepare_streams, terminable
 
-__all__ = ["COMMANDS", "main"]
-
 COMMANDS: Final = {
     "run": "runs a pipeline, by the interpreter or on Spark",
     "explain": "shows the plan of a pipeline, and how an engine runs each step",
@@ -87,17 +85,17 @@ def _executed(words: Sequence[str], termination: Termination) -> int:
 
 
 def _parsed(named: str | None, words: Sequence[str]) -> argparse.Namespace:
-    """Parses the command line; where it names a pipeline, the words behind ``--`` set parameters of that."""
+    """Parses the command line; where it names a pipeline, the words after ``--`` set parameters of that."""
     parser, subparser = _parser(named)
     if subparser is None or subparser.get_default("words") is None:
         return parser.parse_args(words)
     end = [*words].index("--") if "--" in words else len(words)
     options, unknown = parser.parse_known_args(words[:end])
     if unknown:
-        given = " ".join(unknown)
+        arguments = " ".join(unknown)
         subparser.error(
-            f"unrecognized arguments: {given}; parameters of the pipeline stand behind --, as in "
-            f"{subparser.prog} FILE -- {given}"
+            f"unrecognized arguments: {arguments}; parameters of the pipeline stand after --, as in "
+            f"{subparser.prog} FILE -- {arguments}"
         )
     options.words = [*words[end + 1 :]]
     return options

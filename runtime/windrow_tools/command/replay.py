@@ -33,12 +33,12 @@ def prepare(options: Namespace) -> Callable[[], int]:
     pipeline = chosen_pipeline(options)
 
     def compare() -> int:
-        done = replay(options.checkpoint, pipeline)
-        print(f"batches 0 to {done.batches - 1} of {options.checkpoint}")
-        print(f"compared: counters, {', '.join(done.compared) or 'no sink'}")
-        if done.left_out:
-            print(f"not compared: {', '.join(done.left_out)}")
-        print(*(done.differences or ["all is equal"]), sep="\n")
-        return ExitCode.FAILED if done.differences else ExitCode.OK
+        replayed = replay(options.checkpoint, pipeline)
+        print(f"batches 0 to {replayed.batches - 1} of {options.checkpoint}")
+        print(f"compared: counters, {', '.join(replayed.compared) or 'no sink'}")
+        if replayed.left_out:
+            print(f"not compared: {', '.join(replayed.left_out)}")
+        print(*(replayed.differences or ["all is equal"]), sep="\n")
+        return ExitCode.FAILED if replayed.differences else ExitCode.OK
 
     return compare

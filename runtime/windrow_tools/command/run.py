@@ -142,7 +142,7 @@ def _run_locally(pipeline: Pipeline, *, drain: bool, progress: bool) -> tuple[Pi
     def interrupt(number: int, _frame: FrameType | None) -> None:
         nonlocal interruptions
         interruptions += 1
-        # What sends SIGTERM waits for some seconds, and the whole input may be one batch.
+        # The sender of SIGTERM waits for some seconds only, and the whole input may be one batch.
         if interruptions > 1 or number != signal.SIGINT:
             raise KeyboardInterrupt
         print(_STOPPING, file=sys.stderr)
@@ -242,7 +242,7 @@ def _names(pipeline: Pipeline) -> list[str]:
 
 
 def _text_printer(pipeline: Pipeline) -> Callable[[PipelineResult], None]:
-    """Returns what prints a line for each element: its repr, behind the name of its sink if there are several."""
+    """Returns what prints a line for each element: its repr, after the name of its sink if there are several."""
     sinks = [sink for _, sink in _collecting(pipeline)]
     prefixes = [f"{name}: " for name in _names(pipeline)] if len(sinks) > 1 else [""]
 

@@ -21,8 +21,6 @@ from windrow_runtime.codecs.malformed import short_repr
 from windrow_tools.command.failures import errors_of_file, shown_path
 from windrow_tools.command.parameters import Setting, parameters_of, settings_of, values_of
 
-__all__ = ["add_accepted", "add_pipeline", "check_beside", "chosen_pipeline", "named_pipeline"]
-
 Candidate: TypeAlias = "Pipeline | Callable[[], object]"
 """A pipeline of a module, or a function that makes one."""
 
@@ -44,9 +42,9 @@ def add_pipeline(parser: ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="the value of a parameter of the function that returns the pipeline; may be given several times. The same "
-        "as --NAME VALUE behind --, at the end of the command",
+        "as --NAME VALUE after --, at the end of the command",
     )
-    parser.set_defaults(words=[])  # those behind --
+    parser.set_defaults(words=[])  # those after --
 
 
 def add_accepted(parser: ArgumentParser) -> None:
@@ -80,7 +78,7 @@ def named_pipeline(text: str, settings: Iterable[Setting] = ()) -> Pipeline:
     if not file or not (name.isidentifier() or not name or _is_name_of(text, file)):
         file, name = text, ""  # the colon is a part of the path, or there is none
     elif not name:
-        raise InvalidArgumentError("no pipeline is named behind the colon", given=text, expected="FILE:PIPELINE")
+        raise InvalidArgumentError("no pipeline is named after the colon", given=text, expected="FILE:PIPELINE")
     module, root = _imported(file)
     candidates = _candidates(module)
     candidates = {each: value for each, value in candidates.items() if _takes(value, settings)} or candidates
@@ -172,14 +170,14 @@ def _place(path: Path) -> tuple[str, Path]:
             "Python imports no file of this name", given=str(path), expected="a file NAME.py, without another dot"
         )
     folder = path.absolute().parent
-    parts = [] if path.stem == "__init__" else [path.stem]
+    names = [] if path.stem == "__init__" else [path.stem]
     while (folder / "__init__.py").is_file():
-        parts.insert(0, folder.name)
+        names.insert(0, folder.name)
         folder = folder.parent
-    name = ".".join(parts)
-    there = sys.modules.get(name)
-    is_other = there is not None and Path(getattr(there, "__file__", None) or "") != path.absolute()
-    if is_other or parts[0] in sys.stdlib_module_names:
+    name = ".".join(names)
+    imported = sys.modules.get(name)
+    is_other = imported is not None and Path(getattr(imported, "__file__", None) or "") != path.absolute()
+    if is_other or names[0] in sys.stdlib_module_names:
         raise InvalidArgumentError(
             "a file has the name of a module of Python's, or of one that is imported already",
             given=str(path),

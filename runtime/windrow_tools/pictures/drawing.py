@@ -130,28 +130,28 @@ class _Drawing:
     numbers: bool
 
     def timeline(self, words: str, title: str | None, left_out: int) -> Timeline:
-        parts: list[str] = []
+        shapes: list[str] = []
         y = 12.0
         for line in wrapped(title or "", self.width - 28, 15):
             y += 20
-            parts.append(element("text", {"class": "title", "x": 14.0, "y": y - 4}, text(line)))
+            shapes.append(element("text", {"class": "title", "x": 14.0, "y": y - 4}, text(line)))
         panels: list[Panel] = []
         shows_keys = len(keys_of(self.step)) > 1
         for scene in self.scenes:
             if shows_keys:
                 y += 18
                 label = f"key {shortened(repr(scene.key), 80)}"
-                parts.append(element("text", {"class": "key", "x": _LEFT, "y": y - 2}, text(label)))
+                shapes.append(element("text", {"class": "key", "x": _LEFT, "y": y - 2}, text(label)))
             panel, y = self._panel(scene, y + 10)
             panels.append(panel)
-            parts.append(element("g", {"class": "panel"}, *panel.draw()))
-            parts += self._axis_titles(panel)
+            shapes.append(element("g", {"class": "panel"}, *panel.draw()))
+            shapes += self._axis_titles(panel)
         if left_out:
             y += 20
             words_left = f"{left_out} more {'key' if left_out == 1 else 'keys'}, not drawn; key=... chooses one"
-            parts.append(element("text", {"class": "note", "x": _LEFT, "y": y - 4}, text(words_left)))
+            shapes.append(element("text", {"class": "note", "x": _LEFT, "y": y - 4}, text(words_left)))
         high, entries = _legend(panels, _LEFT, self.width - _RIGHT, y + 6)
-        svg = whole(words, [*parts, *entries], self.width, y + high + 14)
+        svg = whole(words, [*shapes, *entries], self.width, y + high + 14)
         return Timeline(words, svg, page(words, svg, *_table_of(panels, shows_keys=shows_keys)))
 
     def _panel(self, scene: Scene, top: float) -> tuple[Panel, float]:
@@ -188,16 +188,16 @@ class _Drawing:
 
 def _legend(panels: Sequence[Panel], left: float, right: float, top: float) -> tuple[float, list[str]]:
     """Returns the height of the legend, which explains the outlines that a picture has, and its parts."""
-    x, y, parts = left, top, list[str]()
+    x, y, shapes = left, top, list[str]()
     for kind, words in _entries(panels):
         width = _SAMPLE + 6 + width_of(words, 11)
         if x > left and x + width > right:
             x, y = left, y + _ROW
         middle = y + _ROW / 2
         label = element("text", {"class": "note", "x": x + _SAMPLE + 6, "y": middle + 4}, text(words))
-        parts.append(element("g", {"class": "legend"}, _sample(kind, x, middle), label))
+        shapes.append(element("g", {"class": "legend"}, _sample(kind, x, middle), label))
         x += width + _GAP
-    return (y + _ROW - top if parts else 0.0), parts
+    return (y + _ROW - top if shapes else 0.0), shapes
 
 
 def _entries(panels: Sequence[Panel]) -> Iterator[tuple[str, str]]:

@@ -134,11 +134,11 @@ class _Drawing:
 
     def timeline(self, words: str, title: str | None) -> Timeline:
         """Draws the picture."""
-        parts: list[str] = []
+        shapes: list[str] = []
         y = 12.0
         for line in wrapped(title or "", self.right - 28, 15):
             y += 20
-            parts.append(element("text", {"class": "title", "x": 14.0, "y": y - 4}, text(line)))
+            shapes.append(element("text", {"class": "title", "x": 14.0, "y": y - 4}, text(line)))
         boxes = [self._boxes(event) for event in self.events]
         tops: dict[Lane | str, float] = {}
         grid: list[str] = []
@@ -151,15 +151,15 @@ class _Drawing:
             grid.append(element("line", {"class": "grid", "x1": 14.0, "y1": y, "x2": self.right, "y2": y}))
         for index, (event, own) in enumerate(zip(self.events, boxes, strict=True)):
             middle = self.left + self.column * (index + 0.5)
-            parts.append(element("g", {"class": "event"}, *self._column(event, own, middle, tops)))
+            shapes.append(element("g", {"class": "event"}, *self._column(event, own, middle, tops)))
         if any(event.moment.clock is not None for event in self.events):
             y += 18
-            parts += self._clock(y)
+            shapes += self._clock(y)
         if self.left_out:
             y += 20
             words_left = f"{self.left_out} more {'event' if self.left_out == 1 else 'events'}, not drawn"
-            parts.append(element("text", {"class": "note", "x": self.left, "y": y - 4}, text(words_left)))
-        svg = whole(words, [*grid, *parts], self.right + _RIGHT, y + 14)
+            shapes.append(element("text", {"class": "note", "x": self.left, "y": y - 4}, text(words_left)))
+        svg = whole(words, [*grid, *shapes], self.right + _RIGHT, y + 14)
         return Timeline(words, svg, page(words, svg, ["lane", "key", "element", "time", "results"], self._table()))
 
     def _boxes(self, event: RecordedEvent) -> dict[Lane | str, list[_Box]]:

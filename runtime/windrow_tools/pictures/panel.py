@@ -62,7 +62,7 @@ class Area:
 
 
 @dataclass(slots=True)
-class Taken:
+class OccupiedAreas:
     """The areas of a panel that are occupied already, by the squares of a grid that they touch."""
 
     _squares: dict[tuple[int, int], list[Area]] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Panel:
     up: Axis
     show: Callable[[Any], str]
     numbers: bool
-    _taken: Taken = field(default_factory=Taken)
+    _occupied: OccupiedAreas = field(default_factory=OccupiedAreas)
 
     @property
     def area(self) -> Area:
@@ -123,9 +123,9 @@ class Panel:
         placed = [(box, self._area_of(box)) for box in boxes]
         strips = [(box, self._strip(box)) for box in self.scene.withdrawals]
         watermark = self._watermark()
-        self._taken.add(Area(*map(min, one, other), *map(max, one, other)) for one, other in pairwise(watermark))
+        self._occupied.add(Area(*map(min, one, other), *map(max, one, other)) for one, other in pairwise(watermark))
         strip_labels = [self._label(area, f"{_MINUS}{self.values_text(box.pane)}", 12) for box, area in strips]
-        self._taken.add(area for _, area in strips)
+        self._occupied.add(area for _, area in strips)
         areas = [area for _, area in placed]
         labels = [
             self._label(area, self.values_text(box.pane), 14, areas[:index] + areas[index + 1 :])
@@ -228,7 +228,7 @@ class Panel:
         candidates = [Area(x - 2, y, x + wide + 2, y + tall) for x in columns for y in rows]
         alone = [candidate for candidate in candidates if not any(candidate.covers(other) for other in others)]
         clear = [candidate for candidate in candidates if not any(candidate.crosses(other) for other in others)]
-        chosen = self._taken.choose([*alone, *clear, *candidates]) or candidates[0]
+        chosen = self._occupied.choose([*alone, *clear, *candidates]) or candidates[0]
         return _words(label, (chosen.left + chosen.right) / 2, chosen.bottom - tall * 0.2, "value", "middle")
 
     # Elements
@@ -242,25 +242,25 @@ class Panel:
             areas = [Area(x + dx - radius, y - radius, x + dx + radius, y + radius) for dx in steps]
             # Circles may overlap a little; one that would hide another is moved sideways.
             cores = [_shrunk(area, 0.25) for area in areas]
-            core = self._taken.choose(cores) or cores[0]
+            core = self._occupied.choose(cores) or cores[0]
             area = areas[cores.index(core)]
-            self._taken.add([area])
+            self._occupied.add([area])
             yield point, area, self._circle(point.element, area, radius)
 
     def _circle(self, of: RecordedElement, area: Area, radius: float) -> str:
         kinds = ["element", *(["late"] if of.is_late else []), *(["dropped"] if of.is_dropped else [])]
         x, y = (area.left + area.right) / 2, (area.top + area.bottom) / 2
-        parts = [_title(self.element_text(of)), element("circle", {"cx": x, "cy": y, "r": radius})]
+        shapes = [_title(self.element_text(of)), element("circle", {"cx": x, "cy": y, "r": radius})]
         if of.is_dropped:
             half = radius * 1.1
             ends = [(x - half, y + half), (x + half, y - half)]
-            parts.append(element("path", {"class": "cross", "d": _path(ends)}))
+            shapes.append(element("path", {"class": "cross", "d": _path(ends)}))
         inside = str(of.number) if self.numbers else shortened(self.show(of.value), 3)
         inside = f"{_MINUS}{inside}" if of.kind.is_withdrawal else inside
         if radius > 6 or len(inside) == 1:
             size = {} if len(inside) < 3 else {"style": f"font-size: {8 if len(inside) == 3 else 7}px"}
-            parts.append(element("text", {"class": "number", "x": x, "y": y + 3.5, **size}, text(inside)))
-        return element("g", {"class": " ".join(kinds)}, *parts)
+            shapes.append(element("text", {"class": "number", "x": x, "y": y + 3.5, **size}, text(inside)))
+        return element("g", {"class": " ".join(kinds)}, *shapes)
 
     def _values_beside(self, circles: list[tuple[Point, Area]]) -> Iterator[str]:
         for point, area in circles:
@@ -268,7 +268,7 @@ class Panel:
             wide, middle = width_of(content, 10), (area.top + area.bottom) / 2
             right = Area(area.right + 2, middle - 6, area.right + 2 + wide, middle + 6)
             left = Area(area.left - 2 - wide, middle - 6, area.left - 2, middle + 6)
-            chosen = self._taken.choose([each for each in (right, left) if self.area.contains(each)])
+            chosen = self._occupied.choose([each for each in (right, left) if self.area.contains(each)])
             if chosen is not None:
                 yield _words(content, chosen.left, chosen.bottom - 2.5, "beside", "start")
 

@@ -209,19 +209,19 @@ def timeline_snapshot(request: pytest.FixtureRequest) -> TimelineSnapshot:
     def compare(picture: Timeline, /, name: str = "") -> None:
         __tracebackhide__ = True
         classes = [each.name for each in request.node.listchain() if isinstance(each, pytest.Class)]
-        parts = (request.path.stem, *classes, request.node.name, name)
-        kept = request.path.parent / "__timelines__" / f"{'.'.join(filter(None, map(_file_name, parts)))}.svg"
-        drawn = kept.with_suffix(".new.svg")
-        drawn.unlink(missing_ok=True)  # of a run before
+        names = (request.path.stem, *classes, request.node.name, name)
+        kept_file = request.path.parent / "__timelines__" / f"{'.'.join(filter(None, map(_file_name, names)))}.svg"
+        new_file = kept_file.with_suffix(".new.svg")
+        new_file.unlink(missing_ok=True)  # of a run before
         if request.config.getoption(_UPDATE):
-            kept.parent.mkdir(exist_ok=True)
-            kept.write_text(picture.svg, encoding="utf-8")
-        elif not kept.exists():
-            pytest.fail(f"no picture is kept as {_shown(kept)}; pytest {_UPDATE} keeps the one that is drawn now")
-        elif kept.read_text(encoding="utf-8") != picture.svg:
-            drawn.write_text(picture.svg, encoding="utf-8")
+            kept_file.parent.mkdir(exist_ok=True)
+            kept_file.write_text(picture.svg, encoding="utf-8")
+        elif not kept_file.exists():
+            pytest.fail(f"no picture is kept as {_shown(kept_file)}; pytest {_UPDATE} keeps the one that is drawn now")
+        elif kept_file.read_text(encoding="utf-8") != picture.svg:
+            new_file.write_text(picture.svg, encoding="utf-8")
             pytest.fail(
-                f"the picture is not the one that is kept as {_shown(kept)}; the new one is {_shown(drawn)}: "
+                f"the picture is not the one that is kept as {_shown(kept_file)}; the new one is {_shown(new_file)}: "
                 f"look at both, and run pytest {_UPDATE} if the new one is right"
             )
 

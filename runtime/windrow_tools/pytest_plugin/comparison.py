@@ -14,8 +14,6 @@ from windrow_runtime.operators.errors import line_of_caller
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["compare_engines", "difference_of"]
-
 _SHOWN = 10
 
 

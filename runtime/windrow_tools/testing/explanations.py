@@ -213,7 +213,7 @@ class Explainer:
             return Standing.CLEANED_UP
         if last is not None and last.into != window:
             return Standing.MERGED
-        return Standing.EMPTY if life.taken else Standing.NEVER
+        return Standing.EMPTY if life.elements_taken else Standing.NEVER
 
     def _told(self, event: Event, key: Hashable, window: Any) -> Iterator[str]:
         """The sentences about an event of a window."""
@@ -477,7 +477,7 @@ def _merged_into(window: Any, life: Life) -> Any:
 
 
 def _known_windows(key: Hashable, lives: dict[Any, Life]) -> list[str]:
-    windows = [window for window, life in lives.items() if life.taken]
+    windows = [window for window, life in lives.items() if life.elements_taken]
     if not windows:
         return []
     return [f"The windows of key {shortened(key)} so far: {_listed(windows, window_in_words)}."]

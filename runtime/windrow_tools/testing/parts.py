@@ -161,8 +161,8 @@ class _TriggerDriver(KeyedOperator):
         return self.windows.setdefault(window, WindowEntry())
 
     def take(self) -> list[TriggerAnswer[Any]]:
-        taken, self._answers = self._answers, []
-        return taken
+        answers, self._answers = self._answers, []
+        return answers
 
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         raise AssertionError("a trigger harness takes elements one by one")

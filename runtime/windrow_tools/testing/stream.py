@@ -108,7 +108,7 @@ class PendingTimer:
 class _Input:
     """The watermark of a source, in milliseconds, and whether it holds back none."""
 
-    current: int = MIN_TIMESTAMP
+    watermark: int = MIN_TIMESTAMP
     idle: bool = False
 
 
@@ -268,11 +268,11 @@ class StreamHarness(Generic[In, Out]):
         watermark = moment(watermark, "a watermark")
         if source is not None:
             of_source = self._inputs[self._port_of(source).step]
-            of_source.current = max(watermark, of_source.current)
+            of_source.watermark = max(watermark, of_source.watermark)
             self._combine_watermarks()
             return
         for each in self._inputs.values():
-            each.current = max(watermark, each.current)
+            each.watermark = max(watermark, each.watermark)
         self.current_watermark = max(watermark, self.current_watermark)
         self._execution.round({}, watermark=self.current_watermark)
 
@@ -336,7 +336,7 @@ class StreamHarness(Generic[In, Out]):
         if not keeps_source_watermarks:
             self._watermarks = {}
             for each in self._inputs.values():
-                each.current = MIN_TIMESTAMP
+                each.watermark = MIN_TIMESTAMP
         before = self._execution
         snapshot = before.snapshot()
         before.close()
@@ -524,6 +524,6 @@ class StreamHarness(Generic[In, Out]):
 
 
 # Any: elements of every type; the caller's stream or tag gives it back.
-def _drain(taken: dict[Any, Elements], key: object) -> list[TimestampedValue[Any]]:
-    batch = taken.pop(key, Elements())
+def _drain(outputs: dict[Any, Elements], key: object) -> list[TimestampedValue[Any]]:
+    batch = outputs.pop(key, Elements())
     return [TimestampedValue(value, timestamp) for value, timestamp in zip(batch.values, batch.timestamps, strict=True)]

@@ -23,8 +23,6 @@ from windrow.errors import InvalidArgumentError
 from windrow_tools.view.follow import Running, history_of
 from windrow_tools.view.history import RunHistory
 
-__all__ = ["Dashboard", "check_port", "dashboard"]
-
 _LOG: Final = logging.getLogger("windrow")
 _LOOPBACK: Final = "127.0.0.1"
 _HOSTS: Final = frozenset({_LOOPBACK, "localhost", "::1"})
@@ -90,7 +88,7 @@ def dashboard(running: Running | RunHistory, *, port: int = 0) -> Iterator[Dashb
         try:
             yield served
         finally:
-            # What ended the block may be the end of the run, which the page shall tell.
+            # The block may have ended with the run, and the page shall show that.
             refresh()
             served.close()
 

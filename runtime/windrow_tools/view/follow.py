@@ -14,8 +14,6 @@ from windrow_tools.view.history import RunHistory
 if TYPE_CHECKING:
     from windrow_spark import PipelineProgress
 
-__all__ = ["Follower", "Running", "history_of"]
-
 _TURN_SECONDS: Final = 0.5
 _SECONDS_TO_LEAVE: Final = 5.0
 
@@ -96,7 +94,7 @@ class Follower:
 
     def _step(self) -> bool:
         """Reads what is new; returns whether the pipeline runs."""
-        # What is read after it has ended is all that there is.
+        # Reports that are read after the end of the run are complete.
         active = self._running.is_active
         self._read()
         if not active:

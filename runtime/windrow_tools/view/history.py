@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     # The interpreter's users need no Spark, and nor do views.
     from windrow_spark import PipelineProgress
 
-__all__ = ["RunHistory"]
-
 _SAMPLES: Final = 120
 
 

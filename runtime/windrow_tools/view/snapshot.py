@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["OpenWindows", "RunState", "Sample", "Snapshot", "StepSnapshot"]
-
 RunState: TypeAlias = Literal["waiting", "running", "ended", "failed"]
 """Whether no batch is done yet, the run goes on, has ended, or has failed."""
 

@@ -22,8 +22,6 @@ from windrow_tools.view.texts import HEADS, cells, figures, spark_line, state_te
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["check_rich", "rendered", "shown_in_terminal"]
-
 _TURN_SECONDS: Final = 0.5
 _COLOURS: Final = {"waiting": "dim", "running": "green", "ended": "dim", "failed": "red"}
 _ALL_COLUMNS: Final = 100
@@ -71,7 +69,7 @@ def shown_in_terminal(history: RunHistory) -> Iterator[None]:
 
 
 def _lines(snapshot: Snapshot, width: int) -> list[str]:
-    # It is imported where a view is asked for, since users need not have it.
+    # rich is imported where a view is asked for, since users need not have it.
     from rich.console import Console
 
     console = Console(file=io.StringIO(), force_terminal=True, width=width)
@@ -88,16 +86,18 @@ def rendered(snapshot: Snapshot, width: int) -> RenderableType:
     from rich.text import Text
 
     colour = _COLOURS[snapshot.state]
-    parts: list[RenderableType] = [
+    renderables: list[RenderableType] = [
         Text.assemble((harmless(snapshot.pipeline), "bold"), "  ", (state_text(snapshot), colour))
     ]
     shown = figures(snapshot)
     if shown:
-        parts.append(Columns([Text.assemble((f"{name} ", "dim"), value) for name, value in shown], padding=(0, 3)))
+        renderables.append(
+            Columns([Text.assemble((f"{name} ", "dim"), value) for name, value in shown], padding=(0, 3))
+        )
         rates = spark_line([sample.rows_per_second for sample in snapshot.samples])
         times = spark_line([sample.duration_ms for sample in snapshot.samples])
-        parts.append(Text.assemble(("rows a second ", "dim"), (rates, "blue")))
-        parts.append(Text.assemble(("time of a batch ", "dim"), (times, "yellow")))
+        renderables.append(Text.assemble(("rows a second ", "dim"), (rates, "blue")))
+        renderables.append(Text.assemble(("time of a batch ", "dim"), (times, "yellow")))
     if snapshot.steps:
         steps = Table(box=None, pad_edge=False, header_style="dim")
         places = [place for place, head in enumerate(HEADS) if width >= _ALL_COLUMNS or head in _NARROW]
@@ -107,10 +107,10 @@ def rendered(snapshot: Snapshot, width: int) -> RenderableType:
             steps.add_column(HEADS[place], justify="right" if place else "left", no_wrap=place > 0)
         for row in rows:
             steps.add_row(*(_cell(place, row[place]) for place in places))
-        parts.append(steps)
+        renderables.append(steps)
     if snapshot.error is not None:
-        parts.append(Text(harmless(snapshot.error), "red"))
-    return Group(*parts)
+        renderables.append(Text(harmless(snapshot.error), "red"))
+    return Group(*renderables)
 
 
 def _cell(place: int, content: str) -> RenderableType:

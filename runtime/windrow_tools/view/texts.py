@@ -11,8 +11,6 @@ from windrow.time import lag_text
 from windrow_runtime.bar.measure import time_text
 from windrow_tools.view.snapshot import Snapshot, StepSnapshot
 
-__all__ = ["HEADS", "cells", "figures", "html_of", "size_text", "spark_line", "state_text"]
-
 HEADS: Final = ("step", "in", "out", "late", "malformed", "dropped", "windows", "timers", "state", "lag")
 """The heads of the table of steps."""
 
@@ -75,8 +73,8 @@ def spark_line(values: Sequence[float]) -> str:
 def html_of(snapshot: Snapshot) -> str:
     """What a notebook shows of a run."""
     words = ", ".join(f"{name} {value}" for name, value in figures(snapshot))
-    parts = [f"<p><b>{text(snapshot.pipeline)}</b> {text(state_text(snapshot))}</p>"]
-    parts += [f"<p>{text(words)}</p>"] if words else []
-    parts += [f"<pre>{text(snapshot.error)}</pre>"] if snapshot.error is not None else []
-    parts += [table(HEADS, map(cells, snapshot.steps))] if snapshot.steps else []
-    return "\n".join(parts)
+    html = [f"<p><b>{text(snapshot.pipeline)}</b> {text(state_text(snapshot))}</p>"]
+    html += [f"<p>{text(words)}</p>"] if words else []
+    html += [f"<pre>{text(snapshot.error)}</pre>"] if snapshot.error is not None else []
+    html += [table(HEADS, map(cells, snapshot.steps))] if snapshot.steps else []
+    return "\n".join(html)

@@ -14,8 +14,6 @@ from windrow_tools.view.history import RunHistory
 from windrow_tools.view.terminal import shown_in_terminal
 from windrow_tools.view.texts import html_of
 
-__all__ = ["watch"]
-
 _LOG: Final = logging.getLogger("windrow")
 _TURN_SECONDS: Final = 0.5
 

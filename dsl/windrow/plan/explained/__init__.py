@@ -1,1 +1,1 @@
-"""What ``explain()`` shows: the steps of a plan as people and tools see them, in several formats."""
+"""Shows the steps of a plan to people and tools, in the formats of ``explain()``."""

@@ -65,7 +65,7 @@ class StepDocument(TypedDict):
         id: The id, as errors, counters and progress reports have it.
         number: The number, by which texts name it. Steps come in the order of their numbers, with gaps for members.
         kind: What it is, such as ``source``, ``map``, ``window``, ``left_join`` or ``sink``.
-        name: The name that the user gave it, behind those of its scopes.
+        name: The name that the user gave it, after those of its scopes.
         text: What it does, in a few words for people.
         inputs: The ids of the steps that it reads from; of a join that of the left stream first.
         type: The type of its elements, for people; None where it is not known, and for sinks.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Form"]
-
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form in which an engine runs a step, as ``explain()`` shows it; ``str`` of it is that text.
+    """The form in which an engine runs a step; ``str`` of it is the text in ``explain()``.
 
     Attributes:
         name: How the step runs, such as ``"columns, partially aggregated before the exchange"``.

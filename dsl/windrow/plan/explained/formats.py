@@ -12,8 +12,6 @@ from windrow.plan.explained.picture import render_svg
 from windrow.plan.explained.step_view import PlanFormat, StepView
 from windrow.plan.render import render_text
 
-__all__ = ["render"]
-
 _RENDERERS: Final[dict[str, Callable[[str, Sequence[StepView]], str]]] = {
     "text": render_text,
     "mermaid": render_mermaid,

@@ -12,8 +12,6 @@ from windrow.expressions.tracing import Opaque, recognise
 from windrow.functions.marked import Tagged
 from windrow.functions.names import function_name
 
-__all__ = ["function_text", "pair_text", "short_type"]
-
 # Any in this module: functions of elements of every type.
 
 _LONGEST: Final = 80

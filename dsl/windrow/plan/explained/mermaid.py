@@ -10,8 +10,6 @@ from windrow.plan.base_node import Node
 from windrow.plan.explained.step_view import StepView, sides_of
 from windrow.plan.nodes import SideOutputNode, SinkNode, SourceNode
 
-__all__ = ["render_mermaid"]
-
 _ENTITIES: Final = str.maketrans({"#": "#35;", '"': "#quot;", "&": "#amp;", "<": "#lt;", ">": "#gt;"})
 """Characters that mean something within a label, as Mermaid writes them."""
 

@@ -13,8 +13,6 @@ from typing import Final
 from windrow.drawing.svg import element, number, picture, text, width_of, wrapped
 from windrow.plan.explained.step_view import StepView, sides_of
 
-__all__ = ["render_svg"]
-
 _WIDTH: Final = 420.0
 _MARGIN: Final = 14.0
 _RADIUS: Final = 5.0
@@ -44,7 +42,7 @@ _RULES: Final = """
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A step in its place: its lane, the middle of its dot, and its lines of text, each with its class."""
+    """A row of the picture: the lane of a step, the middle of its dot, and its lines of text with their CSS classes."""
 
     view: StepView
     lane: int
@@ -62,20 +60,20 @@ def render_svg(name: str, views: Sequence[StepView]) -> str:
     lanes, count = _lanes(views)
     pitch = min(18.0, _LANES / max(count - 1, 1))
     left = _MARGIN + _RADIUS + pitch * (count - 1) + 16
-    parts: list[str] = []
+    shapes: list[str] = []
     y = 12.0
     for line in _cut(f"pipeline {name}", _WIDTH - 2 * _MARGIN, 15 * 1.06):
         y += 20
-        parts.append(element("text", {"class": "title", "x": _MARGIN, "y": y - 4}, text(line)))
+        shapes.append(element("text", {"class": "title", "x": _MARGIN, "y": y - 4}, text(line)))
     rows: dict[int, _Row] = {}
     for view in views:
         lines = list(_lines(view, _WIDTH - _MARGIN - left))
         rows[view.number] = _Row(view, lanes[view.number], y + _GAP + 8, lines)
         y += _GAP + 16 * len(lines)
     places = [_MARGIN + pitch * lane for lane in range(count)]
-    parts += _lines_between(rows, places)
-    parts += [_step(row, places[row.lane], left) for row in rows.values()]
-    return picture("windrow-plan", _RULES, f"Plan of the pipeline {name}", parts, (_WIDTH, y + _GAP))
+    shapes += _lines_between(rows, places)
+    shapes += [_step(row, places[row.lane], left) for row in rows.values()]
+    return picture("windrow-plan", _RULES, f"Plan of the pipeline {name}", shapes, (_WIDTH, y + _GAP))
 
 
 def _lanes(views: Sequence[StepView]) -> tuple[dict[int, int], int]:
@@ -125,7 +123,7 @@ def _cut(content: str, width: float, size: float) -> list[str]:
 
 
 def _lines_between(rows: Mapping[int, _Row], places: Sequence[float]) -> Iterator[str]:
-    """The lines from steps to those that read them: down the lane, and into the other one right above the dot."""
+    """Draws lines from steps to their readers: down the lane of the step, then into the reader's above its dot."""
     drawn: dict[tuple[int, str], float] = {}  # how far down the lane of a step has its line
     for lower in rows.values():
         kind = "line side" if lower.view.step.node.side_output is not None else "line"
@@ -145,20 +143,20 @@ def _lines_between(rows: Mapping[int, _Row], places: Sequence[float]) -> Iterato
 def _step(row: _Row, x: float, left: float) -> str:
     """The dot of a step, the arrow into it, and its lines of text."""
     view, y = row.view, row.y
-    parts = [element("title", {}, text(view.step.where))]
+    shapes = [element("title", {}, text(view.step.where))]
     if view.inputs:
         tip = y - _RADIUS
         arrow = f"M{number(x - 4)} {number(tip - 6)}L{number(x + 4)} {number(tip - 6)}L{number(x)} {number(tip)}Z"
-        parts.append(element("path", {"class": "arrow", "d": arrow}))
+        shapes.append(element("path", {"class": "arrow", "d": arrow}))
     kind = _dot(view)
     if kind == "sink":
         square = {"x": x - _RADIUS, "y": y - _RADIUS, "width": 2 * _RADIUS, "height": 2 * _RADIUS}
-        parts.append(element("rect", {"class": f"dot {kind}"} | square))
+        shapes.append(element("rect", {"class": f"dot {kind}"} | square))
     else:
-        parts.append(element("circle", {"class": f"dot {kind}".strip(), "cx": x, "cy": y, "r": _RADIUS}))
+        shapes.append(element("circle", {"class": f"dot {kind}".strip(), "cx": x, "cy": y, "r": _RADIUS}))
     for place, (line, content) in enumerate(row.lines):
-        parts.append(element("text", {"class": line, "x": left, "y": y + 4.5 + 16 * place}, text(content)))
-    return element("g", {"class": "row"}, *parts)
+        shapes.append(element("text", {"class": line, "x": left, "y": y + 4.5 + 16 * place}, text(content)))
+    return element("g", {"class": "row"}, *shapes)
 
 
 def _dot(view: StepView) -> str:

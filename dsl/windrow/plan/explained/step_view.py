@@ -176,7 +176,7 @@ def _stamped_early(node: Node) -> list[Node]:
 
 
 def _dropping_late(node: Node) -> list[Node]:
-    """The steps upstream that drop elements as late for which this one would wait."""
+    """The steps upstream that drop late elements although this step would still take them."""
     if not node.lateness:
         return []
     return [each for each in _upstream(node) if each.lateness < node.lateness and each.drops_late]

@@ -1,10 +1,10 @@
-"""Triggers made of several: the first that is ready, all of them, one after the other, one until another."""
+"""Combines triggers: the first that is ready, all of them, one after the other, one until another."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 from windrow.errors import InvalidArgumentError
 from windrow.triggers.call_text import call_text
@@ -17,22 +17,6 @@ from windrow.triggers.words import indented
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = [
-    "AfterAll",
-    "AfterAny",
-    "AfterEach",
-    "MergingAfterAll",
-    "MergingAfterAny",
-    "MergingAfterEach",
-    "MergingOrFinally",
-    "OrFinally",
-    "PartsTrigger",
-    "after_all",
-    "after_any",
-    "after_each",
-    "or_finally",
-]
-
 T_contra = TypeVar("T_contra", contravariant=True)
 W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
 T = TypeVar("T")
@@ -44,6 +28,9 @@ class PartsTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_co
 
     So a part that has finished is in step where a merge lets it begin anew.
     """
+
+    call: ClassVar[str]
+    """The name of the function that makes it."""
 
     def __init__(self, *triggers: Trigger[T_contra, W_contra]) -> None:
         self.triggers = tuple(map(composable, triggers))
@@ -75,11 +62,11 @@ class PartsTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_co
         lines = [indented("", part.explain(window, context)) for part in self._parts]
         return "".join([f"{self.describe()}: {text}", *lines])
 
-    def _described(self, name: str) -> str:
-        return call_text(name, *(trigger.describe() for trigger in self.triggers))
+    def describe(self) -> str:
+        return call_text(self.call, *(trigger.describe() for trigger in self.triggers))
 
-    def _written(self, name: str) -> str:
-        return call_text(name, *map(repr, self.triggers))
+    def __repr__(self) -> str:
+        return call_text(self.call, *map(repr, self.triggers))
 
 
 class _FinishesWithParts(PartsTrigger[T_contra, W_contra]):
@@ -98,6 +85,8 @@ class _FinishesWithParts(PartsTrigger[T_contra, W_contra]):
 
 class AfterAny(_FinishesWithParts[T_contra, W_contra]):
     """Ready when one of its parts is. See :func:`after_any`."""
+
+    call = "after_any"
 
     @property
     def finish(self) -> Finish:
@@ -125,12 +114,6 @@ class AfterAny(_FinishesWithParts[T_contra, W_contra]):
 
     def _is_over(self, context: TriggerContext) -> bool:
         return any(part.is_finished(context) for part in self._parts)
-
-    def describe(self) -> str:
-        return self._described("after_any")
-
-    def __repr__(self) -> str:
-        return self._written("after_any")
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says what its parts wait for."""
@@ -168,6 +151,8 @@ def after_any(*triggers: Trigger[T, W]) -> AfterAny[T, W]:
 class AfterAll(_FinishesWithParts[T_contra, W_contra]):
     """Ready when all of its parts are. See :func:`after_all`."""
 
+    call = "after_all"
+
     @property
     def finish(self) -> Finish:
         """The latest of its parts."""
@@ -191,12 +176,6 @@ class AfterAll(_FinishesWithParts[T_contra, W_contra]):
 
     def _is_over(self, context: TriggerContext) -> bool:
         return all(part.is_finished(context) for part in self._parts)
-
-    def describe(self) -> str:
-        return self._described("after_all")
-
-    def __repr__(self) -> str:
-        return self._written("after_all")
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says how many of its parts are ready, and what they wait for."""
@@ -233,6 +212,8 @@ def after_all(*triggers: Trigger[T, W]) -> AfterAll[T, W]:
 class AfterEach(_FinishesWithParts[T_contra, W_contra]):
     """Does what its parts do, one after the other. See :func:`after_each`."""
 
+    call = "after_each"
+
     @property
     def finish(self) -> Finish:
         """The latest of its parts."""
@@ -245,14 +226,14 @@ class AfterEach(_FinishesWithParts[T_contra, W_contra]):
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
         """Returns whether the first part that has not finished is ready."""
-        current = self._current(context)
-        return current is not None and current.is_ready(window, context)
+        active = self._active_part(context)
+        return active is not None and active.is_ready(window, context)
 
     def on_fire(self, window: W_contra, context: PartContext) -> bool:
         """Fires the first part that has not finished; the others forget what has fired now."""
-        current = self._current(context)
+        active = self._active_part(context)
         for part in self._parts:
-            if part is current:
+            if part is active:
                 part.fire(window, context)
             else:
                 part.forget(window, context)
@@ -269,17 +250,11 @@ class AfterEach(_FinishesWithParts[T_contra, W_contra]):
                 part.begin_anew(window, context)
         return so_far
 
-    def _current(self, context: TriggerContext) -> Part[T_contra, W_contra] | None:
+    def _active_part(self, context: TriggerContext) -> Part[T_contra, W_contra] | None:
         return next((part for part in self._parts if not part.is_finished(context)), None)
 
     def _is_over(self, context: TriggerContext) -> bool:
-        return self._current(context) is None
-
-    def describe(self) -> str:
-        return self._described("after_each")
-
-    def __repr__(self) -> str:
-        return self._written("after_each")
+        return self._active_part(context) is None
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says which of its parts is at work, and what that waits for."""
@@ -320,6 +295,8 @@ def after_each(*triggers: Trigger[T, W]) -> AfterEach[T, W]:
 class OrFinally(_FinishesWithParts[T_contra, W_contra]):
     """Does what one trigger does until another one fires. See :func:`or_finally`."""
 
+    call = "or_finally"
+
     def __init__(self, main: Trigger[T_contra, W_contra], until: Trigger[T_contra, W_contra]) -> None:
         super().__init__(main, until)
         self.main, self.until = self.triggers
@@ -353,12 +330,6 @@ class OrFinally(_FinishesWithParts[T_contra, W_contra]):
 
     def _is_over(self, context: TriggerContext) -> bool:
         return any(part.is_finished(context) for part in self._parts)
-
-    def describe(self) -> str:
-        return self._described("or_finally")
-
-    def __repr__(self) -> str:
-        return self._written("or_finally")
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says what both triggers wait for."""

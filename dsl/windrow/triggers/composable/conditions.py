@@ -19,22 +19,6 @@ from windrow.triggers.words import wait_for_clock, wait_for_watermark
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = [
-    "AfterCount",
-    "AfterEndOfWindow",
-    "AfterProcessingTime",
-    "Always",
-    "DefaultTrigger",
-    "Never",
-    "after_count",
-    "after_processing_time",
-    "always",
-    "default",
-    "end_is_reached",
-    "never",
-    "wait_for_end",
-]
-
 
 def end_is_reached(window: Window, context: TriggerContext) -> bool:
     """Returns whether the watermark has reached the last timestamp of a window."""
@@ -63,6 +47,9 @@ class _AtEndOfWindow(MergingComposableTrigger[object, "Window"]):
         """Returns whether the watermark has passed the window."""
         return end_is_reached(window, context)
 
+    def __repr__(self) -> str:
+        return self.describe()
+
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which watermark it waits for."""
         return f"{self.describe()}: {wait_for_watermark(window.max_timestamp(), context.current_watermark)}"
@@ -81,15 +68,12 @@ class AfterEndOfWindow(_AtEndOfWindow):
         return True
 
     def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Is finished where it was in all windows and the watermark has passed the new one; else it waits again."""
+        """Finishes if it has finished in all windows and the watermark has passed the new one; else waits again."""
         wait_for_end(window, context)
         return all(finished) and end_is_reached(window, context)
 
     def describe(self) -> str:
         return "after_watermark()"
-
-    def __repr__(self) -> str:
-        return self.describe()
 
 
 class DefaultTrigger(_AtEndOfWindow):
@@ -111,9 +95,6 @@ class DefaultTrigger(_AtEndOfWindow):
 
     def describe(self) -> str:
         return "default()"
-
-    def __repr__(self) -> str:
-        return self.describe()
 
     def explain(self, window: Window, context: PartContext) -> str:
         """Says which watermark it waits for, or that each element fires it."""
@@ -152,7 +133,7 @@ class AfterCount(MergingComposableTrigger[object, "Window"]):
         return True
 
     def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Is finished where it was in all windows; else it adds up the counts of elements that have not fired."""
+        """Finishes if it has finished in all windows; else adds up their counts of elements that have not fired."""
         context.merge_partitioned_state(self._COUNT)
         if finished and all(finished):
             context.get_state(self._COUNT).clear()
@@ -302,6 +283,9 @@ class _Unchanging(MergingComposableTrigger[object, "Window"]):
         """Has nothing to merge."""
         return False
 
+    def __repr__(self) -> str:
+        return self.describe()
+
 
 class Never(_Unchanging):
     """Never ready. See :func:`never`."""
@@ -317,9 +301,6 @@ class Never(_Unchanging):
 
     def describe(self) -> str:
         return "never()"
-
-    def __repr__(self) -> str:
-        return self.describe()
 
     def explain(self, window: Window, context: PartContext) -> str:
         """Says that it does not fire."""
@@ -340,9 +321,6 @@ class Always(_Unchanging):
 
     def describe(self) -> str:
         return "always()"
-
-    def __repr__(self) -> str:
-        return self.describe()
 
     def explain(self, window: Window, context: PartContext) -> str:
         """Says that it fires whenever it is asked."""

@@ -23,8 +23,6 @@ from windrow.triggers.trigger import (
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = ["ComposableTrigger", "Finish", "MergingComposableTrigger"]
-
 T_contra = TypeVar("T_contra", contravariant=True)
 W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
 
@@ -213,7 +211,7 @@ class Part(Generic[T_contra, W_contra]):
     def __init__(self, trigger: ComposableTrigger[T_contra, W_contra], name: str) -> None:
         self.trigger = trigger
         self._name = name
-        # It lies among the state of the outer trigger, so that the part cannot take it for its own.
+        # The mark lies among the state of the outer trigger, so that the part cannot take it for its own.
         self._finished = ValueStateDescriptor(f"{name} is finished", bool)
 
     def observe(self, element: T_contra, timestamp: int, window: W_contra, outer: TriggerContext) -> None:

@@ -17,8 +17,6 @@ from windrow.triggers.trigger import MergePartContext, MergingTrigger, PartConte
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = ["FiringTrigger", "MergingFiringTrigger", "composable"]
-
 T_contra = TypeVar("T_contra", contravariant=True)
 W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Triggers that let others begin anew: again and again, or before and after the end of the window."""
+"""Defines triggers that restart others: again and again, or before and after the end of the window."""
 
 from __future__ import annotations
 
@@ -17,15 +17,6 @@ from windrow.triggers.words import indented, moment, wait_for_watermark
 if TYPE_CHECKING:
     from windrow.windows.window import Window
 
-__all__ = [
-    "AfterWatermark",
-    "MergingAfterWatermark",
-    "MergingRepeatedly",
-    "Repeatedly",
-    "after_watermark",
-    "repeatedly",
-]
-
 T_contra = TypeVar("T_contra", contravariant=True)
 W_contra = TypeVar("W_contra", bound="Window", contravariant=True)
 T = TypeVar("T")
@@ -34,6 +25,8 @@ W = TypeVar("W", bound="Window")
 
 class Repeatedly(PartsTrigger[T_contra, W_contra]):
     """Lets its part begin anew whenever it is finished. See :func:`repeatedly`."""
+
+    call = "repeatedly"
 
     def __init__(self, inner: Trigger[T_contra, W_contra]) -> None:
         super().__init__(inner)
@@ -66,12 +59,6 @@ class Repeatedly(PartsTrigger[T_contra, W_contra]):
         if part.merge(window, context):
             part.begin_anew(window, context)
         return False
-
-    def describe(self) -> str:
-        return self._described("repeatedly")
-
-    def __repr__(self) -> str:
-        return self._written("repeatedly")
 
     def explain(self, window: W_contra, context: PartContext) -> str:
         """Says what its part waits for."""

@@ -1,1 +1,1 @@
-"""Elements as Arrow record batches, and Parquet files."""
+"""Converts elements to Arrow record batches and back, and reads and writes Parquet files."""

@@ -1,4 +1,4 @@
-"""Checks columns that a source gives as elements: a record that decoding would find malformed must not pass as one."""
+"""Checks columns of a source for rows that decoding would find malformed, so that these do not pass as elements."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def clean_columns(batch: pa.RecordBatch, kind: RecordType) -> pa.RecordBatch | N
 
 
 def _is_clean(column: pa.Array, value: ValueType) -> bool:
-    """Returns whether a column, and those within it, have nulls where they may have some, and times that Python has."""
+    """Returns whether a column and its nested ones have nulls only where allowed, and only times that Python has."""
     if column.null_count:
         if not value.nullable:
             return False

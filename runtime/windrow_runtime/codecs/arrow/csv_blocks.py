@@ -211,7 +211,7 @@ class CsvBlocks:
 
 
 def end_of_regular_rows(block: bytes, delimiter: str, *, whole: bool) -> int:
-    """Returns the end of the last row such that it and all rows above it have only quotes that pair up.
+    """Returns the end of the longest run of rows, from the first one on, whose quotes all pair up.
 
     Such quotes begin or end a cell, or are two that stand for one within. The block begins with a row; if it is not
     whole, its last row goes on after it, unless a line ends there.

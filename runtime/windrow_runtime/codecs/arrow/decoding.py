@@ -1,4 +1,4 @@
-"""Elements of Arrow record batches: each array becomes one list, and the lists of the fields become records."""
+"""Decodes Arrow record batches: each array becomes one list, and the lists of the fields become records."""
 
 from __future__ import annotations
 
@@ -143,11 +143,11 @@ def plain(array: pa.Array) -> pa.Array:
 
 def _list_of_views(array: pa.Array) -> pa.Array:
     """Converts list views to lists, whose values lie in order; Arrow's own cast loses values of the last list."""
-    there: list[bool] = array.is_valid().to_pylist()
+    is_valid: list[bool] = array.is_valid().to_pylist()
     sizes: list[int] = array.sizes.to_pylist()
-    ends = accumulate((size for size, valid in zip(sizes, there, strict=True) if valid), initial=0)
+    ends = accumulate((size for size, valid in zip(sizes, is_valid, strict=True) if valid), initial=0)
     # A null among the offsets marks a null list; the last one is the end of all.
-    offsets = pa.array([*(next(ends) if valid else None for valid in there), next(ends)], pa.int32())
+    offsets = pa.array([*(next(ends) if valid else None for valid in is_valid), next(ends)], pa.int32())
     return pa.ListArray.from_arrays(offsets, array.flatten())
 
 
@@ -326,7 +326,7 @@ def _decode_scalars(array: pa.Array, value: ValueType, path: str) -> list[object
         elapsed = _microseconds(array, pa.timestamp("us", tz=array.type.tz), value, path)
         moments: Iterable[datetime.datetime] = map(operator.add, repeat(_EPOCH), elapsed)
         if array.type.tz is None and value.timezone is not None:
-            # What the clock shows twice is the first of the two moments.
+            # A local time that the clock shows twice is taken for the first of the two moments.
             moments = (shown.replace(tzinfo=value.timezone).astimezone(datetime.UTC) for shown in moments)
         return _converted(moments, path, value)
     if kind is Kind.DATE:

@@ -1,4 +1,4 @@
-"""Arrow record batches of elements.
+"""Encodes elements as Arrow record batches.
 
 A batch of records becomes one list a field, and a list becomes one Arrow array. Nothing is converted cell by cell,
 except to find the record at fault once a batch has failed.
@@ -64,7 +64,7 @@ def arrow_schema(record_type: RecordType) -> pa.Schema:
 
 
 def encode_batch(values: Sequence[object], record_type: RecordType) -> pa.RecordBatch:
-    """A record batch of elements of the record type; one that is not of its type is an ``InvalidArgumentError``."""
+    """Encodes elements as a record batch; raises an ``InvalidArgumentError`` for one that does not fit the type."""
     try:
         encoded = _encode(values, record_type.root, record_type.name)
     except Exception as error:  # pyarrow and attributes of the user's may raise anything
@@ -100,7 +100,7 @@ def _encoding_error(values: Sequence[object], record_type: RecordType, first: Ex
 
 
 def _encode(values: Sequence[object], value: ValueType, path: str) -> pa.Array:
-    """An array of values, ``None`` among them where the type allows it; ``UnfitError`` where one is not of its type."""
+    """Encodes values as an array, with nulls where the type is Optional; ``UnfitError`` for a value of another type."""
     if value.kind is Kind.NONE:
         for item in values:
             if item is not None:

@@ -1,4 +1,4 @@
-"""Columns of pandas from Arrow's: pandas has no ints beside a missing value, and Arrow makes floats of them."""
+"""Converts Arrow columns to pandas: where Arrow makes floats of ints beside a missing value, they stay ints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyarrow import types
 
 
 def pandas_series(column: pa.ChunkedArray, pandas: Any) -> Any:
-    """Makes a series of a column with the same values: numbers beside a missing one stay what they are, at all depths.
+    """Converts a column to a series of equal values: ints beside a missing value stay ints, also in nested columns.
 
     Lists become arrays, of objects where an item is missing or has parts; structs and maps become dicts.
     """

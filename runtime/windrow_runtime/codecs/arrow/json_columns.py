@@ -1,4 +1,4 @@
-"""JSON lines as columns: msgspec reads lines into structs, and Arrow makes arrays of the structs' values.
+"""Reads JSON lines as columns: msgspec reads lines into structs, and Arrow makes arrays of their values.
 
 Lines that msgspec refuses, and those whose times only Python can tell, are left to
 :class:`~windrow_runtime.codecs.json.decoder.JsonDecoder`, which reads them or knows what is wrong.
@@ -66,7 +66,7 @@ def line_by_line(kind: RecordType) -> str | None:
 
 
 class _Decoded(NamedTuple):
-    """What becomes of lines."""
+    """The structs that were decoded from lines, and the lines without one."""
 
     structs: Sequence[Any]
     refused: Sequence[int]  # the numbers of the lines that have none
@@ -126,7 +126,7 @@ class JsonBlocks:
         return self._columns(_decoded(texts, self._decoder.decode if _is_clear(lines) else self._decode_with_care))
 
     def _decode_lines(self, text: bytes, end: int) -> _Decoded:
-        """Decodes lines together, up to those among which one does not fit, and from there on each alone."""
+        """Decodes many lines at a time; from the first lines on in which one does not fit, each line alone."""
         if not _is_clear(text):
             return _decoded(text[:end].split(b"\n"), self._decode_with_care)
         structs: list[Any] = []
@@ -206,7 +206,7 @@ def _decoded(lines: Sequence[bytes], decode: Callable[[bytes], Any], first: Sequ
     rest = islice(lines, len(structs), None)
     while len(structs) + len(refused) < len(lines):
         try:
-            # What was decoded before a line that is refused stays in the list.
+            # The list keeps the structs that were decoded before a refused line.
             structs.extend(map(decode, rest))
         except (ValueError, RecursionError):
             refused.append(len(structs) + len(refused))

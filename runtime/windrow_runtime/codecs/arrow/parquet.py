@@ -1,4 +1,4 @@
-"""Parquet files, read and written with Arrow."""
+"""Reads and writes Parquet files with Arrow."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def _columns_read(opened: pq.ParquetFile, kind: RecordType) -> list[tuple[pa.Fie
 
 
 def _meant(column_type: pa.DataType, leaves: Iterator[pq.ColumnSchema]) -> pa.DataType:
-    """The type of a column by what its leaves are in the file, which Arrow does not say.
+    """The type of a column by the types of its leaves in the file, which Arrow does not show.
 
     The oldest timestamps are in UTC, without a mark, and the members of an enumeration are texts.
     """
@@ -272,17 +272,17 @@ def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return values.cast(options=pc.CastOptions(target_type=wanted, allow_invalid_utf8=True))
 
 
-def _with_units(wanted: pa.DataType, there: pa.DataType) -> pa.DataType:
+def _with_units(wanted: pa.DataType, stored: pa.DataType) -> pa.DataType:
     """A type with the units that timestamps have: a decoder says which of finer ones do not fit."""
-    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(there):
-        return pa.timestamp(there.unit, wanted.tz)
-    if pa.types.is_struct(wanted) and pa.types.is_struct(there) and wanted.num_fields == there.num_fields:
-        pairs = zip(wanted, there, strict=True)
+    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(stored):
+        return pa.timestamp(stored.unit, wanted.tz)
+    if pa.types.is_struct(wanted) and pa.types.is_struct(stored) and wanted.num_fields == stored.num_fields:
+        pairs = zip(wanted, stored, strict=True)
         return pa.struct([field.with_type(_with_units(field.type, stored.type)) for field, stored in pairs])
-    if pa.types.is_map(wanted) and pa.types.is_map(there):
-        return pa.map_(wanted.key_type, _with_units(wanted.item_type, there.item_type))
-    if is_list(wanted) and is_list(there):
-        item = _with_units(wanted.value_type, there.value_type)
+    if pa.types.is_map(wanted) and pa.types.is_map(stored):
+        return pa.map_(wanted.key_type, _with_units(wanted.item_type, stored.item_type))
+    if is_list(wanted) and is_list(stored):
+        item = _with_units(wanted.value_type, stored.value_type)
         return wanted if item == wanted.value_type else pa.list_(wanted.value_field.with_type(item))
     return wanted
 
@@ -297,7 +297,7 @@ def _int96_columns(opened: pq.ParquetFile, names: Sequence[str]) -> list[str]:
 def _with_nanoseconds(
     batches: Iterator[pa.RecordBatch], file: str, names: Sequence[str], groups: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
-    """Divides batches, in which such columns have microseconds, such that those that are finer have nanoseconds.
+    """Splits batches, and reads the rows whose timestamps are finer than microseconds again, with nanoseconds.
 
     Arrow cuts these off, or has no late years. Nanoseconds of 64 bits end in the year 2262, so other rows keep their
     microseconds.
@@ -329,8 +329,8 @@ def _are_finer(coarse: pa.Array, fine: pa.Array) -> Any:
         return (exact - whole * np.int64(1000)) != 0
     is_finer = np.zeros(len(coarse), np.bool_)
     if pa.types.is_struct(kind):
-        for parts in zip(coarse.flatten(), fine.flatten(), strict=True):
-            is_finer |= _are_finer(*parts)
+        for pair in zip(coarse.flatten(), fine.flatten(), strict=True):
+            is_finer |= _are_finer(*pair)
     elif pa.types.is_map(kind) or is_list(kind):
         items = (coarse.items, fine.items) if pa.types.is_map(kind) else (coarse.values, fine.values)
         counts = np.concatenate([[0], np.cumsum(_are_finer(*items))])[coarse.offsets.to_numpy()]

@@ -1,4 +1,4 @@
-"""The schema that Spark notes in the metadata of a Parquet file, and by which it reads types that Parquet lacks."""
+"""Makes the schema that Spark notes in the metadata of Parquet files, and by which it reads types Parquet lacks."""
 
 from __future__ import annotations
 

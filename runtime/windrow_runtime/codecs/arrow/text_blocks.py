@@ -1,4 +1,4 @@
-"""Text files as columns: the blocks in which they are read, and what a format makes of one.
+"""Reads text files as columns: defines the blocks of a file, and the formats that make columns of them.
 
 A format reads rows of a block as columns where these hold exactly what reading the rows one by one would give. It
 leaves the others as text, to be read one by one, so that each malformed record keeps its place and its reason.
@@ -109,7 +109,7 @@ def split_block(
 
 
 def left_out(refused: Sequence[int], good: Mask) -> list[int]:
-    """The numbers of the rows that were refused at first, and of those among the others that are not good."""
+    """The numbers of the rows that are no columns: those refused at first, and those not ``good`` among the others."""
     if good.all():
         return list(refused)
     others = np.delete(np.arange(len(good) + len(refused)), refused)
@@ -140,9 +140,9 @@ def interleaved(
     if not added:
         return columns
     encoded = encode_batch(added, kind)
-    parts: list[pa.RecordBatch] = []
-    row = taken = 0
+    batches: list[pa.RecordBatch] = []
+    row = elements_done = 0
     for position, values in others:
-        parts += (columns.slice(row, position - row), encoded.slice(taken, len(values)))
-        row, taken = position, taken + len(values)
-    return pa.concat_batches([*parts, columns.slice(row)])
+        batches += (columns.slice(row, position - row), encoded.slice(elements_done, len(values)))
+        row, elements_done = position, elements_done + len(values)
+    return pa.concat_batches([*batches, columns.slice(row)])

@@ -1,4 +1,4 @@
-"""Columns of values from columns of texts: numbers, truth values and times that Arrow reads as the plain parsers do.
+"""Converts columns of texts to values: the numbers, truth values and times that Arrow reads as the plain parsers do.
 
 The plain parsers are those of :mod:`windrow_runtime.codecs.text_forms` and of CSV.
 """
@@ -61,7 +61,7 @@ def absent_is_none(field: Field) -> bool:
 
 
 def read_columns(cells: Sequence[pa.Array], kind: RecordType) -> tuple[pa.RecordBatch, Mask]:
-    """Reads the columns of a type, each from its texts or its values; returns those of the good rows, and which are.
+    """Reads the columns of a type from texts or values; returns the columns of the good rows, and a mask of these.
 
     The other rows are for the plain reader: they lack a value, or have a text that Arrow may read in another way.
     """
@@ -82,7 +82,7 @@ def read_columns(cells: Sequence[pa.Array], kind: RecordType) -> tuple[pa.Record
 
 
 def _clear_texts(texts: pa.Array, value: ValueType) -> tuple[pa.Array, Mask]:
-    """The texts that Arrow is known to read as the plain parsers do, with null for the others, and which they are."""
+    """Keeps the texts that Arrow reads as the plain parsers do; returns them with null for the others, and a mask."""
     if value.kind is Kind.DATETIME and value.timezone is datetime.UTC:
         is_local = pc.match_substring_regex(texts, f"{_CLOCK_TIME}$")
         texts = pc.if_else(is_local, pc.binary_join_element_wise(texts, "Z", ""), texts)

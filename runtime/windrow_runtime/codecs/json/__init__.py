@@ -1,1 +1,1 @@
-"""Elements as JSON lines."""
+"""Reads and writes elements as JSON lines."""

@@ -86,10 +86,10 @@ def _scanner(value: ValueType, plain: _Scan) -> _Scan:
         return lambda text, at: (None, at + 4) if text.startswith("null", at) else _text_at(text, at)
     if value.kind is Kind.RECORD:
         return _object_scanner({field.column: _scanner(field.type, plain) for field in value.fields}, plain, plain)
-    parts = [_scanner(part, plain) for part in value.arguments]
+    scanners = [_scanner(part, plain) for part in value.arguments]
     if value.kind is Kind.DICT:
-        return _object_scanner({}, parts[1], plain)
-    return _array_scanner([] if value.kind in COLLECTIONS else parts, parts[-1], plain)
+        return _object_scanner({}, scanners[1], plain)
+    return _array_scanner([] if value.kind in COLLECTIONS else scanners, scanners[-1], plain)
 
 
 def _object_scanner(members: Mapping[str, _Scan], others: _Scan, plain: _Scan) -> _Scan:
@@ -183,7 +183,7 @@ def value_of_text(text: str, path: str) -> object:
 
 
 def checked_text(text: str, path: str) -> str:
-    """The text without spaces around it; an ``UnfitError`` if it is not that of one JSON value."""
+    """Strips a text, and raises an ``UnfitError`` if it is not exactly one JSON value."""
     try:
         _TEXTS.decode(text)
     except (ValueError, RecursionError) as error:

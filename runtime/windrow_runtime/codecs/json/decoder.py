@@ -1,4 +1,4 @@
-"""Elements from JSON lines.
+"""Decodes JSON lines into elements.
 
 Parsers in plain Python, which take what ``json`` parsed, define what fits a type. Where msgspec is installed and the
 type is one that both read alike, msgspec reads the line; a line that it refuses, or whose values it reads more freely,
@@ -170,14 +170,14 @@ def _list_parser(value: ValueType, path: str) -> Parser:
 
 
 def _tuple_parser(value: ValueType, path: str) -> Parser:
-    parts = [parser(part, f"{path}[{i}]") for i, part in enumerate(value.arguments)]
+    parsers = [parser(part, f"{path}[{i}]") for i, part in enumerate(value.arguments)]
 
     def parse(json_value: object) -> object:
         if not isinstance(json_value, list):
             raise _wrong(json_value, value, path)
-        if len(json_value) != len(parts):
-            raise UnfitError(path, f"expected {len(parts)} elements, not {len(json_value)}")
-        return tuple(parse_part(element) for parse_part, element in zip(parts, json_value, strict=True))
+        if len(json_value) != len(parsers):
+            raise UnfitError(path, f"expected {len(parsers)} elements, not {len(json_value)}")
+        return tuple(parse_part(element) for parse_part, element in zip(parsers, json_value, strict=True))
 
     return parse
 

@@ -1,6 +1,6 @@
 """Splits a JSON text into values without regard to its lines: one array of records, or one record after the other.
 
-The text is read in pieces, and no value may be longer than a line may be, so that memory is bounded.
+The text is read in blocks, and no value may be longer than a line may be, so that memory is bounded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _BRACKET: Final = re.compile(r'["\[\]{}]')
 _IN_STRING: Final = re.compile(r'["\\]')
 
 
-class Piece(NamedTuple):
+class ValueText(NamedTuple):
     """The text of a value, or the fault for which the rest of the text cannot be read; with its line, from 1."""
 
     line: int
@@ -27,38 +27,38 @@ class LongValueError(Exception):
     """A value is longer than the limit."""
 
 
-def split_values(pieces: Iterable[str], longest: int) -> Iterator[Piece]:
-    """Splits a text, given in pieces, into its values; raises a :class:`LongValueError` for one that is too long."""
-    return _Splitter(longest).split(pieces)
+def split_values(blocks: Iterable[str], longest: int) -> Iterator[ValueText]:
+    """Splits a text, given in blocks, into its values; raises a :class:`LongValueError` for one that is too long."""
+    return _Splitter(longest).split(blocks)
 
 
 class _Splitter:
     def __init__(self, longest: int) -> None:
         self._longest = longest
         self._line = 1
-        self._begun: list[str] = []  # the pieces of a value that began in an earlier one
+        self._begun: list[str] = []  # the parts so far of a value that began in an earlier block
         self._size = 0
         self._first_line = 0
         self._depth = 0
         self._state = "between"  # or "string", "brackets", "scalar"
-        self._escaped = False  # whether the first sign of the next piece is escaped
+        self._escaped = False  # whether the first sign of the next block is escaped
         self._array = "none"  # or what may follow in an array: "first", "value", "comma"
 
-    def split(self, pieces: Iterable[str]) -> Iterator[Piece]:
+    def split(self, blocks: Iterable[str]) -> Iterator[ValueText]:
         """Yields the values."""
-        for piece in pieces:
-            for value in self._of_piece(piece):
+        for block in blocks:
+            for value in self._values_in(block):
                 yield value
                 if value.fault is not None:
                     return
         if self._state == "scalar":
-            yield Piece(self._first_line, "".join(self._begun))
+            yield ValueText(self._first_line, "".join(self._begun))
         elif self._state != "between":
-            yield Piece(self._first_line, "".join(self._begun)[:1000], "the text ends within a value")
+            yield ValueText(self._first_line, "".join(self._begun)[:1000], "the text ends within a value")
         if self._array != "none" and self._state in ("between", "scalar"):
-            yield Piece(self._line, "", "the text ends within an array")
+            yield ValueText(self._line, "", "the text ends within an array")
 
-    def _of_piece(self, text: str) -> Iterator[Piece]:
+    def _values_in(self, text: str) -> Iterator[ValueText]:
         at = int(self._escaped)
         self._escaped = False
         start = counted = 0
@@ -72,7 +72,7 @@ class _Splitter:
                 counted = at
                 fault = self._begin(text[at])
                 if fault is not None:
-                    yield Piece(self._line, text[at : at + 1000], fault)
+                    yield ValueText(self._line, text[at : at + 1000], fault)
                     return
                 start = at
                 at += self._state != "scalar"
@@ -82,7 +82,7 @@ class _Splitter:
                 self._keep(text[start:])
                 break
             self._keep(text[start:end])
-            yield Piece(self._first_line, "".join(self._begun))
+            yield ValueText(self._first_line, "".join(self._begun))
             self._begun.clear()
             self._size = 0
             self._state = "between"

@@ -1,4 +1,4 @@
-"""Elements as JSON lines."""
+"""Encodes elements as JSON lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class JsonEncoder:
         self._dump = dump_of(record_type.root)
 
     def encode(self, value: object) -> str:
-        """One element as a JSON text without line breaks; raises ``InvalidArgumentError`` if it is not of its type."""
+        """Encodes an element as a JSON text of one line; raises ``InvalidArgumentError`` if it does not fit."""
         try:
             return self._dump(self._write(value))
         except UnfitError as error:
@@ -115,12 +115,12 @@ def _set_writer(value: ValueType, path: str) -> Writer:
 
 
 def _tuple_writer(value: ValueType, path: str) -> Writer:
-    parts = [json_writer(part, f"{path}[{i}]") for i, part in enumerate(value.arguments)]
+    writers = [json_writer(part, f"{path}[{i}]") for i, part in enumerate(value.arguments)]
 
     def write(datum: object) -> object:
-        if not isinstance(datum, tuple) or len(datum) != len(parts):
-            raise UnfitError(path, f"{short_repr(datum)} is no tuple of {len(parts)}", str(value))
-        return [write_part(element) for write_part, element in zip(parts, datum, strict=True)]
+        if not isinstance(datum, tuple) or len(datum) != len(writers):
+            raise UnfitError(path, f"{short_repr(datum)} is no tuple of {len(writers)}", str(value))
+        return [write_part(element) for write_part, element in zip(writers, datum, strict=True)]
 
     return write
 

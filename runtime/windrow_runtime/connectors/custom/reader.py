@@ -85,7 +85,7 @@ class CustomReads(Reads):
         """Refuses numeric offsets that do not ascend; the order of other offsets is not known."""
         if all(isinstance(offset, (int, float)) for offset in offsets) and list(offsets) != sorted(offsets):
             raise InvalidArgumentError(
-                "the offsets of a source never go back, and none lies behind the latest one",
+                "the offsets of a source never go back, and none lies after the latest one",
                 given=f"{offsets[1]} from {method}({partition!r}), which was read up to {offsets[0]}",
                 expected=f"an offset from {offsets[0]} on" + (f" to {offsets[-1]}" if len(offsets) > 2 else ""),
                 where=self.where,
@@ -98,7 +98,7 @@ class CustomReads(Reads):
                 raise InvalidArgumentError(
                     "a source that is read to its end moves on towards its latest offset",
                     given=f"{reached!r} from next_offset({name!r}), which was read up to there",
-                    expected=f"an offset behind it, up to {latest[name]!r}",
+                    expected=f"an offset after it, up to {latest[name]!r}",
                     where=self.where,
                 )
 
@@ -135,10 +135,10 @@ class CustomReads(Reads):
             offset = getattr(self.source, method)(partition, *arguments)
         try:
             # The offset is copied, since the source may change the list or dict that it returned.
-            kept = json.loads(json.dumps(offset, allow_nan=False))
+            stored_offset = json.loads(json.dumps(offset, allow_nan=False))
         except (TypeError, ValueError):
-            kept = _NO_JSON
-        if kept != offset:
+            stored_offset = _NO_JSON
+        if stored_offset != offset:
             raise InvalidArgumentError(
                 "an offset of a source is kept as JSON, and this one changes on the way",
                 given=f"{shortened(offset)} from {method}({partition!r})",
@@ -146,7 +146,7 @@ class CustomReads(Reads):
                 where=self.where,
                 hint="a list instead of a tuple, a text instead of a datetime",
             )
-        return kept
+        return stored_offset
 
     def _errors(self, method: str, *arguments: Any) -> AbstractContextManager[None]:
         return connector_errors(

@@ -38,7 +38,7 @@ class CustomWriter(SinkWriter[CustomSink[Any]]):
                 given=on_workers,
                 expected="True or False",
                 where=self.step.where,
-                hint="@property in front of a method",
+                hint="@property before a method",
             )
         return on_workers
 

@@ -38,9 +38,8 @@ _IS_ENTRY: Final = re.compile(rf"(?P<format>{_FORMAT})-(?P<number>{_NUMBER})", r
 _IS_PART: Final = re.compile(_PART, re.ASCII)
 _IS_FILE: Final = re.compile(rf"{BATCH_PREFIX}\d+-{_PART}", re.ASCII)
 _IS_FOLDER_NAME: Final = re.compile(r"(?P<column>[^=/\x00]+)=[^/\x00]+")
-_IS_LIST: Final = re.compile(rf"(?P<batch>0|[1-9]\d{{0,17}})({re.escape(_BEGUN)}|{re.escape(_DONE)})?", re.ASCII)
+_IS_LIST: Final = re.compile(rf"(?P<batch>0|[1-9]\d{{0,17}})({re.escape(_BEGUN)}|{re.escape(_DONE)})", re.ASCII)
 _IS_ASIDE: Final = re.compile(rf"_{BATCH_PREFIX}\d+", re.ASCII)
-_IS_OLD_FOLDER: Final = re.compile(rf"({BATCH_PREFIX}|_replaced-)\d+", re.ASCII)
 
 
 class BatchFiles:
@@ -121,7 +120,7 @@ class BatchFiles:
         It is ``lenient`` after an attempt that died: files that somebody has deleted since are passed over.
         """
         names = listed(self._begun, self._columns)
-        # Those of a batch that is withdrawn, or that an earlier version wrote again, which deleted what was there.
+        # The files of a batch that is withdrawn.
         replaced = sorted(set(listed(self._done, self._columns)) - set(names))
         for folder in {name.rpartition("/")[0] for name in (*names, *replaced)}:
             self._check_no_links(folder)
@@ -199,11 +198,6 @@ def _unlisted_in(sink: Path, folder: str) -> Iterator[str]:
             yield from _unlisted_in(sink, f"{folder}{name}/")
 
 
-def old_batches_in(sink: Path) -> list[str]:
-    """Returns folders of batches, ``batch-N``, that an earlier version wrote; readers do not find rows in them."""
-    return sorted(filter(_IS_OLD_FOLDER.fullmatch, _names_in(sink)))
-
-
 def columns_in(sink: Path) -> tuple[str, ...] | None:
     """Returns the columns that name the folders of existing batches, as folders spell them; None without batches."""
     for name in _lists_in(sink):
@@ -223,7 +217,7 @@ def remove_batches(sink: Path) -> None:
     for name in list(_unlisted_in(sink, "")):
         (sink / name).unlink(missing_ok=True)
     for name in _names_in(sink):
-        if _IS_ASIDE.fullmatch(name) or _IS_OLD_FOLDER.fullmatch(name):
+        if _IS_ASIDE.fullmatch(name):
             clear(sink / name)
 
 
@@ -306,8 +300,6 @@ def _lists_in(sink: Path) -> list[str]:
     for name in sorted(_names_in(sink / _LISTS)):
         match = _IS_LIST.fullmatch(name)
         if match is not None:
-            if match["batch"] == name:
-                raise _damaged(sink / _LISTS / name, "it is one of an earlier version")
             names_by_batch[match["batch"]] = name  # ".files" sorts after ".begun"
     return list(names_by_batch.values())
 

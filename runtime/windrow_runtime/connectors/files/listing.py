@@ -30,7 +30,7 @@ class FileOrder:
     path: str
     where: str
     chosen: FilesInOrder
-    literal: str  # the path in the mounted file system, or the part of it in front of a pattern
+    literal: str  # the path in the mounted file system, or the part of it before a pattern
     pattern: str
     _keys: dict[str, Any] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ class FileOrder:
         literal, pattern = ("", "") if local is None else split_pattern(os.path.join(os.getcwd(), local))
         return cls(source.path, step.where, source.files_in_order, literal, pattern)
 
-    def found(self) -> list[str]:
+    def sorted_files(self) -> list[str]:
         """Returns the files that are there, in order."""
         return self.sort(self.find())
 
@@ -80,7 +80,7 @@ class FileOrder:
         with connector_errors(f"{self.where}, {file}", "files_in_order", lambda: shortened(path)):
             key = self.chosen(path)
         if isinstance(key, float) and math.isnan(key):
-            raise _no_order(f"{key} for {path}", "it comes neither before nor behind another key", self.where)
+            raise _no_order(f"{key} for {path}", "it comes neither before nor after another key", self.where)
         return _SortKey(key, (by_name, path), self.where)
 
 

@@ -20,12 +20,12 @@ from typing import Any, Final
 from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import FileSink
-from windrow_runtime.connectors.files.batch_files import batches_in, columns_in, old_batches_in, remove_batches
+from windrow_runtime.connectors.files.batch_files import batches_in, columns_in, remove_batches
 from windrow_runtime.connectors.files.partition_columns import Partitions, folder_columns, partitions_of
 from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.process_lock import HAS_LOCKS, LockedError, ProcessLock
-from windrow_runtime.outputs.whole_files import check_no_link, read_whole
+from windrow_runtime.outputs.whole_files import check_no_link
 
 # Any in this module: sinks of elements of every type.
 
@@ -44,14 +44,11 @@ def check_folder(sink: FileSink[Any], step: Step, folder: Path, run: str, *, beg
     partitions = partitions_of(step)
     with sink_errors(step, sink.path):
         # Batches that were never completed do not count.
-        old = old_batches_in(folder)
-        batches = [*batches_in(folder), *old]
+        batches = batches_in(folder)
         if batches and owner_of(folder) != run and not (sink.overwrite and begins):
             others = f" and {len(batches) - 1} more" if len(batches) > 1 else ""
             raise other_run(step, f"{sink.shown_path} with {batches[0]}{others}", begins=begins)
         if batches and owner_of(folder) == run:
-            if old:
-                raise _old_layout(step, f"{sink.shown_path} with {old[0]}")
             _check_layout(step, folder, partitions, batches[0])
         _check_writable(folder)
 
@@ -124,17 +121,6 @@ def _check_writable(folder: Path) -> None:
         raise OSError(number, os.strerror(number), str(existing))
 
 
-def _old_layout(step: Step, given: str) -> SinkError:
-    return SinkError(
-        "the folder of a file sink has batches as an earlier version laid them out, which readers do not find",
-        given=given,
-        expected="files of batches in the folder itself, or in folders of values",
-        where=step.where,
-        hint="run it to its end with the version that wrote it, or give the sink another folder and the runner a new "
-        "checkpoint",
-    )
-
-
 def _check_layout(step: Step, folder: Path, partitions: Partitions | None, shown: str) -> None:
     """Refuse to go on with another ``partition_by``, since a batch that runs again would not replace its files."""
     columns = folder_columns(partitions)
@@ -156,19 +142,13 @@ def owner_of(folder: Path) -> str | None:
         names = os.listdir(folder / OWNER)
     except FileNotFoundError:
         return None
-    except NotADirectoryError:
-        # An earlier version noted the owner in a file.
-        return read_whole(folder / OWNER).decode(errors="replace").strip()
     return " ".join(names) or None
 
 
 def _set_owner(folder: Path, run: str) -> None:
     """Note the identity of a run as the name of an empty file, since some readers open all files that are not empty."""
     note = folder / OWNER
-    if note.is_dir():
-        for other in note.iterdir():
-            other.unlink()
-    else:
-        note.unlink(missing_ok=True)
-        note.mkdir()
+    note.mkdir(exist_ok=True)
+    for other in note.iterdir():
+        other.unlink()
     (note / run).touch()

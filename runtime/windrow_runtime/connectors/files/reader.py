@@ -11,7 +11,7 @@ from windrow_runtime.connectors.files.checks import check_files
 from windrow_runtime.connectors.files.formats import FileReader, file_reader
 from windrow_runtime.connectors.files.listing import FileOrder
 from windrow_runtime.connectors.files.reads import FileReads, list_files
-from windrow_runtime.inputs.batches import SourceBatch, Told
+from windrow_runtime.inputs.batches import OpenPartitions, SourceBatch
 from windrow_runtime.inputs.reader import Held, SourceReader
 from windrow_runtime.operators.errors import errors_at
 
@@ -23,7 +23,7 @@ class FileSourceReader(SourceReader[FileSource[Any]]):
 
     def batches(self, held: Held = tuple) -> Iterator[SourceBatch]:
         reader = self._format()  # refuses unsuitable options even if there are no files
-        files = FileOrder.of(self.source, self.step).found()
+        files = FileOrder.of(self.source, self.step).sorted_files()
         size = self.source.files_per_batch or max(len(files), 1)
         starts = range(0, len(files), size)
         return self.warned(self._batch(reader, files[start : start + size]) for start in starts)
@@ -44,7 +44,7 @@ class FileSourceReader(SourceReader[FileSource[Any]]):
                 for portion in reader.read(file):
                     self.take(batch, portion)
             batch.partitions.append((file, len(batch.values) - before))
-        batch.told = Told([file for file, _ in batch.partitions])
+        batch.open_partitions = OpenPartitions([file for file, _ in batch.partitions])
         return batch
 
     def as_part(self, place: int) -> FileReads:

@@ -69,7 +69,7 @@ class FileReads(CountedReads):
 
 def list_files(order: FileOrder, step: Step) -> list[str]:
     """Returns the files of a part, as they are when the stream begins; warns if there are none."""
-    files = order.found()
+    files = order.sorted_files()
     if not files:
         warn(
             "a part of a hybrid source has no files, so it gives nothing",

@@ -14,7 +14,7 @@ from windrow.connectors.hybrid import HybridSource, SourceSwitch, check_made
 from windrow.plan import Step
 from windrow.plan.base_node import Node
 from windrow.sources import OnMalformed, Source
-from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.offsets import Offsets, Range, Reads
 from windrow_runtime.inputs.reader import SourceReader, reader_for
 from windrow_runtime.operators.errors import connector_errors, shortened
@@ -107,10 +107,10 @@ class HybridReads(Reads):
             reads.check_end(parts[-1], known)
             parts.append({})
 
-    def told(self, reached: Offsets, latest: Mapping[str, Any]) -> Told:
+    def open_partitions(self, reached: Offsets, latest: Mapping[str, Any]) -> OpenPartitions:
         parts = reached["parts"]
-        partitions = self._part(len(parts) - 1, parts).told(parts[-1], self._latest_of(parts, latest))
-        return Told(*([f"{len(parts) - 1}/{name}" for name in names] for names in partitions))
+        partitions = self._part(len(parts) - 1, parts).open_partitions(parts[-1], self._latest_of(parts, latest))
+        return OpenPartitions(*([f"{len(parts) - 1}/{name}" for name in names] for names in partitions))
 
     def _latest_of(self, parts: Sequence[Offsets], latest: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the latest offsets of the part whose turn it is."""

@@ -56,7 +56,7 @@ def refuse_unsendable(
             given=f"{route}a {name}: {first_line(reason)}",
             expected="functions and objects that can be pickled, with all variables that they use",
             where=step.where,
-            hint="Spark's own objects exist on the driver alone: use them before the pipeline, or behind to_dataframe"
+            hint="Spark's own objects exist on the driver alone: use them before the pipeline, or after to_dataframe"
             if on_driver
             else hint,
         ) from None

@@ -69,7 +69,7 @@ class StateStore:
             refuse_expiry(descriptor)
         handle = open_state(self if ttl is None else _ExpiringStore(self, name, ttl), descriptor)
         if self.cells is not None:
-            handle.current()
+            handle.current_cells()
         if len(self._handles) == _MOST_HANDLES:
             self._handles.clear()
         self._handles[name] = handle
@@ -208,7 +208,7 @@ class _State:
         self._checked: Any = _UNCHECKED  # the cells of the key for which the handle was used last
 
     # Any: the cells of a key, or a view of them; lists and maps that expire are of classes of their own.
-    def current(self) -> Any:
+    def current_cells(self) -> Any:
         """Returns the state of the current key, after it was checked and converted to what the descriptor declares."""
         cells = self._store.cells
         if cells is not self._checked:
@@ -246,23 +246,23 @@ class _State:
 
     def clear(self) -> None:
         """Remove the stored value."""
-        self.current().pop(self._name, None)
+        self.current_cells().pop(self._name, None)
 
     def holds(self) -> bool:
         """Returns whether a value is stored that has not expired."""
-        return self._name in self.current()
+        return self._name in self.current_cells()
 
 
 class _Value(_State):
     def value(self) -> Any:
-        return own(self.current().get(self._name))
+        return own(self.current_cells().get(self._name))
 
     def update(self, value: Any) -> None:
         # As in Flink, None clears the state.
         if value is None:
             self.clear()
         else:
-            self.current()[self._name] = own(value)
+            self.current_cells()[self._name] = own(value)
 
 
 class _List(_State):
@@ -271,21 +271,21 @@ class _List(_State):
         return GrowingList([*first, *second])
 
     def get(self) -> list[Any]:
-        return own_all(list(self.current().get(self._name, ())))
+        return own_all(list(self.current_cells().get(self._name, ())))
 
     def add(self, value: Any) -> None:
-        mine = own(value)
-        self.current().setdefault(self._name, GrowingList()).append(mine)
+        stored_value = own(value)
+        self.current_cells().setdefault(self._name, GrowingList()).append(stored_value)
 
     def add_all(self, values: Iterable[Any]) -> None:
         added = [own(value) for value in values]
         if added:
-            self.current().setdefault(self._name, GrowingList()).extend(added)
+            self.current_cells().setdefault(self._name, GrowingList()).extend(added)
 
     def update(self, values: Iterable[Any]) -> None:
         replaced = GrowingList(map(own, values))
         if replaced:
-            self.current()[self._name] = replaced
+            self.current_cells()[self._name] = replaced
         else:
             self.clear()
 
@@ -294,34 +294,34 @@ class MapHandle(_State):
     """A handle on a map."""
 
     def get(self, key: Any) -> Any:
-        return own(self.current().get(self._name, _EMPTY).get(key))
+        return own(self.current_cells().get(self._name, _EMPTY).get(key))
 
     def put(self, key: Any, value: Any) -> None:
-        mine = own(value)
-        self.current().setdefault(self._name, {})[own(key)] = mine
+        stored_value = own(value)
+        self.current_cells().setdefault(self._name, {})[own(key)] = stored_value
 
     def remove(self, key: Any) -> None:
-        entries = self.current().get(self._name)
+        entries = self.current_cells().get(self._name)
         if entries is not None:
             entries.pop(key, None)
             if not entries:
                 self.clear()
 
     def contains(self, key: Any) -> bool:
-        return key in self.current().get(self._name, _EMPTY)
+        return key in self.current_cells().get(self._name, _EMPTY)
 
     # Iteration goes over a copy, so that a loop may change the map.
     def keys(self) -> Iterator[Any]:
-        return map(own, list(self.current().get(self._name, _EMPTY)))
+        return map(own, list(self.current_cells().get(self._name, _EMPTY)))
 
     def values(self) -> Iterator[Any]:
-        return map(own, list(self.current().get(self._name, _EMPTY).values()))
+        return map(own, list(self.current_cells().get(self._name, _EMPTY).values()))
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        return map(own, list(self.current().get(self._name, _EMPTY).items()))
+        return map(own, list(self.current_cells().get(self._name, _EMPTY).items()))
 
     def is_empty(self) -> bool:
-        return self._name not in self.current()
+        return self._name not in self.current_cells()
 
 
 _EMPTY: Final[dict[Any, Any]] = {}
@@ -334,11 +334,11 @@ class _Reducing(_State):
         return descriptor.reduce_function(first, second)
 
     def get(self) -> Any:
-        return own(self.current().get(self._name))
+        return own(self.current_cells().get(self._name))
 
     def add(self, value: Any) -> None:
-        cells, name, mine = self.current(), self._name, own(value)
-        cells[name] = self.descriptor.reduce_function(cells[name], mine) if name in cells else mine
+        cells, name, stored_value = self.current_cells(), self._name, own(value)
+        cells[name] = self.descriptor.reduce_function(cells[name], stored_value) if name in cells else stored_value
 
 
 class _Aggregating(_State):
@@ -347,11 +347,11 @@ class _Aggregating(_State):
         return descriptor.aggregate_function.merge(first, second)
 
     def get(self) -> Any:
-        cells = self.current()
+        cells = self.current_cells()
         return own(self.descriptor.aggregate_function.get_result(cells[self._name])) if self._name in cells else None
 
     def add(self, value: Any) -> None:
-        cells, name, function = self.current(), self._name, self.descriptor.aggregate_function
+        cells, name, function = self.current_cells(), self._name, self.descriptor.aggregate_function
         accumulator = cells[name] if name in cells else own(function.create_accumulator())
         cells[name] = function.add(own(value), accumulator)
 
@@ -360,18 +360,18 @@ class _ExpiringList(_State):
     """A handle on a list whose elements expire one by one."""
 
     def _alive(self) -> list[tuple[int, Any]]:
-        cells = self.current()
+        cells = self.current_cells()
         return [entry for entry in cells.cells.get(cells.cell, ()) if cells.is_alive(entry[0])]
 
     def _append(self, values: list[Any]) -> None:
-        cells = self.current()
+        cells = self.current_cells()
         if values:
             cells.begin()
             now = cells.now
             cells.cells.setdefault(cells.cell, GrowingList()).extend([(now, value) for value in values])
 
     def get(self) -> list[Any]:
-        cells, alive = self.current(), self._alive()
+        cells, alive = self.current_cells(), self._alive()
         if alive and cells.refresh_on_read:
             cells.cells[cells.cell] = GrowingList((max(cells.now, written), value) for written, value in alive)
         return own_all([value for _, value in alive])
@@ -395,13 +395,13 @@ class _ExpiringMap(_State):
     """A handle on a map whose entries expire one by one."""
 
     def _stored(self) -> dict[Any, tuple[int, Any]]:
-        cells = self.current()
+        cells = self.current_cells()
         stored: dict[Any, tuple[int, Any]] = cells.cells.get(cells.cell, _EMPTY)
         return stored
 
     def _read(self, key: Any) -> tuple[int, Any] | None:
         """Returns the time and value of a key's entry, if it has not expired."""
-        cells, stored = self.current(), self._stored()
+        cells, stored = self.current_cells(), self._stored()
         entry = stored.get(key)
         if entry is None or not cells.is_alive(entry[0]):
             return None
@@ -410,7 +410,7 @@ class _ExpiringMap(_State):
         return entry
 
     def _read_all(self) -> dict[Any, Any]:
-        cells, stored = self.current(), self._stored()
+        cells, stored = self.current_cells(), self._stored()
         alive = {key: entry for key, entry in stored.items() if cells.is_alive(entry[0])}
         if cells.refresh_on_read:
             stored.update({key: (max(cells.now, written), value) for key, (written, value) in alive.items()})
@@ -421,7 +421,7 @@ class _ExpiringMap(_State):
         return None if entry is None else own(entry[1])
 
     def put(self, key: Any, value: Any) -> None:
-        cells, mine = self.current(), own(value)
+        cells, stored_value = self.current_cells(), own(value)
         cells.begin()
         stored = cells.cells.setdefault(cells.cell, {})
         written = cells.now
@@ -431,7 +431,7 @@ class _ExpiringMap(_State):
                 written = max(written, before[0])
             else:
                 del stored[key]  # so that the new entry comes after the others
-        stored[own(key)] = (written, mine)
+        stored[own(key)] = (written, stored_value)
 
     def remove(self, key: Any) -> None:
         stored = self._stored()
@@ -456,7 +456,7 @@ class _ExpiringMap(_State):
         return not self.holds()
 
     def holds(self) -> bool:
-        is_alive = self.current().is_alive
+        is_alive = self.current_cells().is_alive
         return any(is_alive(written) for written, _ in self._stored().values())
 
 

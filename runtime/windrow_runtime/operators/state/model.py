@@ -100,7 +100,7 @@ class StoredList:
 
 @dataclass(slots=True, eq=False)
 class WindowEntry:
-    """One window of one key. Its state is by name, and None if there is none, as for most windows."""
+    """One window of one key: its contents, and its state by name, which is None for most windows."""
 
     contents: Any = NOTHING
     born: int = 0  # the arrival number of the first element, which orders contents when windows merge
@@ -290,13 +290,13 @@ class SessionColumns:
 
     def take(self, indices: Sequence[int]) -> SessionColumns:
         """Removes the sessions at some indices, and returns them."""
-        taken = self.pick(indices)
+        sessions = self.pick(indices)
         is_left = bytearray(b"\1") * len(self)
         for index in indices:
             is_left[index] = False
         columns = (self.keys, self.starts, self.ends, self.contents)
         self.keys, self.starts, self.ends, self.contents = (list(compress(column, is_left)) for column in columns)
-        return taken
+        return sessions
 
     def take_keys(self, keys: Container[Hashable]) -> SessionColumns:
         """Removes the sessions of some keys, and returns them."""
@@ -373,8 +373,8 @@ class OperatorState:
         """Moves the sessions of some keys, or all sessions, into ``sessions``."""
         columns = self.session_columns
         if columns:
-            taken = columns if keys is None else columns.take_keys(keys)
-            for key, *session in taken:
+            sessions = columns if keys is None else columns.take_keys(keys)
+            for key, *session in sessions:
                 self.sessions.setdefault(key, []).extend(session)
             if keys is None:
                 self.session_columns = SessionColumns()

@@ -1,4 +1,4 @@
-"""How columns compute Python's functions and methods of texts, numbers and times, a row for each.
+"""Defines, a row for each, how columns compute Python's functions and methods of texts, numbers and times.
 
 The types of what they return are their rows in :mod:`windrow.expressions.built_in`. What has no row here is computed in
 Python.
@@ -63,7 +63,7 @@ def _formatted(seconds: Any, template: str) -> Any:
     bounds = pc.min_max(distinct)
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     if low is not None and not _FIRST_SECOND <= low <= high <= _LAST_SECOND:
-        raise NotInColumnsError("a time is in a year before 1000 or behind 9999")
+        raise NotInColumnsError("a time is in a year before 1000 or after 9999")
     texts = pc.strftime(distinct.cast(pa.timestamp("s", tz="UTC")), format=template)
     return texts.take(encoded.indices)
 

@@ -56,7 +56,7 @@ LARGEST_EXACT: Final = 2**53
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Among(Expression):
-    """Whether a value is among those of a set, or the keys of a dict, as they were when the plan was lowered."""
+    """A test whether a value is in a set, or is a key of a dict, as these were when the plan was lowered."""
 
     of: Expression
     values: Any = field(compare=False)
@@ -68,7 +68,7 @@ class Among(Expression):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Found(Expression):
+class LookedUp(Expression):
     """The value that a dict had for a key when the plan was lowered.
 
     Attributes:
@@ -151,7 +151,7 @@ class Evaluation:
         return expression.computed_first
 
     def _value_of_all(self, expression: Expression) -> Any:
-        """Returns what was computed for all elements where these are chosen ones; None: nothing was."""
+        """Returns the values that were computed for all elements, if these elements are a choice of them; else None."""
         return None if self._of_all is None else self._of_all._values.get(expression)
 
     def _chosen_or_computed(self, expression: Expression) -> Any:
@@ -187,10 +187,10 @@ class Evaluation:
                 return pa.StructArray.from_arrays(
                     [self._repeated(self._value(of)) for _, of in expression.fields], names
                 )
-        assert isinstance(expression, Found), "there are no other ones over columns"
+        assert isinstance(expression, LookedUp), "there are no other ones over columns"
         return self._looked_up(expression)
 
-    def _looked_up(self, expression: Found) -> Any:
+    def _looked_up(self, expression: LookedUp) -> Any:
         indices = pc.index_in(self._repeated(self._value(expression.key)), value_set=expression.keys)
         values = expression.values.take(indices)
         if not indices.null_count:

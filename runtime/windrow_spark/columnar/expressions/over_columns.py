@@ -1,4 +1,4 @@
-"""Decides how an expression over elements is computed over columns; declined where Arrow may give other values.
+"""Translates expressions over elements to columns; declines those for which Arrow may give other values.
 
 An expression that is *total* is computed for every batch. Another one may meet elements for which Arrow gives no value
 or another one than Python: then the caller computes the batch in Python.
@@ -38,7 +38,7 @@ from windrow_runtime.codecs.value_type import Field as RecordField
 from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar.expressions.built_in_on_columns import CALLS, METHODS, NotInColumnsError
-from windrow_spark.columnar.expressions.compute import LARGEST_EXACT, Among, Evaluation, Found
+from windrow_spark.columnar.expressions.compute import LARGEST_EXACT, Among, Evaluation, LookedUp
 
 # Any in this module: values are of every type.
 
@@ -76,15 +76,17 @@ class ColumnExpression:
     @property
     def columns(self) -> frozenset[str]:
         """The names of the columns that it takes."""
-        parts = self.expression.parts()
-        return frozenset(part.name for part in parts if isinstance(part, Field) and isinstance(part.of, Element))
+        nodes = self.expression.parts()
+        return frozenset(part.name for part in nodes if isinstance(part, Field) and isinstance(part.of, Element))
 
     @property
     def stored_text(self) -> str:
-        """The expression as it stands in a checkpoint: its text, and a digest if that does not show all of it."""
-        parts = self.expression.parts()
+        """The text of the expression for a checkpoint, with a digest where the text leaves something out."""
+        nodes = self.expression.parts()
         text = str(self.expression)
-        hides = any(isinstance(part, (Among, Found)) or (isinstance(part, Constant) and part.shown) for part in parts)
+        hides = any(
+            isinstance(part, (Among, LookedUp)) or (isinstance(part, Constant) and part.shown) for part in nodes
+        )
         return f"{text} #{self.expression.identity.hex()[:12]}" if hides or "..." in text else text
 
     def evaluate(self, columns: Mapping[str, pa.Array]) -> pa.Array:
@@ -97,7 +99,7 @@ class ColumnExpression:
             raise AggregateOverflowError(
                 "an int of a tuple does not fit into 64 bits",
                 given=f"{self.expression}: {error}",
-                expected="ints from -2 ** 63 + 1 to 2 ** 63 - 1 behind a minus",
+                expected="ints from -2 ** 63 + 1 to 2 ** 63 - 1 after a minus",
                 hint="compare by something else, or let the runner do without columns: columnar=False",
             ) from None
 
@@ -269,7 +271,7 @@ def _constant_text(expression: Expression, argument: Expression) -> str:
 
 
 def _check_constants(expression: Expression, values: Collection[Any], kind: ValueType) -> None:
-    """Declines values that are not all of one plain type, which is the one of a column."""
+    """Declines constants that are not all of one plain type, the type of the column beside them."""
     types = set(map(type, values)) or {kind.python_type}
     value_type = _CONSTANTS.get(types.pop()) if len(types) == 1 else None
     if value_type is None or value_type.kind is Kind.FLOAT or value_type.kind is not kind.kind:
@@ -349,7 +351,7 @@ def _conditional(expression: Conditional, parts: _Parts) -> ColumnExpression:
     if test.value.kind is not Kind.BOOL:
         raise DeclinedError(f"{expression} asks whether a {test.value} is true")
     yes_or_no = (expression.yes, Constant(True)), (expression.no, Constant(False))
-    # What `and` and `or` give is often what they asked for, whose value is known then.
+    # The value of `and` and `or` is often the operand that they test, whose truth is known then.
     sides = [value if side == expression.test else side for side, value in yes_or_no]
     branches = [None if _is_none(side) else parts.of(side) for side in sides]
     present = [branch for branch in branches if branch is not None]
@@ -399,7 +401,7 @@ def _method_of_text(expression: Expression, method: Method, parts: _Parts) -> Co
 
 
 def _part(expression: Item, split: Method, parts: _Parts) -> ColumnExpression:
-    """Decides about a part of a text that is split; one that is not there fails in Python, too."""
+    """Decides how columns compute an item of ``text.split(...)``; a missing item fails, as in Python."""
     texts = _method_of_text(expression, split, parts)
     if not isinstance(expression.key, int) or expression.key < 0:
         raise DeclinedError(f"{expression} is computed in Python: it counts from the end")
@@ -449,7 +451,7 @@ def _lookup(expression: Lookup, parts: _Parts) -> ColumnExpression:
             default, value, may_outgrow = of_default.expression, of_default.value, of_default.may_outgrow
     arrays = pa.array(list(expression.table), arrow_type(key.value)), pa.array(list(values), arrow_type(value))
     text = expression.shown or collection_text(expression.table)
-    by_column = Found(key.expression, default, *arrays, collection_digest(expression.table), text)
+    by_column = LookedUp(key.expression, default, *arrays, collection_digest(expression.table), text)
     return ColumnExpression(by_column, value, is_total, may_outgrow)
 
 

@@ -1,1 +1,1 @@
-"""The forms in which steps take columns, and the routes on which these get there."""
+"""Defines the forms in which steps take columns, and the routes by which columns get to them."""

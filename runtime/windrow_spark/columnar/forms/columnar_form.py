@@ -1,4 +1,4 @@
-"""The form of windows that run on columns."""
+"""Decides which windows run on columns, and describes how: the form that workers get."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class ColumnarForm(ScanTarget):
     @cached_property
     def operator(self) -> _Operator:
         """Runs the step on a key group."""
-        # What waits for the clock when the stream ends is counted; counted windows do so anyway.
+        # Windows that wait for the clock at the end of the stream are counted; counted windows do so anyway.
         counts = self.windows.by_clock and not isinstance(self.rule, Counts)
         kernel = CountingKernel(self.kernel) if counts else self.kernel
         rows = None
@@ -142,10 +142,10 @@ class ColumnarForm(ScanTarget):
         return self.operator.partial_schema
 
     def columns_needed(self, route: Route) -> frozenset[str] | None:
-        taken = self.inputs if route.key is None else (route.key, *self.inputs)
-        if self.late_tag is not None or any(isinstance(each, WholeElement) for each in taken):
+        expressions = self.inputs if route.key is None else (route.key, *self.inputs)
+        if self.late_tag is not None or any(isinstance(each, WholeElement) for each in expressions):
             return route.columns_needed(None)
-        names = (each.columns for each in taken if isinstance(each, ColumnExpression))
+        names = (each.columns for each in expressions if isinstance(each, ColumnExpression))
         return route.columns_needed(frozenset().union(*names))
 
     @property
@@ -169,7 +169,7 @@ class ColumnarForm(ScanTarget):
                 yield ExchangeRows.ELEMENTS, self._with_late_columns(part, bound)
 
     def _with_late_columns(self, rows: pa.RecordBatch, bound: int | None) -> pa.RecordBatch:
-        """Elements with the columns with which they cross one by one."""
+        """Adds to elements the columns that they need in order to cross the exchange one by one."""
         if self.late_tag is None:
             return rows
         may_be_late, count = self.operator.may_be_late(rows.column(1).to_numpy(), bound), 2 + len(self.inputs)
@@ -188,7 +188,7 @@ class ColumnarForm(ScanTarget):
 
     @property
     def state_text(self) -> str:
-        """The columns of its state, as they stand in a checkpoint: other ones cannot read it."""
+        """The columns of the step's state, as a checkpoint stores them: a form with others cannot read the state."""
         return self.state_text_of(None)
 
     def state_text_of(self, fields: Sequence[str] | None) -> str:
@@ -285,7 +285,7 @@ def _list_of(element: RecordType, windows: Windows) -> CollectList[Any, Any]:
 
 
 def _check_key(key: ColumnExpression | None, filled: FilledWindow | None) -> None:
-    """Declines keys that may not be of the type of a field which they are for: Python refuses these one by one."""
+    """Declines keys that may not fit the field of the result which gets them: Python refuses such keys one by one."""
     python_type: object = type(None) if key is None else key.value.python_type
     if key is not None and key.value.nullable:
         python_type = key.value.python_type | None

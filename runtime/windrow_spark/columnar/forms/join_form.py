@@ -28,7 +28,7 @@ from windrow_spark.columnar.forms.columnar_form import check_ends, check_near
 from windrow_spark.columnar.forms.route import Route, ScanTarget
 from windrow_spark.columnar.forms.route_step import total_expression
 from windrow_spark.columnar.joins.interval import IntervalOperator
-from windrow_spark.columnar.joins.side_rows import JoinOperator, Taken
+from windrow_spark.columnar.joins.side_rows import JoinOperator, ValueOrigin
 from windrow_spark.columnar.joins.windowed import WindowJoinOperator
 from windrow_spark.columnar.rows.groups import hash_keys
 from windrow_spark.columnar.windows.geometry import Slices
@@ -43,12 +43,12 @@ class _MakeOperator(Protocol):
     """Makes the operator of a join for the columns that its elements have."""
 
     def __call__(
-        self, key_type: pa.DataType, slots: tuple[pa.DataType, ...], taken: tuple[Taken, ...]
+        self, key_type: pa.DataType, slots: tuple[pa.DataType, ...], origins: tuple[ValueOrigin, ...]
     ) -> JoinOperator: ...
 
 
 class _Input(NamedTuple):
-    """What rows of one side have in a slot."""
+    """The expression whose values the rows of one side have in a slot."""
 
     slot: int
     expression: ColumnExpression
@@ -59,7 +59,7 @@ class Slots(NamedTuple):
 
     types: tuple[pa.DataType, ...]
     inputs: Mapping[int, Sequence[_Input]]  # by side
-    taken: tuple[Taken, ...]  # where each value of the result lies
+    origins: tuple[ValueOrigin, ...]  # one for each value of the result
     values: tuple[ValueType, ...]  # the types of these
 
 
@@ -113,7 +113,7 @@ class JoinForm(ScanTarget):
 
     @cached_property
     def state_text(self) -> str:
-        """The columns of its state, as they stand in a checkpoint: other ones cannot read it."""
+        """The columns of the step's state, as a checkpoint stores them: a form with others cannot read the state."""
         types = ", ".join([str(field.type) for field in self.operator.schema])
         held = [
             f"{side} {expression.stored_text} in {slot}"
@@ -140,7 +140,7 @@ def join_form(step: Step, side_routes: Callable[[Step], tuple[Route, ...]]) -> J
     routes = side_routes(step)
     check_ends(routes)
     slots = slots_of(join, routes, kind)
-    return JoinForm(step, routes, join, slots, make(routes[0].key_type, slots.types, slots.taken))
+    return JoinForm(step, routes, join, slots, make(routes[0].key_type, slots.types, slots.origins))
 
 
 def _as_of(node: AsOfJoinNode) -> tuple[_MakeOperator, JoinKind]:
@@ -190,14 +190,14 @@ def slots_of(join: DeclaredJoin[Any, Any, Any], routes: Sequence[Route], kind: J
     for side, text, expression in sorted(expressions, key=lambda each: (each[0] or 0, each[1])):
         if side is None or (side, text) in places:
             continue
-        taken = {slot for slot, _ in inputs[side]}
-        free = [slot for slot, kind in enumerate(types) if kind == expression.arrow_type and slot not in taken]
+        used_slots = {slot for slot, _ in inputs[side]}
+        free = [slot for slot, kind in enumerate(types) if kind == expression.arrow_type and slot not in used_slots]
         if not free:
             types.append(expression.arrow_type)
         slot = free[0] if free else len(types) - 1
         inputs[side].append(_Input(slot, expression))
         places[side, text] = slot
-    at = tuple([Taken(side, 0 if side is None else places[side, text]) for side, text, _ in expressions])
+    at = tuple([ValueOrigin(side, 0 if side is None else places[side, text]) for side, text, _ in expressions])
     missing = kind.missing
     values = [
         replace(expression.value, nullable=True) if side in missing else expression.value

@@ -71,7 +71,7 @@ def _value_of(form: ColumnarForm, kernel: Kernel) -> ValueType:
     if value is None:
         raise DeclinedError(f"it gives {plural(kernel.result_type)}")
     inputs = [input_of(form.element, selector) for selector in kernel.inputs]
-    nullable = [not isinstance(taken, WholeElement) and taken.value.nullable for taken in inputs]
+    nullable = [not isinstance(column, WholeElement) and column.value.nullable for column in inputs]
     if isinstance(form.rule, Panes) and form.rule.may_be_empty:
         nullable.append(True)
     return replace(value, nullable=kernel.gives_none(nullable))

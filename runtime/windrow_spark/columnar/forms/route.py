@@ -68,7 +68,7 @@ class Route:
         return replace(self, steps=tuple(steps), keyed=keyed)
 
     def columns_needed(self, at_end: frozenset[str] | None) -> frozenset[str] | None:
-        """The columns, where the way begins, that are needed for some at its end; None: all."""
+        """The columns needed where the route begins, for some columns at its end; None: all."""
         needed: frozenset[str] = frozenset()
         for step in self.steps:
             if step.expression is not None:
@@ -105,7 +105,7 @@ class Route:
 
 
 class RoutesTo(Protocol):
-    """Finds all routes to a keyed step; declines one to which elements do not get as columns, with timestamps."""
+    """Finds all routes to a keyed step; declines a step that elements do not reach as columns with timestamps."""
 
     def __call__(self, step: Step, *, stamped: bool = True) -> tuple[Route, ...]: ...
 
@@ -128,7 +128,7 @@ class ScanTarget(ABC):
     """
 
     step: Step
-    routes: tuple[Route, ...]  # from each source, and from each keyed step in front
+    routes: tuple[Route, ...]  # from each source, and from each keyed step upstream
 
     makes_pairs: ClassVar[bool] = False
     """Whether it joins elements: the pairs are the same in whatever order elements come, but come in that order."""
@@ -164,7 +164,7 @@ class ScanTarget(ABC):
         """The columns of elements one by one: key, timestamp, and what the step takes of them."""
 
     def columns_needed(self, route: Route) -> frozenset[str] | None:
-        """The columns that are needed of elements which come by a route, where it begins; None: all."""
+        """The columns that a source or step has to give where a route begins; None: all."""
         return route.columns_needed(None)
 
     @property
@@ -196,7 +196,7 @@ class ScanTarget(ABC):
         """Hashes that decide in which key group keys lie."""
 
     def partials(self, keys: Keys, rows: pa.RecordBatch) -> tuple[Ints, Partials] | None:
-        """Accumulators that stand for foldable rows, and the code of the key of each; None: they cross as they are."""
+        """Folds rows into accumulators, and returns these with their keys' codes; None: the rows cross as they are."""
         return None
 
     def elements_of(self, columns: Sequence[pa.Array]) -> list[Any]:

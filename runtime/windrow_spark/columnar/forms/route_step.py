@@ -46,8 +46,8 @@ class RouteStep:
     @property
     def may_outgrow(self) -> bool:
         """Returns whether Python may make an int of more than 64 bits, which sinks refuse and keyed steps take."""
-        parts = self.expression.fields if isinstance(self.expression, ColumnRecord) else (self.expression,)
-        return self.makes and any(part is not None and part.may_outgrow for part in parts)
+        expressions = self.expression.fields if isinstance(self.expression, ColumnRecord) else (self.expression,)
+        return self.makes and any(part is not None and part.may_outgrow for part in expressions)
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.RecordBatch:
         """Computes what the function gives for the elements of a batch."""
@@ -66,7 +66,7 @@ class RouteStep:
         results: list[Any] = []
         try:
             try:
-                # It has the values that variables around the function had, as the columns of other batches have.
+                # The expression has the values that outer variables had at lowering, as in other batches.
                 results.extend(map(self.recognised.evaluate, values))
             except USER_ERRORS:
                 self.function(values[len(results)])
@@ -173,8 +173,8 @@ def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType)
     key = expression_of(selector, element, "the key")
     if key.may_outgrow:
         raise DeclinedError(f"the key: {key.expression} may outgrow 64 bits")
-    parts = key.value.arguments if key.value.kind is Kind.TUPLE else (key.value,)
-    if any(part.kind not in _KEYS for part in parts):
+    key_types = key.value.arguments if key.value.kind is Kind.TUPLE else (key.value,)
+    if any(part.kind not in _KEYS for part in key_types):
         raise DeclinedError(f"the key is a {key.value}")
     return RouteStep(step, element, single(key.value), key, selector, _recognised(selector))
 
@@ -230,7 +230,7 @@ def record_of(target: Any, names: Sequence[str], values: Sequence[ValueType]) ->
     fields = kind.root.fields
     by_name = dict(zip(names if names[0] else [field.name for field in fields], values, strict=False))
     if kind.single or len(values) != len(fields) or by_name.keys() != {field.name for field in fields}:
-        # What is left out has a default, which the class knows.
+        # A field that is left out has a default, which the class knows.
         raise DeclinedError(f"{target.__name__} makes its results")
     fields = tuple([replace(field, type=by_name[field.name]) for field in fields])
     return RecordType(None, kind.name, replace(kind.root, fields=fields), fields)

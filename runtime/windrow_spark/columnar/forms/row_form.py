@@ -3,9 +3,9 @@
 A step whose function is Python code needs objects. Made where the records are read, they would have to be pickled for
 the exchange; as columns they cross it for next to nothing, and become objects right before the step takes them.
 
-Where the function can merge, elements are aggregated by slice in front of the exchange, and one accumulator for many of
+Where the function can merge, elements are aggregated by slice before the exchange, and one accumulator for many of
 them crosses it: the windows that hold one element of a slice hold all. A tumbling window is one slice. Sliding windows
-share theirs: an element is added once, and the accumulator of its slice is merged into each window behind the
+share theirs: an element is added once, and the accumulator of its slice is merged into each window after the
 exchange. It pays where a task has several elements for each key and slice, which is known once they are grouped;
 elsewhere they cross one by one.
 
@@ -16,9 +16,9 @@ function must say that order makes no difference.
 Where late elements leave one by one, or fire their windows, those that may be behind the watermark when they arrive
 cross one by one.
 
-Elements of one key of which each is at most a gap behind the one before become one session where they are read, if the
-function says the same and no element of the key may be behind the watermark when it arrives: whether one that is behind
-is late depends on those before it.
+Elements of one key of which each is at most a gap later than the one before become one session where they are read,
+if the function says the same and no element of the key may be behind the watermark when it arrives: whether one that is
+behind is late depends on those before it.
 """
 
 from __future__ import annotations
@@ -328,7 +328,7 @@ def task_aggregation_of(step: Step) -> TaskAggregation:
     if node is None:
         raise DeclinedError("a process function sees each element")
     if isinstance(node.function, ReduceSpec):
-        # It need not be associative.
+        # The function need not be associative.
         raise DeclinedError("what a reduce leaves need not stand for its elements")
     if not isinstance(node.function, AggregateSpec):
         raise DeclinedError("the function takes all elements of a window")
@@ -357,6 +357,6 @@ def _has_life(function: RichFunction) -> bool:
         return any(_has_life(member) for _, member in function.members)
     kind = type(function)
     if isinstance(function, DeclaredAggregate) and kind.open is DeclaredAggregate.open:
-        # It opens its selectors.
+        # An aggregate with `open` opens its selectors.
         return any(isinstance(selector, RichFunction) for _, selector in function.declaration.selectors)
     return kind.open is not RichFunction.open or kind.close is not RichFunction.close

@@ -1,1 +1,1 @@
-"""Joins of two streams over columns."""
+"""Joins two streams over columns."""

@@ -20,7 +20,7 @@ _MOST_CELLS: Final = 1 << 62
 
 
 class Ranges(NamedTuple):
-    """Rows of one stream, and for each the range of sorted rows of the other stream with which it pairs."""
+    """Rows of one stream, each with the range of sorted rows of the other stream that pair with it."""
 
     rows: Ints  # row numbers, sorted so that ranges of adjacent rows are near each other
     others: Ints  # row numbers of the other stream, sorted so that the partners of a row are adjacent

@@ -23,7 +23,7 @@ FIRST_SLOT: Final = 3
 """The index of the first slot among the columns of rows."""
 
 
-class Taken(NamedTuple):
+class ValueOrigin(NamedTuple):
     """Where a value of a join's result comes from: a slot of one side's rows, or the key if there is no side."""
 
     side: int | None  # LEFT or RIGHT
@@ -58,7 +58,7 @@ class JoinOperator(PagedOperator[Pairs]):
 
     key_type: pa.DataType
     slots: tuple[pa.DataType, ...]
-    taken: tuple[Taken, ...]  # what the result is made of
+    origins: tuple[ValueOrigin, ...]  # one for each value of the result
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -136,19 +136,19 @@ class JoinOperator(PagedOperator[Pairs]):
             of_pairs = np.maximum(of_one[places], of_other[partners]) if stamps is None else stamps[places]
             at = {LEFT if by_left else RIGHT: (one, pa.array(places))}
             at[RIGHT if by_left else LEFT] = (other, pa.array(partners))
-            yield self._taken(one.column(0).take(pa.array(places)), of_pairs, at)
+            yield self._pairs_of(one.column(0).take(pa.array(places)), of_pairs, at)
 
     def alone(self, rows: pa.RecordBatch, side: int, stamps: Ints, portion: int) -> Iterator[Pairs]:
         """Makes the results of rows of a side that have no partner."""
         for start in range(0, rows.num_rows, portion):
             part = rows.slice(start, portion)
             every = pa.array(np.arange(part.num_rows))
-            yield self._taken(part.column(0), stamps[start : start + portion], {side: (part, every)})
+            yield self._pairs_of(part.column(0), stamps[start : start + portion], {side: (part, every)})
 
-    def _taken(self, keys: pa.Array, stamps: Ints, at: Mapping[int, tuple[pa.RecordBatch, pa.Array]]) -> Pairs:
+    def _pairs_of(self, keys: pa.Array, stamps: Ints, at: Mapping[int, tuple[pa.RecordBatch, pa.Array]]) -> Pairs:
         """Takes the values of results from rows of either side, at some places; a side that is not there gives None."""
         columns: list[pa.Array] = []
-        for side, slot in self.taken:
+        for side, slot in self.origins:
             if side is None:
                 columns.append(keys)
             elif side in at:

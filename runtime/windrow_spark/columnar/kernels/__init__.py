@@ -1,1 +1,1 @@
-"""Kernels, which compute declared aggregates over whole Arrow columns."""
+"""Defines kernels, which compute declared aggregates over whole Arrow columns."""

@@ -1,4 +1,4 @@
-"""The kernels of aggregates that keep some of the values, the distinct values, or a sketch of them.
+"""Defines the kernels of aggregates that keep some values, the distinct values, or a sketch of the values.
 
 Sketches are made group by group in Python, from arrays; the state is the bytes of the sketch, empty without values.
 """
@@ -255,8 +255,8 @@ class _DistinctKernel(Kernel):
 
     def accumulator(self, *state: list[Any]) -> tuple[set[Any], bool]:
         # Only a NaN is not equal to itself.
-        kept = {value for value in state[0] if value == value}  # noqa: PLR0124
-        return kept, len(kept) < len(state[0])
+        distinct = {value for value in state[0] if value == value}  # noqa: PLR0124
+        return distinct, len(distinct) < len(state[0])
 
 
 @final

@@ -147,8 +147,8 @@ class CombinedKernel(Kernel):
         for selector in (selector for kernel in self.members for selector in kernel.inputs):
             inputs.setdefault(same_input(selector), selector)
         self.inputs = tuple(inputs.values())
-        numbers = {taken: number for number, taken in enumerate(inputs)}
-        self._taken = [[numbers[same_input(selector)] for selector in kernel.inputs] for kernel in self.members]
+        numbers = {input_: number for number, input_ in enumerate(inputs)}
+        self._input_numbers = [[numbers[same_input(selector)] for selector in kernel.inputs] for kernel in self.members]
 
     @property
     def outgrows_result(self) -> bool:
@@ -164,11 +164,11 @@ class CombinedKernel(Kernel):
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         states: list[pa.Array] = []
-        for kernel, numbers in zip(self.members, self._taken, strict=True):
-            taken = [columns[number] for number in numbers]
+        for kernel, numbers in zip(self.members, self._input_numbers, strict=True):
+            input_ = [columns[number] for number in numbers]
             if kernel.is_numbered:
-                taken.append(columns[-1])
-            states += kernel.partial(groups, taken)
+                input_.append(columns[-1])
+            states += kernel.partial(groups, input_)
         return states
 
     def merge(self, groups: Groups, states: Sequence[pa.Array]) -> list[pa.Array]:

@@ -47,7 +47,7 @@ Stamped: TypeAlias = tuple[Any, int]
 
 @dataclass(frozen=True)
 class RowAggregate:
-    """The aggregate of a step over rows that hold side by side what its kernel takes from an element."""
+    """The aggregate of a step over rows that hold the inputs of its kernel side by side."""
 
     step: Step
     element: RecordType

@@ -1,4 +1,4 @@
-"""The kernels of count, sum, mean, variance and standard deviation.
+"""Defines the kernels of count, sum, mean, variance and standard deviation.
 
 Totals are exact, or have a column with the rounding error. An int that outgrows 64 bits consists of words of 64 bits,
 the lowest first, in two's complement: the last one has the sign. A kernel takes at most 2 ** 31 rows at a time, so that

@@ -1,1 +1,1 @@
-"""Columns of elements, and the groups, keys and hashes of their rows."""
+"""Converts columns of elements to values, and groups and hashes their rows."""

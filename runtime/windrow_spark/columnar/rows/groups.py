@@ -258,17 +258,17 @@ def stable_hashes(keys: pa.Array) -> Hashes:
     kind = keys.type
     if types.is_string(kind) or types.is_binary(kind):
         # The checksum covers a letter for the type, then the text; it is computed once for the letter.
-        begun = crc32(b"s" if types.is_string(kind) else b"b")
+        seed = crc32(b"s" if types.is_string(kind) else b"b")
         texts = keys.cast(pa.binary()).to_pylist()
-        sums = [_NONE_SUM if text is None else crc32(text, begun) for text in texts]
+        sums = [_NONE_SUM if text is None else crc32(text, seed) for text in texts]
         return _finished(np.array(sums, np.uint64))
     if types.is_int64(kind) and not keys.null_count:
         numbers = keys.to_numpy()
         if not len(numbers) or (numbers.min() > -_PYTHONS_PRIME and numbers.max() < _PYTHONS_PRIME):
             # Python's hash of an int below that prime is the int itself, but that of -1 is -2.
             view = memoryview(np.where(numbers == -1, -2, numbers).astype("<i8").tobytes())
-            begun = crc32(b"i")
-            sums = [crc32(view[start : start + 8], begun) for start in range(0, len(view), 8)]
+            seed = crc32(b"i")
+            sums = [crc32(view[start : start + 8], seed) for start in range(0, len(view), 8)]
             return _finished(np.array(sums, np.uint64))
     if types.is_struct(kind):
         tuples = zip(*[part.to_pylist() for part in keys.flatten()], strict=True)

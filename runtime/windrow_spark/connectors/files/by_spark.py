@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from windrow.addresses.paths import BATCH_COLUMN, BATCH_PREFIX
+from windrow.addresses.paths import BATCH_COLUMN
 from windrow.errors import WindrowError
 from windrow.plan import Step
 from windrow.sinks import FileSink, ParquetFileSink
@@ -74,7 +74,7 @@ def _line_encoder(
 
 
 def _text_columns(partitions: Partitions | None) -> list[str]:
-    """Returns the names of the column of lines, which is none of those that name folders, and of these."""
+    """Returns the names of the columns that Spark writes: one with the lines, then those that name folders."""
     names = [] if partitions is None else partitions.columns
     return ["_".join(["line", *names]), *names]
 
@@ -83,11 +83,10 @@ def check_unwritten(spark: SparkSession, sink: FileSink[Any], step: Step) -> Non
     """Refuse a sink that Spark writes if its folder has batches; called before runs that begin with batch 0."""
     partitions = partitions_of(step)
     above = () if partitions is None else ("*=*" for _ in partitions.fields)
-    # The second pattern is that of an earlier version.
-    below = ["/".join([*above, f"{BATCH_COLUMN}=*"]), f"{BATCH_PREFIX}*"]
+    written = "/".join([*above, f"{BATCH_COLUMN}=*"])
     with engine_errors(step.where, sink.secrets):
-        written = [name for name in below if exists_for_spark(spark, f"{as_read_path(sink.path)}/{name}")]
-    if written:
+        has_batches = exists_for_spark(spark, f"{as_read_path(sink.path)}/{written}")
+    if has_batches:
         raise other_run(step, sink.shown_path)
 
 
@@ -133,7 +132,7 @@ def write_files(
 
 
 def check_files(session: SparkSession, batch: int, step: Step, *, query: str, again: bool) -> None:
-    """Refuse the batch with which a run goes on if a file says that a later one of the query is whole."""
+    """Refuse the first batch of a run if a file notes that a later batch of the query is complete."""
     sink = file_sink_of(step)
     if is_connect(session):
         return
@@ -153,7 +152,7 @@ def _folder_of(session: SparkSession, sink: FileSink[Any]) -> HadoopPath:
 def _write_in_place(
     frame: DataFrame, batch: int, number: int, step: Step, classes: tuple[UserClass, ...], *, has_rows: bool
 ) -> None:
-    """Writes a batch to its final folders, of which a batch that is run again overwrites those for which it has rows.
+    """Writes a batch to its final folders; a batch that runs again overwrites the folders for which it has rows.
 
     A folder of its own that has no rows any more is written without rows.
     """

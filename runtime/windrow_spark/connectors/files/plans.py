@@ -17,7 +17,7 @@ import msgspec
 
 from windrow_runtime.connectors.files.listing import FileOrder
 from windrow_runtime.connectors.files.reads import Chunk
-from windrow_runtime.inputs.batches import Told
+from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_spark.checkpoint.file_log import FileLog
 from windrow_spark.checkpoint.spark_files import LogOffset
 from windrow_spark.session import own_partitions
@@ -88,7 +88,7 @@ class FilePlans:
         return self.order.find()
 
     def advance(self, start: dict[str, Any], latest: set[str]) -> dict[str, Any]:
-        """Returns the offset behind the next batch; the files of one that was not logged yet are logged first."""
+        """Returns the offset at which the next batch ends; first logs the files of a batch that was not logged."""
         read = msgspec.convert(start, LogOffset).read
         self.log.update(read)
         if self.per_batch is None or len(self.log.entries) == read:
@@ -111,12 +111,12 @@ class FilePlans:
         """Does nothing: a batch has a file, unless all have been read."""
 
     def advance_but(self, held: Collection[str], start: dict[str, Any], latest: set[str]) -> dict[str, Any]:
-        """Returns the offset behind the next batch: no file waits for others."""
+        """Returns the offset at which the next batch ends: no file waits for others."""
         return self.advance(start, latest)
 
-    def told(self, reached: dict[str, Any], latest: set[str]) -> Told:
-        """Tells nothing: workers tell the files that they read."""
-        return Told(())
+    def open_partitions(self, reached: dict[str, Any], latest: set[str]) -> OpenPartitions:
+        """Returns none: workers report the files that they read."""
+        return OpenPartitions(())
 
     def commit(self, offsets: dict[str, Any]) -> None:
         """Does nothing: the log keeps the names of all files."""

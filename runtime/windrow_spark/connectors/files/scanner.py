@@ -33,7 +33,7 @@ from windrow_runtime.connectors.files.listing import FileOrder
 from windrow_runtime.connectors.files.reader import FileSourceReader
 from windrow_runtime.connectors.files.reads import FileReads, list_files
 from windrow_runtime.connectors.files.text_blocks import TextBlockReader, text_block_reader
-from windrow_runtime.inputs.batches import PartitionMark, SourceBatch, Told, elements_of, source_batch
+from windrow_runtime.inputs.batches import OpenPartitions, PartitionMark, SourceBatch, elements_of, source_batch
 from windrow_runtime.inputs.reader import warn_of_header
 from windrow_runtime.inputs.text_rows import TextRows
 from windrow_runtime.operators.errors import DeclinedError, errors_at
@@ -139,7 +139,7 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         files = NamedFiles(absolute, pattern, context.step.where, reader, marks=context.marks_partitions)
         kind = None if isinstance(reader, TextReader) else reader.kind
         if context.checkpoint is None:
-            shared = TaskShares.of(context).divide(FileOrder.of(source, context.step).found())
+            shared = TaskShares.of(context).divide(FileOrder.of(source, context.step).sorted_files())
             # Spark sends all chunks to each worker, which reads a few of them.
             files = replace(files, chunks=tuple([zlib.compress(json.dumps(chunk).encode()) for chunk in shared]))
             # Each partition has the number of a chunk, so that elements are in the order of their files.
@@ -276,7 +276,7 @@ class NamedFiles:
         guard = PathGuard(self.path, self.pattern)
         for file, part, parts in self._named(batches):
             if self.marks:
-                yield PartitionMark(file, Told([file]))
+                yield PartitionMark(file, OpenPartitions([file]))
             with errors_at(self.where):
                 # Spark follows links when it lists files, and these may lead anywhere.
                 guard.check(file)

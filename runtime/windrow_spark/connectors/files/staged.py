@@ -90,7 +90,7 @@ class StagedBatch:
         content = json.dumps({"attempt": attempt.name, "files": sorted(filter(_is_data, names))}).encode()
         try:
             is_first = self._list.write_once(content, whole=True)
-            # Who was taken for dead comes too late if the list was deleted behind the end of the batch.
+            # Who was taken for dead comes too late if the list was deleted after the end of the batch.
             if not self._is_whole():
                 self._follow(content if is_first else self._list.read_bytes(), lenient=not is_first)
         except FileNotFoundError:  # another attempt may have deleted its list meanwhile, which is its last step
@@ -126,7 +126,7 @@ def _move(source: HadoopPath, target: HadoopPath, *, lenient: bool, is_folder: b
     """Moves a file or a folder unless that was done before, maybe by a process that does the same now.
 
     An object store that was stopped in between has the file in both places. Where it is in none, somebody has deleted
-    it behind its move if there was one, which is possible where it is ``lenient``.
+    it after its move if there was one, which is possible where it is ``lenient``.
     """
     try:
         source.rename(target)

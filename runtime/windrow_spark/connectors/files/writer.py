@@ -136,7 +136,7 @@ class PartSink(WorkerSink):
         check_newest(newest, batch, again=again, target=file_sink_of(self.step).describe(), where=self.step.where)
 
     def begin(self, batch: int) -> None:
-        """Publish what an earlier attempt has listed, and delete its other files.
+        """Publish the files that an earlier attempt has listed, and delete its other files.
 
         The driver calls this before the tasks of the batch begin.
         """

@@ -107,9 +107,9 @@ def _columns_of(dataframe: Any, kind: RecordType) -> tuple[Any, list[str]]:
     columns = []
     for index, name in zip(indices, names, strict=True):
         column = f.col(f"c{index}")
-        there = dataframe.schema.fields[index].dataType
-        if "void" in there.simpleString():
-            column = column.cast(without_void(there, types[name]))
+        column_type = dataframe.schema.fields[index].dataType
+        if "void" in column_type.simpleString():
+            column = column.cast(without_void(column_type, types[name]))
         columns.append(column.alias(f"c{index}" if are_alike else name))
     if not columns:
         # If no column belongs to a field, a constant one keeps the number of rows.
