@@ -115,24 +115,25 @@ class CountOperator(KeyedWindowOperator[Counts]):
         numbers = counts[arrived.ids] + arrived.ranks + 1
         fresh = Runs(arrived, numbers % rule.run_length == 0)
         get_elements = arrived.sizes[of_stored] > 0
-        stored = np.flatnonzero(get_elements)
         # Runs go on that are not full; where firings accumulate, all do.
-        goes_on = None if rule.accumulates else ends[stored] % rule.run_length > 0
-        fresh_states = self.kernel.partial(fresh.of_elements, at(inputs, copied))
-        states, places = self.running(
-            rows.columns[3:], stored, of_stored[stored], fresh, fresh=fresh_states, goes_on=goes_on
+        goes_on = get_elements & (rule.accumulates | (ends % rule.run_length > 0))
+        full, opened = np.flatnonzero(get_elements & ~goes_on), np.flatnonzero(goes_on)
+        stored = rows.columns[3:]
+        states = self.continued(
+            fresh,
+            self.kernel.partial(fresh.of_elements, at(inputs, copied)),
+            at(stored, opened),
+            of_stored[opened],
+            accumulates=rule.accumulates,
         )
-        # Rows that go on are part of runs.
-        is_left = np.ones(len(places), np.bool_)
-        is_left[: len(stored)] = False if goes_on is None else ~goes_on
-        left = np.flatnonzero(is_left)
-        left = left[np.argsort(places[left])]
-        places = places[left]
-        windows = np.concatenate([of_stored[stored], fresh.keyed_windows])[left]
-        until = np.concatenate([ends[stored], numbers[fresh.last_elements]])[left]
+        if len(full):
+            states = [pa.concat_arrays(both) for both in zip(at(stored, full), states, strict=True)]
+        windows = np.concatenate([of_stored[full], fresh.keyed_windows])
+        places = Groups(windows, arrived.count).order
+        windows, until = windows[places], np.concatenate([ends[full], numbers[fresh.last_elements]])[places]
         # Firings, in the order of the elements that close their last runs.
-        firing = np.flatnonzero((until % rule.every == 0) & (left >= len(stored)))
-        firing = firing[np.argsort(fresh.last_elements[left[firing] - len(stored)])]
+        firing = np.flatnonzero((until % rule.every == 0) & (places >= len(full)))
+        firing = firing[np.argsort(fresh.last_elements[places[firing] - len(full)])]
         fired = self._fired(keyed_windows, windows, states, places, firing) if len(firing) else None
         kept = np.flatnonzero(self._are_kept(windows, until, counts + arrived.sizes))
         of_kept = windows[kept]

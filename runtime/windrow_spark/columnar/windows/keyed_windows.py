@@ -143,37 +143,27 @@ class KeyedWindowOperator(KeyedRowsOperator[RuledWindows[R_co]], Generic[R_co]):
             copied, starts = slices.windows(slices.slices_of(stamps), kept, MAX_TIMESTAMP)
         return (None if slices.windows_each == 1 and len(copied) == len(stamps) else copied), starts
 
-    def running(
-        self, stored: States, rows: Ints, windows: Ints, runs: Runs, *, fresh: States, goes_on: Mask | None
-    ) -> tuple[States, Ints]:
-        """Merges runs with what comes before them in their keyed window.
-
-        Returns states by keyed window, and the index among them of each row, and then of each run.
+    def continued(self, runs: Runs, fresh: States, stored: States, windows: Ints, *, accumulates: bool) -> States:
+        """Merges states of runs with what comes before them in their keyed window.
 
         Args:
-            stored: The states of rows of state.
-            rows: Those rows that count, in order within their keyed window.
-            windows: The keyed window of each of them, which has runs.
             runs: The runs.
             fresh: Their states.
-            goes_on: Marks the rows that the next run continues: other runs stand alone. None: all go on, and so do
-                runs.
+            stored: The states with which the first runs of some keyed windows go on.
+            windows: These keyed windows.
+            accumulates: Whether a run goes on with the one before it.
         """
-        keyed_windows = Groups(np.concatenate([windows, runs.keyed_windows]), runs.count)
-        order, chosen = keyed_windows.order, pa.array(rows)
-        both = [
-            pa.concat_arrays([old.take(chosen), new]).take(pa.array(order))
-            for old, new in zip(stored, fresh, strict=True)
-        ]
-        if goes_on is None:
-            firsts = keyed_windows.starts[keyed_windows.ids[order]]
-        else:
-            firsts = np.arange(len(order))
-            is_continued = np.concatenate([goes_on, np.zeros(len(runs.keyed_windows), np.bool_)])
-            firsts[np.flatnonzero(is_continued[order]) + 1] -= 1
-        places = np.empty(len(order), np.int64)
-        places[order] = np.arange(len(order))
-        return self.kernel.running(both, firsts), places
+        if len(windows):
+            first = np.searchsorted(runs.keyed_windows, windows)
+            firsts, count = pa.array(first), len(windows)
+            pairs = [pa.concat_arrays([old, new.take(firsts)]) for old, new in zip(stored, fresh, strict=True)]
+            source = np.arange(len(runs.keyed_windows))
+            source[first] = len(source) + np.arange(count)
+            merged = self.kernel.merged_pairs(pairs, count)
+            fresh = [pa.concat_arrays(both).take(pa.array(source)) for both in zip(fresh, merged, strict=True)]
+        if not accumulates:
+            return fresh
+        return self.kernel.running(fresh, np.searchsorted(runs.keyed_windows, runs.keyed_windows))
 
     # Time
 

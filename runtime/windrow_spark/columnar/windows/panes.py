@@ -306,13 +306,13 @@ class PanedOperator(KeyedWindowOperator[Panes]):
         fresh = states_of(runs.of_elements, copied)
         was_filled = keyed.fresh if rules.discards else np.ones(len(keyed.fresh), np.bool_)
         filled = np.flatnonzero(was_filled & (keyed.rows >= 0) & (arrived.sizes > 0))
-        goes_on = np.ones(len(filled), np.bool_) if rules.discards else None
-        states, places = self.running(keyed.states, keyed.rows[filled], filled, runs, fresh=fresh, goes_on=goes_on)
-        places, firing = places[len(filled) :], runs.ended
+        before = at(keyed.states, keyed.rows[filled])
+        states = self.continued(runs, fresh, before, filled, accumulates=not rules.discards)
+        firing = runs.ended
         counts = np.bincount(runs.keyed_windows[firing], minlength=arrived.count)
         fired: list[Fired] = []
         if len(firing):
-            results = self.kernel.results(at(states, places[firing]))
+            results = self.kernel.results(at(states, firing))
             windows = runs.keyed_windows[firing]
             are_last, none = (ended & rules.finishes)[windows], np.zeros(len(windows), np.bool_)
             fired.append(self._emitted(keyed, windows, results, over=is_over, at_end=none, are_last=are_last))
@@ -324,7 +324,7 @@ class PanedOperator(KeyedWindowOperator[Panes]):
             is_new = keyed.rows < 0
             keyed.number[is_new] = number + arrived.first_rows[is_new]
         source = keyed.rows.copy()
-        source[runs.keyed_windows[runs.are_last]] = stored_count + places[runs.are_last]
+        source[runs.keyed_windows[runs.are_last]] = stored_count + np.flatnonzero(runs.are_last)
         newest = pa.array(source)
         keyed.states = [pa.concat_arrays(both).take(newest) for both in zip(keyed.states, states, strict=True)]
         state.rows = concatenated([rest, self._stored(keyed)])
