@@ -56,8 +56,8 @@ _PATIENCE: Final = 0.1
 _PRODUCERS: Final = 32
 """The producers that a process keeps for the next batches."""
 
-_QUESTIONS: Final = 16  # that are asked at once
-_ERRORS: Final = 20  # that a producer keeps
+_QUESTIONS: Final = 16  # the most requests that wait at once
+_ERRORS: Final = 20  # the newest ones that a producer remembers
 
 
 class _Key(NamedTuple):
@@ -303,7 +303,7 @@ _kept: Final[OrderedDict[_Key, _Producer]] = OrderedDict()
 
 
 def _listed(client: Any, errors: deque[Any], wanted: Collection[str] = ()) -> set[str]:
-    """Returns the names of the topics that a client sees; raises the error of one that is ``wanted``.
+    """Returns the topics that a client sees; raises an error if a ``wanted`` one is missing.
 
     Brokers that make topics by themselves make one that is wanted and not there, as soon as it is asked for by name.
     """
@@ -416,8 +416,9 @@ def _mark_in(sink: KafkaSink[Any], name: str, patience: float, topics: Sequence[
     end = time.monotonic() + patience
     while True:
         admin = admin_client(sink.options)[0]
-        answers = admin.list_consumer_group_offsets([wanted_places], require_stable=True, request_timeout=_SECONDS)
         try:
+            _check_coordinator(admin, name)
+            answers = admin.list_consumer_group_offsets([wanted_places], require_stable=True, request_timeout=_SECONDS)
             partitions = answers[name].result().topic_partitions
             errors = [place.error for place in partitions if place.error is not None]
             if errors:
@@ -429,6 +430,19 @@ def _mark_in(sink: KafkaSink[Any], name: str, patience: float, topics: Sequence[
             continue
         marks = (_Mark(each.offset, *_noted(each.metadata), each.topic) for each in partitions if each.offset >= 0)
         return max(marks, default=None)
+
+
+def _check_coordinator(admin: Any, group: str) -> None:
+    """Raises the error of a broker that is not the coordinator of a group, as brokers that start say for a moment.
+
+    A process ends by a segmentation fault if such a broker answers librdkafka's request of an admin client for offsets:
+    it then looks for the coordinator of the client's own group, and has none (``rd_kafka_handle_OffsetFetch``, 2.16.0).
+    """
+    try:
+        admin.describe_consumer_groups([group], request_timeout=_SECONDS)[group].result()
+    except client_library().KafkaException as error:
+        if error.args[0].name() != "GROUP_ID_NOT_FOUND":  # the coordinator knows no such group yet
+            raise
 
 
 def _noted(metadata: str | None) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import pytest
@@ -266,6 +267,29 @@ def test_a_coordinator_that_has_just_become_one_is_waited_for(monkeypatch: pytes
     monkeypatch.setattr(writes, "newest_mark", newest)
     assert writes._settled_mark(KafkaSink[int]("127.0.0.1:1", "out"), "name", ["out"]) is None
     assert asked == [writes._PATIENCE, writes._SECONDS]
+
+
+def test_a_broker_is_asked_for_marks_once_it_is_their_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+    # librdkafka ends the process where another broker answers a request for offsets.
+    client, calls = client_library(), list[str]()
+
+    class Admin:
+        def describe_consumer_groups(self, groups: list[str], **_: object) -> dict[str, Any]:
+            calls.append("describe")
+            description: Future[Any] = Future()
+            errors = {1: client.KafkaError.NOT_COORDINATOR, 2: client.KafkaError.GROUP_ID_NOT_FOUND}
+            description.set_exception(client.KafkaException(client.KafkaError(errors[len(calls)])))
+            return dict.fromkeys(groups, description)
+
+        def list_consumer_group_offsets(self, requests: list[Any], **_: object) -> dict[str, Any]:
+            calls.append("offsets")
+            offsets: Future[Any] = Future()
+            offsets.set_result(requests[0])
+            return {requests[0].group_id: offsets}
+
+    monkeypatch.setattr(writes, "admin_client", lambda options: (Admin(), []))
+    assert newest_mark(KafkaSink[int]("127.0.0.1:1", "out"), "name", 10) is None
+    assert calls == ["describe", "describe", "offsets"]
 
 
 def test_a_task_without_elements_asks_no_broker(topics: Topics) -> None:
