@@ -68,6 +68,7 @@ nitpick_ignore_regex = [
 # Named in signatures of public names, but not public: made by the builder, or a protocol for what Spark has.
 nitpick_ignore = [
     ("py:class", "windrow.panes.settings.PaneSettings"),
+    ("py:class", "windrow.windows.spec.WindowSpec"),
     ("py:class", "windrow.builder.interval_join._Bounds"),
     ("py:class", "windrow.builder.window_join.TwoStreams"),
     ("py:class", "windrow.builder.window_join._Settings"),

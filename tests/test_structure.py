@@ -152,7 +152,7 @@ def test_the_pages_name_the_folders_that_exist() -> None:
 
 def test_contributing_names_what_exists() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text()
-    named = set(re.findall(r"`((?:dsl|runtime|tests|docs)/[\w/.]+)`", page))
+    named = set(re.findall(r"`(\w+/[\w/.]*\w)`", page))
     assert named
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
@@ -276,12 +276,12 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 
 
 BUDGETS = {
-    "windrow": 27_750,
-    "windrow_runtime": 21_000,
-    "windrow_spark": 26_400,
-    "windrow_kafka": 4_100,
-    "windrow_sql": 1_300,
-    "windrow_tools": 6_100,
+    "windrow": 27_000,
+    "windrow_runtime": 19_950,
+    "windrow_spark": 26_250,
+    "windrow_kafka": 4_000,
+    "windrow_sql": 1_200,
+    "windrow_tools": 6_000,
 }
 """The most lines of each package, docstrings and blank lines included; who raises one says what users get for it."""
 

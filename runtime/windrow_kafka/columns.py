@@ -79,7 +79,7 @@ _COLUMNS: Final[dict[str, Callable[[TopicRows], pa.Array]]] = {
 
 
 def values_of(rows: Any) -> list[bytes]:
-    """Returns the values of records, as :class:`TopicRows` or an Arrow batch; no bytes where there is none."""
+    """Returns the value of each record as bytes, empty where a record has none."""
     values: list[Any] = rows.values() if isinstance(rows, TopicRows) else rows.column("value").to_pylist()
     return [value or b"" for value in values] if None in values else values
 

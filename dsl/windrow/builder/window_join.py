@@ -366,7 +366,7 @@ class CoGroupWithWindow(WithWindow[L, U, W], Generic[L, U, H, W]):
     def apply(
         self, function: Callable[[Sequence[L], Sequence[U]], Iterable[R] | None], *, name: str | None = None
     ) -> DataStream[R]:
-        """Make records from the elements of a window, when it fires, also where it has those of one stream only.
+        """Make records from each window when it fires, even if only one stream has elements in it.
 
         Args:
             function: A function of the left and the right elements that returns an iterable of records, or a

@@ -62,7 +62,7 @@ def _misfits(kind: object, path: str, within: tuple[object, ...]) -> Iterator[Av
 
 
 def _field_names(record: type) -> Sequence[str]:
-    """Returns the names of the fields of a record class, which may annotate others as well; none: it is no record."""
+    """Returns the field names of a record class; an empty sequence if the class is no record."""
     if dataclasses.is_dataclass(record):
         return [each.name for each in dataclasses.fields(record)]
     if typing_extensions.is_typeddict(record):

@@ -274,7 +274,7 @@ class Made:
     def _refuse(self, *args: object) -> NoReturn:
         raise RefusedError("does more with a record than to make it")
 
-    __hash__ = None  # type: ignore[assignment]  # as that of a Recorder
+    __hash__ = None  # type: ignore[assignment]  # unhashable, as a Recorder is
     __bool__ = __iter__ = __getitem__ = __len__ = __contains__ = __str__ = __repr__ = __format__ = _refuse
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
 

@@ -222,7 +222,7 @@ def _content(function: FunctionType, index: int) -> object:
 
 
 def _instructions(code: CodeType) -> list[dis.Instruction]:
-    """The instructions of a code, without those that stand for room between others."""
+    """Returns the instructions of a code object, without caches, prefixes and no-ops."""
     if len(code.co_code) > _LONGEST:
         raise RefusedError(f"has more than {_LONGEST} bytes of code")
     return [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG", "NOP")]

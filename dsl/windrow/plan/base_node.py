@@ -152,7 +152,7 @@ class Node:
 
     @property
     def makes_watermarks(self) -> WatermarkStrategy[Any] | None:
-        """How it makes watermarks, or None."""
+        """The node's watermark strategy, or None."""
         return None
 
     @property
@@ -177,7 +177,7 @@ class Node:
 
     @property
     def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
-        """Functions and texts of settings that decide what stored state means, by their names in errors.
+        """The functions and settings on which the meaning of stored state depends, by the names that errors show.
 
         Types and classes are not among them.
         """
@@ -195,7 +195,7 @@ class Node:
 
     @property
     def drops_late(self) -> bool:
-        """Whether some elements that are late are gone: they have no side output."""
+        """Whether the node drops late elements because they have no side output."""
         return False
 
     @property

@@ -164,7 +164,7 @@ NO_LATE_TAGS: Final = LateTags()
 """Late elements of both streams are counted and dropped."""
 
 
-# Without slots, so that it keeps its spec.
+# Without slots: `spec` is a cached property, which needs a `__dict__`.
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WindowNode(OneInputNode):
     """Windows, and what they compute. Its input is a :class:`KeyByNode`, or any other node for windows without keys.

@@ -164,7 +164,7 @@ class Panes:
     """Windows fire panes."""
 
     early: Condition | None  # before the end of a window; at all times where the end fires no pane. None: never
-    late: Condition | None  # after the pane on time
+    late: Condition | None  # after the on-time pane; None: never
     at_end: bool  # whether the end of a window fires a pane
     finishes: bool  # whether that pane is the last one: what comes later is dropped
     discards: bool

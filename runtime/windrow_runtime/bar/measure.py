@@ -82,7 +82,7 @@ def harmless(text: str) -> str:
 
 
 def texts_of(measure: Measure | None, seconds: float) -> list[str]:
-    """Returns texts about a run after some seconds; the measure is None while its engine starts."""
+    """Returns the texts of the progress bar of a run that has lasted ``seconds``; None: its engine starts."""
     if measure is None:
         return [f"starting for {seconds:.0f} s"]
     return measure.texts(seconds) or [f"running for {seconds:.0f} s"]

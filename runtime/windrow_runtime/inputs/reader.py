@@ -82,7 +82,7 @@ class SourceReader(Generic[S_co]):
             reads.commit(reached)
 
     def warned(self, batches: Iterable[SourceBatch]) -> Iterator[SourceBatch]:
-        """Yields batches; warns of each header of files that does not fit once."""
+        """Yields batches, and warns once of each file header that does not fit the record type."""
         headers: set[str] = set()
         for batch in batches:
             for header, file in batch.unmatched.items():

@@ -133,7 +133,7 @@ class Checkpoint:
         return not isinstance(self.path, HadoopPath)
 
     def hand_on(self, spark: SparkSession, batch: int | None = None, clock: ClockFiles | None = None) -> None:
-        """Hand the files that tasks read to the tasks of this thread's batch, if they cannot open the folder.
+        """Send the checkpoint's files with the tasks of this thread's batch if workers cannot open the folder.
 
         Without a batch, the tasks of all batches get them, of a query that this thread starts.
         """

@@ -33,7 +33,7 @@ _STORED: Final = re.compile(r"batch-(\d+)\.parquet")
 
 
 class _StoredScanner(SparkScanner[R]):
-    """Scans elements of which a file of the checkpoint holds those of each batch."""
+    """Scans elements that the checkpoint stores, one file for each batch."""
 
     @property
     def is_replayable(self) -> bool:

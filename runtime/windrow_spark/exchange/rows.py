@@ -22,7 +22,12 @@ from windrow_spark.exchange.classes import class_name, find_class, pickle_any
 
 
 class RowKind:
-    """The kinds of rows, which say what the payload is, and whether the target is a level, a step or a sink."""
+    """The kinds of rows, which say what the payload is, and whether the target is a level, a step or a sink.
+
+    ``sources/stage.py`` and ``keyed/group_task.py`` send rows, ``keyed/batch_level.py`` in a batch job: objects by
+    ``packer.py``, columns by ``column_sender.py``. ``keyed/group_task.py`` receives those for keyed steps,
+    ``keyed/level_calls.py`` the time, and ``sinks/batch_writer.py`` what is for the driver.
+    """
 
     ELEMENTS: Final = 0  # for the keyed steps of a level, see pack_keyed
     COLUMNS: Final = 1  # elements for one keyed step, as an Arrow stream
@@ -30,7 +35,7 @@ class RowKind:
     PARTIALS: Final = 3  # partial aggregates for one keyed step on objects
     OUTPUT: Final = 4  # values for a sink
     OUTPUT_COLUMNS: Final = 5  # elements for a sink, as an Arrow stream
-    PART: Final = 6  # the name of a file that a worker wrote for a sink, for the driver
+    PART: Final = 6  # the name of a file that a worker wrote for a sink (sinks/parts.py), for the driver
     CLOCK: Final = 7  # the time of the previous batch, for the service group of a partition
     END: Final = 8  # the stream has ended; the first level takes it for a CLOCK, too
     TIMESTAMPS: Final = 9  # that timestamp-assigning steps saw, for the driver

@@ -269,7 +269,7 @@ class PhysicalPlan:
         readers = self.topology.entries(port)
         while readers:
             reader = readers.pop()
-            # A sink of changes has the columns of these.
+            # A sink of `Change`s takes the columns of the values that the changes wrap.
             plain = reader.node.plain_function
             if reader.node.states_type or (plain is not None and plain.function is Change):
                 readers += self.topology.readers(reader)

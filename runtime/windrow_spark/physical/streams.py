@@ -16,7 +16,7 @@ from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import source_of
 from windrow_spark.columnar.forms.route import Route
 from windrow_spark.columnar.forms.route_step import (
-    FORMS,
+    ROUTE_STEPS,
     check_constructor,
     check_made,
     check_parts_only,
@@ -97,7 +97,7 @@ class Streams:
         return routes
 
     def _routes_out_of(self, step: Step, results: RecordType | Objects | None) -> tuple[Route, ...]:
-        """Returns the routes to the readers of a step, where no key is taken upstream."""
+        """Returns the routes from a step to its readers; these routes have no key yet."""
         node = step.node
         if node.is_source:
             # Before its elements and the steps downstream: without columns at the source, no change of these helps.
@@ -116,7 +116,7 @@ class Streams:
             at_end = node.windows is not None and isinstance(node.windows.assigner, GlobalWindows)
             return (Route(step.id, results, has_stamps=True, begins_at_end=at_end),)
         leads_on = node.passes_all and node.keys is None
-        if not leads_on and type(node) not in FORMS:
+        if not leads_on and type(node) not in ROUTE_STEPS:
             raise DeclinedError(f"{step.id} is upstream")
         routes = tuple([route for source in step.inputs for route in self._routes_from(source)])
         return routes if leads_on else tuple([_extended(route, step) for route in routes])

@@ -113,7 +113,7 @@ class _Thread(threading.Thread):
         self,
         work: Callable[[], None],
         finish: Callable[[BaseException | None], None],
-        **arguments: Any,  # of the next class in the order of bases
+        **arguments: Any,  # passed to the next class in the order of method resolution
     ) -> None:
         super().__init__(target=work, name="windrow calls Spark", daemon=True, **arguments)
         self._finish = finish

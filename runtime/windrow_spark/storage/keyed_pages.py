@@ -80,7 +80,7 @@ class HotKeys(Generic[State, Keys]):
         return self._contents.keys(self._contents.join([]) if self._working is None else self._working)
 
     def begin(self, touched: Keys, total: int) -> Keys:
-        """Chooses touched keys to enter the set, and returns the touched keys in pages, which have ``total`` bytes."""
+        """Chooses the touched keys that enter the working set; returns those in pages, which have ``total`` bytes."""
         record, tuning = self._record, self._tuning
         self._touched = touched
         in_pages = self._contents.beyond(touched, self.keys) if len(self.keys) else touched

@@ -165,7 +165,7 @@ _EXACT_TYPES: Final[Mapping[Kind, frozenset[str]]] = {
     # A character(n) is padded with blanks; a name is cut off.
     Kind.STR: frozenset(["text", "character varying", "citext"]),
     Kind.BYTES: frozenset(["bytea"]),
-    # A numeric with a scale is rounded.
+    # Exact only without a scale: a numeric with one is rounded.
     Kind.DECIMAL: frozenset(["numeric"]),
     Kind.UUID: frozenset(["uuid"]),
     # Without a zone the moment would depend on the settings of the connection.

@@ -108,7 +108,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
             given="--view" if options.view else "--dashboard",
             expected="--engine spark",
         )
-    # Views are imported where one is asked for.
+    # `rich` may be missing, so a view is imported only where it is asked for.
     if options.view:
         from windrow_tools.view.terminal import check_rich
 

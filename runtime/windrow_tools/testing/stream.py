@@ -228,7 +228,7 @@ class StreamHarness(Generic[In, Out]):
             hint="from_source(source) takes the same object as the harness",
         )
 
-    # In
+    # Push into the stream
 
     @overload
     def process_element(self, value: In, timestamp: int | datetime | None = None) -> None: ...

@@ -320,7 +320,7 @@ class OrFinally(_FinishesWithParts[T_contra, W_contra]):
         main, until = self._parts
         if until.is_ready(window, context):
             until.fire(window, context)
-            # A part that begins anew would end nothing.
+            # Firing lets a repeating part begin anew, and a trigger that has ended must stay so.
             until.set_finished(context, finished=True)
             main.forget(window, context)
         else:

@@ -119,7 +119,7 @@ def _plain_type(column_type: pa.DataType) -> pa.DataType:
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """The values of a column without extension types, dictionaries and run lengths; lists have offsets."""
+    """Decodes extension types, dictionaries, run lengths and list views of a column into plain Arrow values."""
     while True:
         column_type = array.type
         if isinstance(column_type, pa.BaseExtensionType):

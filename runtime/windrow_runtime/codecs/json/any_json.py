@@ -59,7 +59,7 @@ def json_reader(value: ValueType, parse_float: Callable[[str], object]) -> Calla
     scan = _scanner(value, decoder.raw_decode)
 
     def read(text: str) -> object:
-        _TEXTS.decode(text)  # knows what is wrong with it, so that scanners need not
+        _TEXTS.decode(text)  # raises for what is no JSON, so that scanners may assume valid text
         return scan(text, _after_gap(text, 0))[0]
 
     return read

@@ -199,7 +199,7 @@ def _unlisted_in(sink: Path, folder: str) -> Iterator[str]:
 
 
 def columns_in(sink: Path) -> tuple[str, ...] | None:
-    """Returns the columns that name the folders of existing batches, as folders spell them; None without batches."""
+    """Returns the partition columns of existing batches, spelled as in folder names; None without batches."""
     for name in _lists_in(sink):
         files = listed(sink / _LISTS / name, None)
         if files:

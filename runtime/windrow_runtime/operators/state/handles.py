@@ -76,7 +76,7 @@ class StateStore:
         return handle
 
     def view(self, of: _ExpiringStore) -> TtlCells:
-        """Returns the view of a state with a time to live that the call has."""
+        """Returns the current call's view of a state that has a time to live."""
         assert self._expiring is not None, "get_state() refuses others"
         view = self.views[of] = self._expiring(of.name, of.ttl)
         return view

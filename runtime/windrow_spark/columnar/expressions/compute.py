@@ -151,7 +151,7 @@ class Evaluation:
         return expression.computed_first
 
     def _value_of_all(self, expression: Expression) -> Any:
-        """Returns the values that were computed for all elements, if these elements are a choice of them; else None."""
+        """Returns the values computed for all elements, if this evaluation covers a subset of them; else None."""
         return None if self._of_all is None else self._of_all._values.get(expression)
 
     def _chosen_or_computed(self, expression: Expression) -> Any:
@@ -225,7 +225,7 @@ class Evaluation:
             if yes.type != no.type:
                 none = pa.scalar(None, no.type if yes.type == pa.null() else yes.type)
                 yes, no = (none if each.type == pa.null() else each for each in (yes, no))
-            # Of two constants that are None nothing has a type.
+            # If both branches are the constant None, no value gives the result a type.
             return pa.nulls(len(test)) if yes.type == pa.null() else pc.if_else(test, yes, no)
         if mask.all():
             return self._repeated(self._value(expression.yes))

@@ -136,7 +136,7 @@ def join_form(step: Step, side_routes: Callable[[Step], tuple[Route, ...]]) -> J
     join = unwrapped(step.node.pair_function)
     if not isinstance(join, DeclaredJoin):
         raise DeclinedError("not a join of windrow.joins")
-    make, kind = FORMS[type(step.node)](step.node)
+    make, kind = JOIN_OPERATORS[type(step.node)](step.node)
     routes = side_routes(step)
     check_ends(routes)
     slots = slots_of(join, routes, kind)
@@ -169,7 +169,7 @@ def _by_windows(node: WindowNode) -> tuple[_MakeOperator, JoinKind]:
 
 
 # Any: each function takes nodes of its class.
-FORMS: Final[Mapping[type[Node], Callable[[Any], tuple[_MakeOperator, JoinKind]]]] = {
+JOIN_OPERATORS: Final[Mapping[type[Node], Callable[[Any], tuple[_MakeOperator, JoinKind]]]] = {
     AsOfJoinNode: _as_of,
     IntervalJoinNode: _by_interval,
     WindowNode: _by_windows,

@@ -155,7 +155,7 @@ def _making(step: Step, node: MapNode, element: RecordType, is_stamped: bool) ->
 
 
 # Any: each function takes nodes of its class.
-FORMS: Final[Mapping[type[Node], Callable[[Step, Any, RecordType, bool], RouteStep]]] = {
+ROUTE_STEPS: Final[Mapping[type[Node], Callable[[Step, Any, RecordType, bool], RouteStep]]] = {
     FilterNode: _filtering,
     MapNode: _making,
     TimestampsNode: _stamping,
@@ -165,7 +165,7 @@ FORMS: Final[Mapping[type[Node], Callable[[Step, Any, RecordType, bool], RouteSt
 
 def route_step(step: Step, element: RecordType, *, is_stamped: bool) -> RouteStep:
     """Decides how a step takes elements of a type as columns; ``is_stamped`` says whether they have timestamps."""
-    return FORMS[type(step.node)](step, step.node, element, is_stamped)
+    return ROUTE_STEPS[type(step.node)](step, step.node, element, is_stamped)
 
 
 def keying_step(step: Step, selector: Callable[[Any], Any], element: RecordType) -> RouteStep:

@@ -88,7 +88,7 @@ class Kernel(ABC):
 
     @final
     def running(self, states: Sequence[pa.Array], firsts: Ints) -> Sequence[pa.Array]:
-        """Returns running states: each merged with all before it in its run, which begins at the row in ``firsts``.
+        """Returns, for each row, its state merged with all earlier ones of its run, whose first row is in ``firsts``.
 
         The distance over which states are merged doubles with each step (Hillis, Steele 1986).
         """

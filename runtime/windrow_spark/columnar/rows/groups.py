@@ -217,7 +217,7 @@ def bits_in_group(hashes: Hashes) -> Hashes:
 
 
 def pages_of(bits: Hashes, count: int) -> Ints:
-    """Returns the page of each key, as :func:`~windrow_runtime.storage.keyed_pages.page_of` does for one."""
+    """Returns the page of each key, as :func:`~windrow_spark.storage.keyed_pages.page_of` does for one."""
     reach = 1 << (count - 1).bit_length()
     pages: Ints = (bits & (reach - 1)).astype("int64")
     return pages - (pages >= count) * (reach >> 1)
@@ -254,7 +254,7 @@ def _hashes_of_texts(texts: pa.Array) -> Hashes:
 
 
 def stable_hashes(keys: pa.Array) -> Hashes:
-    """Hashes each key of an Arrow array, as :func:`~windrow_runtime.codecs.stable_hash` does for one."""
+    """Hashes each key of an Arrow array, as :func:`~windrow_runtime.codecs.stable_hash.stable_hash` does for one."""
     kind = keys.type
     if types.is_string(kind) or types.is_binary(kind):
         # The checksum covers a letter for the type, then the text; it is computed once for the letter.

@@ -115,7 +115,7 @@ class CountOperator(KeyedWindowOperator[Counts]):
         numbers = counts[arrived.ids] + arrived.ranks + 1
         fresh = Runs(arrived, numbers % rule.run_length == 0)
         get_elements = arrived.sizes[of_stored] > 0
-        # Runs go on that are not full; where firings accumulate, all do.
+        # A stored run takes more elements if it is not full, or if firings accumulate.
         goes_on = get_elements & (rule.accumulates | (ends % rule.run_length > 0))
         full, opened = np.flatnonzero(get_elements & ~goes_on), np.flatnonzero(goes_on)
         stored = rows.columns[3:]

@@ -28,7 +28,7 @@ States: TypeAlias = Sequence[pa.Array]
 
 
 class KeyedWindows(NamedTuple):
-    """The keyed windows of rows of state and of elements."""
+    """Maps each row of state and each element to its keyed window."""
 
     of_rows: Ints  # the keyed window of each row, and then of each element
     keys: pa.Array  # of keyed windows

@@ -61,7 +61,7 @@ def _line_encoder(
     encoder = line_encoder(sink, kind if partitions is None else partitions.rest)
     assert encoder is not None, "Parquet has no lines"
     names = _text_columns(partitions)
-    header = [] if encoder.header is None else [(encoder.header,)]  # none with partitions
+    header = [] if encoder.header is None else [(encoder.header,)]  # a sink with partitions writes no header
 
     def to_lines(values: Sequence[Any]) -> Any:
         elements = ((value, ()) for value in values) if partitions is None else partitions.elements(values)

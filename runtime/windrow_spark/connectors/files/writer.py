@@ -130,7 +130,7 @@ class PartSink(WorkerSink):
         return _FilesTask(part_of_task(self.step, self.kind, self.partitions, self.folder(batch).staging, name))
 
     def check(self, batch: int, division: str, *, again: bool) -> None:
-        """Refuse the batch with which a run goes on if the folder has a later one, whose rows would come again."""
+        """Refuse to go on from a batch older than the newest in the folder, since its rows would be written twice."""
         with sink_errors(self.step, self.path):
             newest = newest_batch_in(Path(self.path))
         check_newest(newest, batch, again=again, target=file_sink_of(self.step).describe(), where=self.step.where)
