@@ -228,7 +228,7 @@ def test_a_page_about_a_run_that_ends_has_what_was_dropped(
         shown.append(history)
         yield SimpleNamespace(url=f"http://127.0.0.1:{port}/")
 
-    monkeypatch.setattr("windrow_runtime.spark.SparkRunner", InterpretedRunner)
+    monkeypatch.setattr("windrow_spark.SparkRunner", InterpretedRunner)
     monkeypatch.setattr("windrow_tools.view.dashboard", served)
     write("dropped.py", COUNTS)
     assert windrow("run", "dropped.py", "--engine", "spark", "--dashboard", "1").code == 0
