@@ -257,7 +257,7 @@ def test_a_drain_that_died_behind_the_end_still_fires_all(
     died = SystemExit("killed behind the batch that read the end")
 
     def dies(checkpoint: Checkpoint) -> bool:
-        end = checkpoint.end_batch()
+        end = checkpoint.ending_batch()
         if end >= 0 and checkpoint.is_committed(end):
             raise died
         return False
@@ -269,7 +269,7 @@ def test_a_drain_that_died_behind_the_end_still_fires_all(
     with pytest.raises(SystemExit, match="killed"):
         SparkRunner(spark, checkpoint=tmp_path).run(first)
     monkeypatch.undo()
-    end = Checkpoint(tmp_path).end_batch()
+    end = Checkpoint(tmp_path).ending_batch()
     assert end >= 0
     assert Checkpoint(tmp_path).last_planned() == end
     again, sums = pipeline()

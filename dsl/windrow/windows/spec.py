@@ -342,7 +342,7 @@ class WindowSpec:
         return None if type(trigger) is at_end else _asked(trigger).why
 
     @cached_property
-    def on_columns(self) -> FiringRule | Declined:
+    def column_rule(self) -> FiringRule | Declined:
         """The rule by which columns fire the windows, or why they cannot."""
         if self.fires_panes:
             return self._declined_shape or self._panes

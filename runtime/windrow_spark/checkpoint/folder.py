@@ -95,7 +95,7 @@ class Checkpoint:
         self.progress_file = path / "progress"  # windows, timers and bytes of state, for reports on batches
         self._end_line = self.control_folder / "end-of-stream"
         self._drained = path / "drained"
-        self._end_batch = self._looked_up_to = -1
+        self._ending_batch = self._looked_up_to = -1
         self._folders = folders or {}
         self.is_inside = inside
 
@@ -255,19 +255,19 @@ class Checkpoint:
         if not (by_watermark and has_settled(self.spark_path, last)):
             self._write(self.control_folder / f"wake-{last + 1}", "wake")
 
-    def end_batch(self) -> int:
+    def ending_batch(self) -> int:
         """Returns the number of the batch that reads the end of a drained stream; -1: none was planned.
 
         That batch moves the watermark to the end of time, and the next batch fires all open windows.
         """
         last = self.last_planned()
-        if self._end_batch < 0 and last != self._looked_up_to:
-            self._end_batch, self._looked_up_to = batch_that_reads(self.spark_path, self._end_line), last
-        return self._end_batch
+        if self._ending_batch < 0 and last != self._looked_up_to:
+            self._ending_batch, self._looked_up_to = batch_that_reads(self.spark_path, self._end_line), last
+        return self._ending_batch
 
     def has_fired_all(self) -> bool:
         """Returns whether the batch after the one that reads the end of the stream is done."""
-        end = self.end_batch()
+        end = self.ending_batch()
         return end >= 0 and self.is_committed(end + 1)
 
     def mark_drained(self) -> None:

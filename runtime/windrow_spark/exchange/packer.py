@@ -73,7 +73,7 @@ Routed: TypeAlias = "tuple[Target, Sequence[Any], Sequence[int | None]]"
 """The target of elements, the elements, and their timestamps."""
 
 
-class SinkWriter(Protocol):
+class TaskSinkWriter(Protocol):
     """Writes the sinks that a task writes itself; :mod:`windrow_spark.sinks.parts` describes the methods."""
 
     def __contains__(self, sink: object) -> bool: ...
@@ -112,7 +112,7 @@ class Packer:
     before. All elements are of one phase.
     """
 
-    def __init__(self, groups: KeyGroups, phase: int, writer: SinkWriter | None = None) -> None:
+    def __init__(self, groups: KeyGroups, phase: int, writer: TaskSinkWriter | None = None) -> None:
         self._groups = groups
         self._phase = phase
         self.precedes_watermark = phase == Phase.BEFORE_WATERMARK  # whether elements come before the watermark advances
@@ -205,7 +205,7 @@ class Packer:
             stream = dump_rows(portion, compress=False)
             yield self._next_row(self._service_label, RowKind.OUTPUT_COLUMNS, target.number, stream)
 
-    def _writer_of(self, sink: int) -> SinkWriter | None:
+    def _writer_of(self, sink: int) -> TaskSinkWriter | None:
         """Returns what writes a sink in the task itself; None: its elements are packed."""
         return self._writer if self._writer is not None and sink in self._writer else None
 
@@ -293,7 +293,7 @@ class Packer:
             yield self._next_row(self._service_label, RowKind.OUTPUT, sink, payload)
         values.clear()
 
-    def _part_rows(self, writer: SinkWriter) -> Iterator[PackedRow]:
+    def _part_rows(self, writer: TaskSinkWriter) -> Iterator[PackedRow]:
         for sink, name in writer.take_names():
             yield self._next_row(self._service_label, RowKind.PART, sink, name)
 

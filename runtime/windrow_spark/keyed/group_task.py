@@ -31,7 +31,7 @@ from windrow_runtime.operators.windows.partials import Partials, PartialsOperato
 from windrow_spark.clock import BatchTimes, encode_timer
 from windrow_spark.exchange.classes import state_codec
 from windrow_spark.exchange.facts import OPEN_WINDOWS, STATE_BYTES, TIMERS, timers_in, windows_in
-from windrow_spark.exchange.packer import Packer, SinkWriter
+from windrow_spark.exchange.packer import Packer, TaskSinkWriter
 from windrow_spark.exchange.rows import (
     Arrived,
     BroadcastElements,
@@ -234,7 +234,7 @@ class ObjectRunner(StepRunner):
 class GroupTask:
     """Runs a level's steps in one task, and writes the sinks that the task writes itself."""
 
-    def __init__(self, level: Level, writer: SinkWriter | None = None) -> None:
+    def __init__(self, level: Level, writer: TaskSinkWriter | None = None) -> None:
         self._level = level
         self._origin_of = {label: number for number, label in enumerate(level.groups.labels)}
         codec = PageCodec(state_codec(level.classes, allow_pickled=level.allow_pickled), level.tuning.lists)

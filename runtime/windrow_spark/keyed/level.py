@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Any: elements, keys and states are of the user's types; pyarrow and numpy are not imported here.
 
 
-class Fragment(Protocol):
+class RunsFragment(Protocol):
     """Runs stateless steps, one after the other; :mod:`windrow_spark.exchange.fragment` has the real one."""
 
     precedes_watermark: bool  # whether timers emitted the elements, which come under the watermark of the batch before
@@ -49,7 +49,7 @@ class Fragment(Protocol):
     def close(self) -> None: ...
 
 
-class SourceFragment(Fragment, Protocol):
+class SourceFragment(RunsFragment, Protocol):
     """A fragment that begins at a source and assigns timestamps."""
 
     @property
@@ -68,8 +68,8 @@ class KeyedStep:
     step_id: str  # names it in errors and counters
     state_id: str  # names it in stored state, also when steps come and go around it
     create: Callable[[], KeyedOperator]  # makes its operator, once in each task
-    output: Fragment | None  # runs the steps downstream; None: there are none
-    side_outputs: Mapping[str, Fragment] = field(default_factory=dict)  # the same for each side output that is used
+    output: RunsFragment | None  # runs the steps downstream; None: there are none
+    side_outputs: Mapping[str, RunsFragment] = field(default_factory=dict)  # the same for each side output that is used
     has_watermark: bool = True  # whether a timestamp-assigning step is upstream
     name: str | None = None
     where: str | None = None  # the step and its line in the user's program, in errors
@@ -101,7 +101,7 @@ class KeyedStep:
         """Returns the counts of functions downstream of the step since the last call."""
         return [count for fragment in self._fragments() for count in fragment.take_counts()]
 
-    def _fragments(self) -> Iterator[Fragment]:
+    def _fragments(self) -> Iterator[RunsFragment]:
         if self.output is not None:
             yield self.output
         yield from self.side_outputs.values()
@@ -180,7 +180,7 @@ class Collector:
         self._step.send(columns, stamps, packer)
 
 
-def _run(fragment: Fragment, values: list[Any], timestamps: list[int | None], packer: Packer) -> None:
+def _run(fragment: RunsFragment, values: list[Any], timestamps: list[int | None], packer: Packer) -> None:
     fragment.precedes_watermark = packer.precedes_watermark
     for target, out_values, out_timestamps in fragment.run(values, timestamps):
         packer.add(target, out_values, out_timestamps)

@@ -337,7 +337,7 @@ class Query:
         for _ in range(_ATTEMPTS):
             if self._checkpoint.has_fired_all():
                 break
-            if self._checkpoint.end_batch() >= 0:
+            if self._checkpoint.ending_batch() >= 0:
                 # The end was read, but Spark has no rows for another batch, for example after a restart.
                 self._checkpoint.wake()
             # The query is stopped then, since Spark would run batches for elements that arrived, or for the clock.

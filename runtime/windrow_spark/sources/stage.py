@@ -21,7 +21,7 @@ from windrow_spark.exchange.packer import Packer
 from windrow_spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, notes_number, packed_batch
 from windrow_spark.faults import failures_marked
 from windrow_spark.key_groups import KeyGroups
-from windrow_spark.keyed.level import Fragment, SourceFragment
+from windrow_spark.keyed.level import RunsFragment, SourceFragment
 from windrow_spark.progress import WatermarkBounds
 from windrow_spark.sources.scan import named
 from windrow_spark.worker import current_batch, infrequent_gc
@@ -44,7 +44,7 @@ class MalformedRule:
     step_id: str
     where: str
     fail: bool
-    fragment: Callable[[], Fragment] | None = None
+    fragment: Callable[[], RunsFragment] | None = None
     location: Location | None = None
 
 
@@ -201,7 +201,7 @@ class _Task:
         if self._malformed_output is not None:
             self._run(self._malformed_output, batch.malformed)
 
-    def _run(self, fragment: Fragment, values: list[Any]) -> None:
+    def _run(self, fragment: RunsFragment, values: list[Any]) -> None:
         if values:
             for target, out_values, out_timestamps in fragment.run(values, [None] * len(values)):
                 self._packer.add(target, out_values, out_timestamps)

@@ -51,7 +51,7 @@ def windows_of(node: WindowNode) -> Windows:
     """Returns the windows of a step; declined where an assigner, a trigger or an evictor has to see each element."""
     spec = node.spec
     _decline_changes(node)
-    rule, shape, lateness = spec.on_columns, spec.shape, spec.lateness
+    rule, shape, lateness = spec.column_rule, spec.shape, spec.lateness
     if isinstance(rule, Declined):
         raise DeclinedError(rule.why)
     if isinstance(shape, GapWindows):
