@@ -357,13 +357,13 @@ class MaybeEmptyKeyedWindows(ReadyMadeOrNone[T], _Keyed[T, K, W]):  # pyright: i
         return self._aggregate_keyed(function, window_function, name)
 
 
-class MaybeEmptyWindowedStream(MaybeEmptyKeyedWindows[T, K, W], WindowedStream[T, K, W]):
+class MaybeEmptyWindowedStream(MaybeEmptyKeyedWindows[T, K, W], WindowedStream[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
     """Windows of a keyed stream that may have no element left when they fire: with an evictor, or discarding."""
 
     __slots__ = ()
 
 
-class MaybeEmptyMergingWindowedStream(MaybeEmptyKeyedWindows[T, K, W], MergingWindowedStream[T, K, W]):
+class MaybeEmptyMergingWindowedStream(MaybeEmptyKeyedWindows[T, K, W], MergingWindowedStream[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
     """Windows of a keyed stream that may merge, and may have no element left when they fire."""
 
     __slots__ = ()
@@ -412,13 +412,13 @@ class MaybeEmptyAllWindows(ReadyMadeOrNone[T], _All[T, W]):  # pyright: ignore[r
         return self._aggregate_all(function, window_function, name)
 
 
-class MaybeEmptyAllWindowedStream(MaybeEmptyAllWindows[T, W], AllWindowedStream[T, W]):
+class MaybeEmptyAllWindowedStream(MaybeEmptyAllWindows[T, W], AllWindowedStream[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
     """Windows of a stream without keys that may have no element left when they fire."""
 
     __slots__ = ()
 
 
-class MaybeEmptyMergingAllWindowedStream(MaybeEmptyAllWindows[T, W], MergingAllWindowedStream[T, W]):
+class MaybeEmptyMergingAllWindowedStream(MaybeEmptyAllWindows[T, W], MergingAllWindowedStream[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
     """Windows of a stream without keys that may merge, and may have no element left when they fire."""
 
     __slots__ = ()
