@@ -7,6 +7,5 @@ equal. If they are not, one engine is wrong, or a function returns something els
 100 batches. Its sources must be collections and files of mounted file systems, which still exist.
 """
 
-from windrow_tools.replay import Replay, replay
-
-__all__ = ["Replay", "replay"]
+from windrow_tools.replay import *  # noqa: F403  a door
+from windrow_tools.replay import __all__ as __all__  # noqa: PLC0414  type checkers know it so

@@ -1,25 +1,4 @@
 """Shows a pipeline while it runs: in a terminal, in a notebook, and as a page for a browser of this machine."""
 
-from windrow_tools.view import (
-    Dashboard,
-    OpenWindows,
-    RunHistory,
-    Running,
-    Sample,
-    Snapshot,
-    StepSnapshot,
-    dashboard,
-    watch,
-)
-
-__all__ = [
-    "Dashboard",
-    "OpenWindows",
-    "RunHistory",
-    "Running",
-    "Sample",
-    "Snapshot",
-    "StepSnapshot",
-    "dashboard",
-    "watch",
-]
+from windrow_tools.view import *  # noqa: F403  a door
+from windrow_tools.view import __all__ as __all__  # noqa: PLC0414  type checkers know it so

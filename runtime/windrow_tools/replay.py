@@ -33,6 +33,8 @@ from windrow_spark.checkpoint.stored_streams import streams_of
 from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.sources.scanner import scanner_of
 
+__all__ = ["Replay", "replay"]
+
 # Any in this module: elements of every type, and pyarrow has no types.
 
 T = TypeVar("T")

@@ -1,41 +1,4 @@
 """Harnesses to test pipelines, triggers and assigners step by step, in milliseconds, without Spark."""
 
-from windrow_tools.testing import (
-    Cause,
-    ElementExplanation,
-    Fate,
-    Firing,
-    LiveWindows,
-    Moment,
-    OpenWindow,
-    Outcome,
-    PendingTimer,
-    Placement,
-    PushSource,
-    Standing,
-    StreamHarness,
-    TriggerAnswer,
-    TriggerHarness,
-    WindowExplanation,
-    assign_windows,
-)
-
-__all__ = [
-    "Cause",
-    "ElementExplanation",
-    "Fate",
-    "Firing",
-    "LiveWindows",
-    "Moment",
-    "OpenWindow",
-    "Outcome",
-    "PendingTimer",
-    "Placement",
-    "PushSource",
-    "Standing",
-    "StreamHarness",
-    "TriggerAnswer",
-    "TriggerHarness",
-    "WindowExplanation",
-    "assign_windows",
-]
+from windrow_tools.testing import *  # noqa: F403  a door
+from windrow_tools.testing import __all__ as __all__

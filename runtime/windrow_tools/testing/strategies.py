@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from windrow.errors import InvalidArgumentError
 from windrow.time import duration_millis
 
+__all__ = ["Arrival", "disordered_streams"]
+
 T = TypeVar("T")
 
 
