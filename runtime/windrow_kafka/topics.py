@@ -112,7 +112,7 @@ class TopicReads(Reads):
         if new:
             # A partition that is added later has no record that anybody has left out.
             begin: Any = "earliest" if start else self.topics.starting_offsets
-            # Records that come meanwhile lie after the latest offsets, which are begins for once.
+            # Records that come meanwhile lie after the latest offsets, which are asked for once.
             begins = {} if begin == "latest" else self._brokers.offsets(new, begin)
             firsts = {name: min(begins.get(name, latest[name]), latest[name]) for name in new}
             if self.topics.on_lost_offsets == "latest":

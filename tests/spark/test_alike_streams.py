@@ -25,6 +25,7 @@ from windrow.state import MapStateDescriptor
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.operators.topology import Topology
 from windrow_spark.checkpoint.alike import alike_in
+from windrow_spark.checkpoint.code_mark import code_of
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.checkpoint.stored_plan import resume
 from windrow_spark.physical.plan import PhysicalPlan
@@ -137,11 +138,29 @@ def test_names_tell_inputs_apart_if_numbers_change_as_well(
         assert list(alike_in(PhysicalPlan(topology))) == []
 
 
+def test_a_docstring_is_no_code() -> None:
+    def one(click: Click) -> bool:
+        """Documents."""
+        return any(x > "1" for x in click.page)
+
+    def other(click: Click) -> bool:
+        """Documents otherwise."""
+        return any(x > "1" for x in click.page)
+
+    def third(click: Click) -> bool:
+        """Documents."""
+        return any(x < "1" for x in click.page)
+
+    assert code_of(one) == code_of(other) != code_of(third)
+
+
 @pytest.mark.parametrize("condition", [recognised, opaque, literal])
 def test_a_checkpoint_begins_with_a_warning_of_inputs_without_names(tmp_path: Path, condition: Any) -> None:
     for number, topology in enumerate(sides(condition, 10, 20).values()):
         checkpoint = Checkpoint.at(tmp_path / str(number))
-        with pytest.warns(WindrowWarning, match=r"nothing but numbers tells(.|\n)*filter\(\.\.\., name=\.\.\.\)"):
+        with pytest.warns(
+            WindrowWarning, match=r"nothing that a checkpoint compares(.|\n)*filter\(\.\.\., name=\.\.\.\)"
+        ):
             resume(checkpoint, PhysicalPlan(topology), "event time", SESSION)
         resume(checkpoint, PhysicalPlan(topology), "event time", SESSION)  # a later run has no choice
         resume(

@@ -134,8 +134,13 @@ class FunctionFacts:
 
     @cached_property
     def whole(self) -> tuple[str, ...]:
-        """The bytecode, names and constants of all codes, which depend on the version of Python."""
-        return tuple([f"{code.co_code!r} {code.co_names}" for code in self.codes] + list(map(repr, self.constants)))
+        """The bytecode, names and loaded constants of all codes, which depend on the version of Python."""
+        loaded = [
+            (step.opname, step.argrepr if step.opcode in dis.hasconst and not isinstance(step.argval, CodeType) else "")
+            for code in self.codes
+            for step in dis.get_instructions(code)
+        ]
+        return (*(f"{code.co_code!r} {code.co_names}" for code in self.codes), repr(loaded))
 
 
 def facts(function: FunctionType) -> FunctionFacts:

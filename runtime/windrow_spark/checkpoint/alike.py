@@ -59,11 +59,11 @@ def warn_of_alike(plan: PhysicalPlan) -> None:
 def _alike_inputs(plan: PhysicalPlan, feeds: Feeds) -> Iterator[Alike]:
     for step in plan.topology.keyed:
         for (one, stream), (other, its) in combinations(feeds.alike_inputs_of(step).items(), 2):
-            if stream.fed_by == its.fed_by and _differ_in_numbers(stream, its):
+            if stream.fed_by == its.fed_by and _only_code_differs(stream, its):
                 yield Alike(
                     step,
-                    f"nothing but numbers tells the {one} from the {other}: if they change places, a run that goes on "
-                    "from this checkpoint takes one for the other",
+                    f"nothing that a checkpoint compares tells the {one} from the {other}: if they change places, a "
+                    "run that goes on from this checkpoint takes one for the other",
                     _HINT.format("filter(..., name=...) or map(..., name=...) upstream of the step"),
                 )
 
@@ -106,7 +106,7 @@ def _alike_sources(plan: PhysicalPlan) -> Iterator[Alike]:
             )
 
 
-def _differ_in_numbers(one: Input, other: Input) -> bool:
+def _only_code_differs(one: Input, other: Input) -> bool:
     route, its = one.route, other.route
     is_same = route.names == its.names and route.outline == its.outline and one.kind == other.kind
     return is_same and route.code != its.code

@@ -198,11 +198,14 @@ def _exchanged(pairs: Sequence[tuple[Step, StreamMarks, StreamMarks]], accepted:
         for what, mark in now.moving.items():
             if before.moving.get(what, mark) == mark or _is_in(step, accepted):
                 continue
-            for other, theirs, new in pairs:
-                moved = other is not step and theirs.moving.get(what) == mark and new.moving.get(what) != mark
-                if moved:
-                    yield f"{step.where}: {what} was that of {other.where}"
-                    break
+            former = [
+                other
+                for other, theirs, new in pairs
+                if other is not step and theirs.moving.get(what) == mark and new.moving.get(what) != mark
+            ]
+            if former:
+                yield f"{step.where}: {what} was that of {former[0].where}"
+                break  # one line a step: what it reads changes places with its type
 
 
 def _source_marks(step: Step) -> StreamMarks:
