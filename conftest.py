@@ -47,7 +47,7 @@ USES_SPARK = re.compile(r"\bpyspark\b|\bwindrow_runtime\.spark\b|\bSparkRunner\b
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--connect", action="store_true", help="run what needs Spark over a Spark Connect server")
-    parser.addoption("--thorough", action="store_true", help="run also what `make thorough` alone runs")
+    parser.addoption("--thorough", action="store_true", help="run also the tests marked for `make thorough`")
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,6 @@ def test_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.program
-@pytest.mark.thorough(reason="it runs for long by its nature; what it claims has a test of its own below")
 def test_soak(tmp_path: Path) -> None:
     file = tmp_path / "soak.json"
     # As a user runs it: what it claims of memory is of a process of its own.

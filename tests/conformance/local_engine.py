@@ -102,8 +102,8 @@ class _LocalRun:
             case ClockStep():
                 harness.set_processing_time(step.timestamp)
             case RestoreStep():
-                # Whether watermarks survive is not tested, but some cases take it that those of inputs do not.
-                harness.snapshot_restore(keeps_source_watermarks=False)
+                # Whether watermarks survive is not tested, but some cases of two inputs take it that those do not.
+                harness.snapshot_restore(keeps_source_watermarks=len(self._sources) == 1)
 
     def observe(self) -> Observed:
         harness, computed, calls = self._harness, self._computed, self._pipeline.calls

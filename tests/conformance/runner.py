@@ -74,12 +74,14 @@ class Language:
         runs: The kinds that an engine runs.
         read: Reads a case that an engine runs; the flag says whether the engine tells the calls of triggers.
         compare: Compares what a step of it caused.
+        missing_timestamp: The kind of error by which cases name a missing timestamp; None: they have no such kind.
     """
 
     parts: Mapping[str, Callable[[Case, Differences], None]]
     runs: Collection[str]
     read: Callable[[Case, bool], RunCase]
     compare: CompareStep
+    missing_timestamp: str | None = None
 
 
 WINDOWS = Language(
@@ -114,7 +116,7 @@ def run_cases(
     told = engine.run([case.script for _, case in running]) if running else ()
     for (outcome, read), of_case in zip(running, told, strict=True):
         with outcome.faults_noted():
-            compare_run(read, of_case, outcome.differences, language.compare)
+            compare_run(read, of_case, outcome.differences, language.compare, language.missing_timestamp)
     return [outcome.done() for outcome in outcomes]
 
 

@@ -19,7 +19,9 @@ from tests.support.thorough import thorough
 
 @pytest.mark.timeout(900)  # each starts Spark several times
 @pytest.mark.program
-@pytest.mark.parametrize("system", ["s3", thorough("hdfs", reason="test_crash.py kills one on HDFS")])
+@pytest.mark.parametrize(
+    "system", ["s3", thorough("hdfs", reason="test_crash.py kills on HDFS; tests/elsewhere reads in order there")]
+)
 def test_a_killed_pipeline_reads_each_file_in_its_turn(
     system: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:

@@ -24,7 +24,7 @@ ORDERED = [["c3", "c9"], ["c10"], ["a1", "a20"], ["b2", "b4"], ["b5", "b6"], ["b
 ALIGNED = [["a0", "b0"], ["a100", "b10"], ["b20"], ["b60"], ["a200"], ["b120"], ["b160"], ["b300"]]
 """What each batch reads of two logs, of which one waits for the other."""
 
-ON_HDFS = pytest.mark.thorough(reason="a run on HDFS is killed and goes on in tests/crash/test_crash.py")
+ON_HDFS = pytest.mark.thorough(reason="the test of a whole run has HDFS, and the other case the stop between two moves")
 
 # Any in this module: what a program prints.
 
@@ -45,7 +45,7 @@ def outcome(folder: str, submit_arguments: str, program: str = "program", *more:
 
 @pytest.mark.timeout(900)  # each starts Spark several times
 @pytest.mark.program
-@pytest.mark.parametrize("system", ["s3", pytest.param("hdfs", marks=ON_HDFS)])
+@pytest.mark.parametrize("system", ["s3", "hdfs"])
 def test_a_run_elsewhere_gives_what_one_here_does(system: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(system)  # skips where there is none
     with Elsewhere.opened(system, f"run-{uuid4().hex[:8]}") as elsewhere:

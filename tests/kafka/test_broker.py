@@ -33,7 +33,6 @@ def tenfold(record: Record) -> Record:
 
 
 @pytest.mark.program
-@pytest.mark.thorough(reason="tests/spark has frames of other formats, and writers of the user's")
 @pytest.mark.classic(reason="starts a session of its own")
 def test_a_dataframe_of_sparks_connector_goes_through_windrow(client: None, topics: Topics, tmp_path: Path) -> None:
     try:

@@ -195,15 +195,18 @@ def test_records_and_tombstones_on_spark(spark: SparkSession, topics: Topics, tm
             stream.map(record).sink_to(KafkaSink(topics.servers, records, value_format=form)),
         )
         SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline, drain=False)
-        # The interpreter reads values, and Spark whole records.
+        # The interpreter reads all values; Spark reads them, and whole records.
         assert sorted(read(topics, json, Choice | None, "json"), key=str) == sorted(choices, key=str)
         assert sorted(read(topics, avro, Choice | None, form), key=str) == sorted(choices, key=str)
         whole = CollectSink[Any]()
         source: Any = KafkaRecordSource(
             topics.servers, records, Choice | None, value_format=form, starting_offsets="earliest"
         )
-        reading = Pipeline("read", from_source(source).sink_to(whole))
+        plain = CollectSink[Any]()
+        values: Any = KafkaSource(topics.servers, json, Choice | None, starting_offsets="earliest")
+        reading = Pipeline("read", from_source(source).sink_to(whole), from_source(values).sink_to(plain))
         result = SparkRunner(spark, checkpoint=tmp_path / "read").run(reading, drain=False)
+    assert sorted(result.collected(plain), key=str) == sorted(choices, key=str)
     assert sorted(
         ((each.value, each.key, each.headers, each.timestamp, each.partition) for each in result.collected(whole)),
         key=str,

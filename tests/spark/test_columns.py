@@ -311,7 +311,7 @@ def test_errors_name_the_step(spark: SparkSession, tmp_path: Path) -> None:
     columns = {"sensor": ["a", "a"], "at": [1, 2], "celsius": [1.0, 2.0], "number": [2**62, 2**62]}
     pq.write_table(pa.table(columns), folder / "0.parquet")
     with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
-        SparkRunner(spark).run_batch(pipeline(folder, CollectSink()))
+        SparkRunner(spark).run(pipeline(folder, CollectSink()))
     assert "test_columns.py:" in str(caught.value)
 
 

@@ -124,7 +124,7 @@ def test_parquet_without_a_column_of_a_field(spark: SparkSession, tmp_path: Path
     written = [row for file in (tmp_path / "good").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert sorted((row["number"], row["text"]) for row in written) == [(1, "a"), (3, "é"), (4, "a"), (6, "é"), (7, "b")]
     with pytest.warns(WindrowWarning, match=told):
-        assert _collected(runner, True, ones) == [[1] * 4]
+        assert _collected(runner, batch, ones) == [[1] * 4]
     rows = [row for file in out.rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert sorted(row["note"] or "" for row in rows) == ["", "", "", "new"]
 

@@ -79,7 +79,7 @@ def test_a_damaged_file_is_told(spark: SparkSession, tmp_path: Path, name: str, 
     with pytest.raises(SourceError) as expected:
         LocalRunner().run(pipeline)
     with pytest.raises(SourceError) as caught:
-        SparkRunner(spark).run_batch(pipeline)
+        SparkRunner(spark).run(pipeline)
     assert str(caught.value) == str(expected.value)
 
 
@@ -141,7 +141,7 @@ def test_a_header_with_a_misspelt_column_is_warned_of(spark: SparkSession, tmp_p
     for name, header in (("a", "sensor,Celsius"), ("b", "sensor,Celsius"), ("c", "sensor"), ("d", "x,sensor,celsius")):
         (tmp_path / name).write_text(f"{header}\n")
     (tmp_path / "e.gz").write_bytes(gzip.compress(b"sensor,temp,celcius\n"))
-    for run in (LocalRunner().run, SparkRunner(spark).run_batch):
+    for run in (LocalRunner().run, SparkRunner(spark).run):
         pipeline = Pipeline(
             "read", from_source(CsvFileSource(tmp_path, Weather, on_malformed="drop")).sink_to(CollectSink[Any]())
         )

@@ -89,6 +89,8 @@ def test_levels_give_what_the_interpreter_gives(spark: SparkSession) -> None:
     add_watermarks(outputs, stream)
     add_windows_of_count_windows(outputs, stream)
     add_global_windows(outputs, stream)
+    rows, _ = outputs.expected(outputs.pipeline("watermarks"))
+    assert any(row[2] > MIN_TIMESTAMP for group in rows["watermarks"].values() for row in group)
     outputs.check(SparkRunner(spark).run)
 
 

@@ -13,7 +13,6 @@ import pytest
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from tests.spark.test_clock import BothTimers
 from tests.support.files import put
-from tests.support.thorough import thorough
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
 from windrow.sinks import CollectSink, FunctionSink
@@ -154,7 +153,7 @@ def add_windows(outputs: Outputs, events: DataStream[Event]) -> None:
     outputs.add("late", windows.get_side_output(late))
 
 
-@pytest.mark.parametrize("by_clock", [False, thorough(True, reason="a drain by the clock ends other runs")])
+@pytest.mark.parametrize("by_clock", [False, True])
 def test_a_drain_ends_a_stream_that_goes_on(spark: SparkSession, tmp_path: Path, by_clock: bool) -> None:
     # batch   0    1    ...   reads the end   behind the end
     # files   1    1    ...         1         1, which is left where it is

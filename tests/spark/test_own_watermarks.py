@@ -194,7 +194,6 @@ def test_a_restart_knows_every_watermark(spark: SparkSession, tmp_path: Path) ->
     assert fired == [{200, 400, 600, 800}, set(range(1000, 2201, 200))]
 
 
-@pytest.mark.thorough(reason="test_runner_restart.py has it under the watermark that Spark keeps")
 @pytest.mark.classic(reason="the function shares a list with the test")
 def test_a_run_that_failed_at_the_end_of_the_stream_is_finished(spark: SparkSession, tmp_path: Path) -> None:
     # batch     ...   e               e + 1                          | e + 1           e + 2

@@ -188,7 +188,6 @@ def test_partitions_and_files_far_behind_others_lose_nothing(spark: SparkSession
     both(spark, *plans, columnar=True)
 
 
-@pytest.mark.thorough(reason="the random partitions below come to their ends, and are idle")
 @pytest.mark.classic(reason="a clock of the test's is called in this process")
 def test_the_end_of_a_bounded_partition_and_idleness_release_the_others(spark: SparkSession, tmp_path: Path) -> None:
     put(tmp_path / "logs", a=[1, 11, 21, 31], b=[2, 12])
@@ -316,8 +315,7 @@ def test_partitions_that_are_ahead_wait_for_the_others_of_their_group(spark: Spa
 
     expected = run(LocalRunner())
     assert expected[0][:5] == [["a0", "b0", "c0"], ["a100", "b10", "c40"], ["b20"], ["b30"], ["b60"]]
-    # In `make test` Spark runs the random partitions below, which wait for each other.
-    for columnar in for_a_night((True, False), ()):
+    for columnar in for_a_night((True, False), (True,)):
         assert run(SparkRunner(spark, columnar=columnar)) == expected
 
 
@@ -383,7 +381,7 @@ def test_partitions_that_wait_for_one_that_stands_still_are_read(spark: SparkSes
             runner.run(plan, drain=False)
 
 
-@pytest.mark.parametrize("apart", [False, thorough(True, reason="two sources hold each other in another test")])
+@pytest.mark.parametrize("apart", [False, thorough(True, reason="aligned sources hold each other above")])
 def test_partitions_that_wait_for_one_that_goes_away_are_read(
     spark: SparkSession, tmp_path: Path, *, apart: bool
 ) -> None:
@@ -410,10 +408,10 @@ def test_a_source_that_waits_has_not_ended(spark: SparkSession, tmp_path: Path) 
 
 
 @pytest.mark.classic(reason="a clock of the test's is called in this process")
-@pytest.mark.parametrize("seed", for_a_night(range(8), [0]))
+@pytest.mark.parametrize("seed", for_a_night(range(8), [0, 1]))
 def test_random_partitions_on_both_engines(spark: SparkSession, seed: int) -> None:
     random = Random(seed)
-    cases = [random_case(random) for _ in range(for_a_night(5, 3))]
+    cases = [random_case(random) for _ in range(5)]
     plans = [counted(from_source(source), strategy) for source, strategy in cases]
     pipeline = Pipeline("random", *(sink for plan, _ in plans for sink in plan.sinks))
 

@@ -177,21 +177,21 @@ DUE: dict[Steps, list[Fired]] = {
     left_join: [("a", -1)],
     ticks: TICKS,
 }
-VARIANT = "the other cases have its source, its steps and its way to run"
+VARIANT = "the other cases have a source of its kind, its steps and its way to run"
 
 
 @pytest.mark.parametrize(
     ("read", "steps", "again"),
     [
         (files, [on_columns, on_objects, chained, timers, left_join], by_run),
-        (restamped, [on_objects, timers], by_start),
-        (files, [ticks], by_run),
-        thorough(custom, [ticks], by_start, reason=VARIANT),
-        thorough(frame, [on_objects], by_run, reason=VARIANT),
+        (partitions, [on_objects, timers], by_start),
+        (custom, [ticks], by_start),
+        (frame, [on_objects], by_run),
+        thorough(restamped, [on_objects, timers], by_start, reason=VARIANT),
+        thorough(files, [ticks], by_run, reason=VARIANT),
         thorough(files, [on_objects], by_start, reason=VARIANT),
         thorough(collection, [chained], by_run, reason=VARIANT),
         thorough(custom, [timers], by_run, reason=VARIANT),
-        thorough(partitions, [on_objects, timers], by_start, reason=VARIANT),
     ],
 )
 def test_what_is_due_needs_no_record(

@@ -285,7 +285,7 @@ def test_a_function_that_raises_in_the_interpreter(name: str, fast: bool) -> Non
 
 # One of each place where Spark runs functions; the same operators tell of the others, as the test above shows, and
 # test_same_errors.py has more of them as batch jobs.
-ON_SPARK = ("map", "reduce", "generator", "on_timer", "map behind windows")
+ON_SPARK = ("map", "reduce", "generator", "on_timer", "map behind windows", "key_by", "timestamps", "merge")
 
 
 @pytest.mark.parametrize(
@@ -318,9 +318,7 @@ def kill_itself(event: Event) -> Event:
     return event
 
 
-@pytest.mark.parametrize(
-    "run", [SparkRunner.run, thorough(SparkRunner.run_batch, reason="a run tells of it in the same words")]
-)
+@pytest.mark.parametrize("run", [SparkRunner.run, SparkRunner.run_batch])
 def test_a_worker_that_dies_each_time(spark: SparkSession, run: Callable[[SparkRunner, Pipeline], object]) -> None:
     pipeline = Pipeline("faulty", events().map(kill_itself).sink_to(CollectSink[Any]()))
     with pytest.raises(EngineError, match="a Python worker died, and again each time") as caught:

@@ -141,7 +141,6 @@ def test_runs_one_after_another_give_what_one_run_gives(spark: SparkSession, tmp
             again(pipeline)
 
 
-@pytest.mark.thorough(reason="test_group_task.py has staggered windows whose task goes on")
 def test_staggered_windows_stay_where_they_are(spark: SparkSession, tmp_path: Path) -> None:
     # clock    1030                    2100
     # run      1                       2

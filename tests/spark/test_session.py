@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.test_lifecycle import wait_for
+from tests.support.thorough import thorough
 from windrow_spark.session import local_session
 
 if TYPE_CHECKING:
@@ -63,13 +64,22 @@ def test_a_session_is_found_from_another_thread_and_left_as_it_is(spark: SparkSe
 
 @pytest.mark.program
 @pytest.mark.classic(reason="starts a session of its own")
-def test_workers_find_a_module_beside_the_program_on_a_machine_whose_name_does_not_resolve(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "renamed",
+    [
+        thorough(False, reason="the other case finds the module by the same paths"),
+        pytest.param(True, marks=pytest.mark.skipif(not may_rename_machine(), reason="only root may name a machine")),
+    ],
+)
+def test_workers_find_a_module_beside_the_program_on_a_machine_whose_name_does_not_resolve(
+    tmp_path: Path, renamed: bool
+) -> None:
     program = tmp_path / "program"
     program.mkdir()
     (program / "numbers_of_mine.py").write_text(MODULE)
     (program / "main.py").write_text(PROGRAM)
     command: list[str | Path] = [sys.executable, program / "main.py"]
-    if may_rename_machine():  # only root may, on Linux; the name is that of the program's namespace alone
+    if renamed:  # the name is that of the program's namespace alone
         command = ["unshare", "--uts", *command, "renamed"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.stdout.splitlines()[-2:] == ["[Number(key='a', value=6)]", "False"], run.stderr[-2000:]

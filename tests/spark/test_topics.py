@@ -12,13 +12,13 @@ from uuid import uuid4
 
 import pytest
 
-from tests.budget import for_a_night
 from tests.kafka.topics import Record, Topics, in_json
 from tests.services.kafka import launch, restart_kafka
 from tests.services.registry import running_registry
 from tests.services.server import stop_server
 from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
+from windrow.connectors import HybridSource
 from windrow.errors import IncompatibleStateError, SourceError, UserFunctionError
 from windrow.kafka import AvroFormat, KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink
@@ -213,14 +213,15 @@ def test_records_that_expired_between_runs_are_told(spark: SparkSession, topics:
 
 
 def test_a_topic_with_an_end(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
-    topic = topics.make("in", 2)
+    topic, live = topics.make("in", 2), topics.make("live")
     topics.send(topic, readings(0, 50))
     topics.send(topic, readings(50, 100), partition=1)
+    topics.send(live, readings(100, 110))
     bounded = source(topics, topic, ending_offsets="latest", max_offsets_per_batch=40)
     sink = CollectSink[Mean]()
     pipeline = Pipeline("p", means(from_source(bounded, name="in")).sink_to(sink))
     runner = SparkRunner(spark)
-    for run in for_a_night((runner.run, runner.run_batch), (runner.run_batch,)):
+    for run in (runner.run, runner.run_batch):
         assert sorted(run(pipeline).collected(sink)) == sorted(expected_means(100))
 
     # A stream that goes on has read all that there was when it began, and a later run goes on from there.
@@ -237,6 +238,12 @@ def test_a_topic_with_an_end(spark: SparkSession, topics: Topics, tmp_path: Path
     assert len(taken) == 100
     runner.run(copy, drain=False)
     assert sorted(taken) == list(range(110))
+
+    hybrid = HybridSource(bounded).then(source(topics, live, ending_offsets="latest"))
+    parts = CollectSink[Reading]()
+    rows = SparkRunner(spark).run(Pipeline("h", from_source(hybrid, name="in").sink_to(parts))).collected(parts)
+    assert [each.at for each in rows[110:]] == [START + number * 1_000 for number in range(100, 110)]
+    assert len(rows) == 120
 
 
 def test_a_topic_that_was_made_anew_or_is_deleted_is_told(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
@@ -292,7 +299,7 @@ def test_a_batch_that_runs_again_reads_no_other_topic(spark: SparkSession, topic
     assert [each.at for each in taken] == [START + number * 1_000 for number in range(100, 120)]
 
 
-@pytest.mark.thorough(reason="tests/kafka/test_restart.py restarts a broker under all that a source asks")
+@pytest.mark.thorough(reason="tests/kafka/test_restart.py restarts a broker under a source, test_kills.py kills it")
 def test_a_run_outlasts_a_restart_of_its_broker(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     server = launch()  # the other tests need theirs; where none can be had, that one is missing first
     try:

@@ -143,7 +143,6 @@ BARRED = dedent("""\
 
 
 @pytest.mark.program
-@pytest.mark.thorough(reason="tests/bar draws bars, and tests/command a run on Spark in a terminal")
 def test_a_terminal_shows_a_bar_below_all_that_is_printed(tmp_path: Path) -> None:
     (tmp_path / "barred.py").write_text(BARRED)
     seen = seen_of(tmp_path, "barred.py")

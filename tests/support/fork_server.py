@@ -3,7 +3,8 @@
 Spark starts a Python process for each source of each query, and for each step with state. Such a process takes some
 0.7 s of processor time to import pandas, pyarrow and pyspark. `forked_python` makes a program that Spark takes for
 Python: where the session says so, it has the server fork a process with its arguments, its environment and its standard
-streams, and waits for its end. Anything else it leaves to Python.
+streams, and waits for its end. Anything else it leaves to Python. Tests marked `program` start
+Spark's own processes, as users do: `test_workers_find_a_module_beside_the_program...` of test_session.py is one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _MODULES: Final = (
 _PROGRAM: Final = """#!{python} -IS
 import os, socket, sys
 address, arguments = os.environ.get("{variable}"), sys.argv[1:]
-if address and arguments[0] == "-m" and arguments[1].startswith("pyspark."):
+if address and arguments[:1] == ["-m"] and arguments[1].startswith("pyspark."):
     request = repr((arguments[1:], dict(os.environ), os.getcwd())).encode()
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(address)

@@ -18,7 +18,7 @@ _CLOCK = (
     "an input falls silent there when the clock goes on without it, and the case sets the clock itself; "
     "--engine local runs it"
 )
-_TWO_INPUTS = runner.Language({"invalid": run_invalid}, KINDS, lambda case, _: read(case), compare)
+_TWO_INPUTS = runner.Language({"invalid": run_invalid}, KINDS, lambda case, _: read(case), compare, "missing_timestamp")
 
 
 def run_cases(cases: Sequence[Case], engine: Engine) -> list[runner.Outcome]:
