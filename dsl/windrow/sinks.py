@@ -42,12 +42,15 @@ class Sink(ABC, Generic[T_contra]):
         connector_name: The name under which the package of the sink registers what writes it, in the entry points
             ``windrow.writers``.
         called_for_effect: The names of methods that are called for their effect, and whose results nobody takes.
-        functions: The plain functions of the user's that are called so.
     """
 
     connector_name: ClassVar[str] = ""
     called_for_effect: ClassVar[tuple[str, ...]] = ()
-    functions: tuple[Callable[..., object], ...] = ()
+
+    @property
+    def functions_called_for_effect(self) -> tuple[Callable[..., object], ...]:
+        """The plain functions of the user's that are called for their effect."""
+        return ()
 
     @property
     def needs_schema(self) -> bool:
@@ -363,7 +366,11 @@ class FunctionSink(Sink[T_contra]):
                 "a function sink needs a function", given=function, expected="a callable of (batch id, elements)"
             )
         self.function = function
-        self.functions = (function,)
+
+    @property
+    def functions_called_for_effect(self) -> tuple[Callable[..., object], ...]:
+        """The function."""
+        return (self.function,)
 
     def describe(self) -> str:
         return f"function {attribute_of(self.function, '__qualname__') or repr(self.function)}"

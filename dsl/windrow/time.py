@@ -188,7 +188,7 @@ class Clocks(Protocol):
 
 
 class Timers(Clocks, Protocol):
-    """Time, and timers of the current key that are unique by their time."""
+    """Time, and timers of the key, or of the key and window, of the call; they are unique by their time."""
 
     def register_event_time_timer(self, time: int | datetime) -> None:
         """Have ``on_timer`` or ``on_event_time`` called when the watermark reaches ``time``.

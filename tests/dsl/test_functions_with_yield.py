@@ -11,6 +11,7 @@ import pytest
 
 from windrow import DataStreamSink, Pipeline, WatermarkStrategy, from_collection
 from windrow import aggregates as agg
+from windrow.connectors import CustomSink
 from windrow.errors import InvalidArgumentError, PlanError
 from windrow.evictors import DeltaEvictor, Evictor
 from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
@@ -295,3 +296,18 @@ def test_generators_where_several_values_are_taken() -> None:
         [1, 2],
         [2],
     ]
+
+
+class Routed(CustomSink[int]):
+    """Has attributes of its own, under names that say what they are."""
+
+    functions = None
+
+    def __init__(self) -> None:
+        self.functions_by_name = {"twice": lambda number: (yield number)}
+
+    def write(self, batch: int, elements: Sequence[int]) -> None: ...
+
+
+def test_attributes_of_a_sink_of_the_users_are_its_own() -> None:
+    assert "Routed" in Pipeline("own", numbers.sink_to(Routed())).explain()

@@ -29,6 +29,11 @@ def is_of_windrow(module: str) -> bool:
     return top_package(module) in PACKAGES
 
 
+def is_of_runtime(module: str) -> bool:
+    """Returns whether a module is of the packages that run pipelines."""
+    return top_package(module) in PACKAGES[1:]
+
+
 def is_library(module: str | None) -> bool:
     """Returns whether a module belongs to the standard library, to windrow, or to a library that windrow builds on."""
     module = module or "builtins"

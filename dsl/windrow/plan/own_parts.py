@@ -75,7 +75,7 @@ def unrun_faults(step: Step) -> Iterator[Fault]:
         for descriptor in declared_state(part):
             if isinstance(descriptor, AggregatingStateDescriptor):
                 yield from lazy_faults(type(descriptor.aggregate_function), step.where)
-    for function in () if step.node.writes is None else step.node.writes.functions:
+    for function in () if step.node.writes is None else step.node.writes.functions_called_for_effect:
         yield from _faults_of(step, function_name(function), function)
     for kind in step.node.called_classes:
         yield from lazy_faults(kind, step.where)

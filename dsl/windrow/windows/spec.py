@@ -209,7 +209,7 @@ class Declined:
     why: str
 
 
-# Exact types: a class that is derived from one of these may do anything.
+# Columns and fast loops ask for exact types: a class that is derived from one of these may do anything.
 _TUMBLING: Final = (TumblingEventTimeWindows, TumblingProcessingTimeWindows)
 _SLIDING: Final = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
 _SESSIONS: Final = (EventTimeSessionWindows, ProcessingTimeSessionWindows)

@@ -15,6 +15,8 @@ from typing import Any, Final, NewType, ParamSpec, TypeVar
 
 import cloudpickle
 
+from windrow.facts.packages import is_of_runtime
+
 # Any in this module: functions of the user's may hold objects of any type, and cloudpickle has no types.
 
 _SAME: Final = (types.ModuleType, types.CodeType, type, TypeVar, ParamSpec, NewType)
@@ -89,7 +91,7 @@ class _Pickler(_FilesRefused):
         return index
 
     def reducer_override(self, obj: Any) -> Any:
-        if self._of_user and type(obj).__module__.startswith("windrow_runtime."):
+        if self._of_user and is_of_runtime(type(obj).__module__):
             raise pickle.PicklingError("an object of the runtime")
         return super().reducer_override(obj)
 

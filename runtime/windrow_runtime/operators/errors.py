@@ -23,6 +23,7 @@ from windrow.errors import (
     UserFunctionError,
     WindrowError,
 )
+from windrow.facts.packages import is_of_runtime
 from windrow.functions import KeyedProcessContext
 from windrow.functions.marked import without_mark
 from windrow.plan import Step
@@ -124,7 +125,7 @@ def _name_here(error: BaseException) -> str | None:
     """Returns a hint if a context was asked for a key that it lacks, or for a name that it has in Flink."""
     if isinstance(error, TypeError):
         return _called_property(error)
-    if not (isinstance(error, AttributeError) and type(error.obj).__module__.startswith("windrow_runtime.")):
+    if not (isinstance(error, AttributeError) and is_of_runtime(type(error.obj).__module__)):
         return None
     member = error.name or ""
     snake = re.sub("([A-Z])", r"_\1", member).lower()
@@ -155,7 +156,7 @@ def _called_property(error: TypeError) -> str | None:
         kind = type(frame.f_locals.get(variable))
         if service and "timer_service" in getattr(kind, "__slots__", ()):
             kind = type(frame.f_locals[variable].timer_service)  # others are the service themselves
-        if kind.__module__.startswith("windrow_runtime.") and not callable(getattr(kind, name, callable)):
+        if is_of_runtime(kind.__module__) and not callable(getattr(kind, name, callable)):
             return f"write {name}, a property, for {name}()"
     return None
 

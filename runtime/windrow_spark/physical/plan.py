@@ -271,7 +271,8 @@ class PhysicalPlan:
             reader = readers.pop()
             # A sink of `Change`s takes the columns of the values that the changes wrap.
             plain = reader.node.plain_function
-            if reader.node.states_type or (plain is not None and plain.function is Change):
+            gives_changes = reader.node.ends_changes and plain is not None and plain.function is Change
+            if reader.node.states_type or gives_changes:
                 readers += self.topology.readers(reader)
             elif (sink := self.sinks.get(reader.id)) is not None and sink.kind is not None:
                 number = self.topology.numbers[reader.id]

@@ -60,7 +60,7 @@ class Runs:
         of_elements = np.empty(len(order), np.int64)
         of_elements[order] = np.cumsum(begins) - 1
         self.of_elements = Groups(of_elements, len(firsts))
-        self.keyed_windows, self.count = keyed_windows[firsts], arrived.count  # of each run, and of all together
+        self.keyed_windows = keyed_windows[firsts]
         self.first_elements, self.last_elements = order[firsts], order[lasts]
         self.are_ended = closing[lasts]
 
