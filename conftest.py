@@ -42,7 +42,7 @@ if "SPARK_HOME" not in os.environ and (home := home_without_zip()) is not None:
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
 
 ROOT = Path(__file__).parent
-USES_SPARK = re.compile(r"\bpyspark\b|\bwindrow_runtime\.spark\b|\bSparkRunner\b")
+USES_SPARK = re.compile(r"\bpyspark\b|\bwindrow_runtime\.spark\b|\bwindrow_spark\b|\bSparkRunner\b")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -39,6 +39,9 @@ _TITLES: Final = {
     "Retractions": "retractions.py",
     "A process function": "process_function.py",
 }
+_LEFT_OUT: Final = frozenset({"windrow_kafka", "windrow_spark", "windrow_sql"})
+"""The packages of what a browser lacks: Spark, brokers and databases."""
+
 _PYODIDE_FILES: Final = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 
 
@@ -48,8 +51,7 @@ def write_own_files(folder: Path = FOLDER) -> None:
         str(file.relative_to(ROOT / top)): file
         for top in ("dsl", "runtime")
         for file in sorted((ROOT / top).rglob("*.py"))
-        # There is no Spark in a browser.
-        if not file.is_relative_to(ROOT / "runtime" / "windrow_spark")
+        if file.relative_to(ROOT / top).parts[0] not in _LEFT_OUT
     }
     files["typing_extensions.py"] = Path(typing_extensions.__file__)
     files |= {f"cloudpickle/{file.name}": file for file in sorted(Path(cloudpickle.__file__).parent.glob("*.py"))}
