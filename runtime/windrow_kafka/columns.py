@@ -85,13 +85,13 @@ def values_of(rows: Any) -> list[bytes]:
 
 
 def whole_records(
-    rows: Any, values: pa.RecordBatch, others: Sequence[int], kind: RecordType, needed: frozenset[str] | None
+    rows: Any, values: pa.RecordBatch, others: Sequence[int], record_type: RecordType, needed: frozenset[str] | None
 ) -> pa.RecordBatch:
     """Returns the columns of whole records: the values, and the needed ones of key, headers, timestamp and place.
 
     The values are those of all rows without the ``others``, by number.
     """
-    schema, arrays = arrow_schema(kind), []
+    schema, arrays = arrow_schema(record_type), []
     row_numbers = pa.array(np.delete(np.arange(rows.num_rows), others)) if others else None
     unread = [] if needed is None else sorted({*schema.names} - needed - {"value"})
     for field in schema:

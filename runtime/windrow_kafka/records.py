@@ -50,7 +50,7 @@ _RECORDS: Final = (ProducerRecord, KafkaRecord)
 class TopicRecords:
     """Makes the records of one sink; workers get it. Its errors do not name the step."""
 
-    kind: RecordType | None  # of JSON
+    record_type: RecordType | None  # of JSON
     format: ValueFormat
     topic: str | Callable[[Any], str]
     key: Callable[[Any], str | bytes | None] | None
@@ -114,7 +114,7 @@ class TopicRecords:
     @cached_property
     def lines(self) -> JsonLines | None:
         """What writes values as lines of JSON; None for other formats."""
-        return None if self.kind is None else JsonLines(self.kind)
+        return None if self.record_type is None else JsonLines(self.record_type)
 
     def _raw(self, value: Any) -> bytes:
         if self.format == "text" and isinstance(value, str):

@@ -28,7 +28,7 @@ from windrow_runtime.inputs.text_rows import TextRows
 class TopicValues:
     """Reads records as columns, in a worker; those with values that have none, one by one."""
 
-    kind: RecordType  # of the elements
+    record_type: RecordType  # of the elements
     value: RecordType  # of the values that are columns
     value_format: ValueFormat
     decode: Callable[[Any], SourceBatch]  # one by one
@@ -48,17 +48,17 @@ class TopicValues:
             values, others = read(batch)
             runs = _runs(others)
             if values is None or len(runs) * _ALONE > batch.num_rows + _ALONE:
-                yield TextRows(no_rows(self.kind), self.kind, [(0, self.decode(batch))])
+                yield TextRows(no_rows(self.record_type), self.record_type, [(0, self.decode(batch))])
                 continue
             plain = [(row, self.decode(batch.slice(first, count))) for row, first, count in runs]
-            yield TextRows(self._elements(batch, values, others), self.kind, plain)
+            yield TextRows(self._elements(batch, values, others), self.record_type, plain)
 
     def _elements(self, batch: Any, values: Any, others: Sequence[int]) -> Any:
         if not self.whole_records:
             return values
         from windrow_kafka.columns import whole_records
 
-        return whole_records(batch, values, others, self.kind, self.needed)
+        return whole_records(batch, values, others, self.record_type, self.needed)
 
     def _read_raw(self, batch: Any) -> tuple[Any, Sequence[int]]:
         from windrow_runtime.codecs.arrow.decoding import batch_of
@@ -176,12 +176,12 @@ def _value_reader(source: TopicSource[Any]) -> Callable[[Sequence[bytes | None]]
 
 
 def _read_values(
-    kind: RecordType | None, value_format: KafkaFormat, takes_none: bool, values: Sequence[bytes | None]
+    record_type: RecordType | None, value_format: KafkaFormat, takes_none: bool, values: Sequence[bytes | None]
 ) -> list[Any]:
     decode: Callable[[bytes], object] = _decode_text if value_format == "text" else bytes
     empty: object = None if takes_none else MalformedRecord("null", "the record has no value", None)
-    if kind is not None:
-        decode_json = JsonDecoder(kind).decode
+    if record_type is not None:
+        decode_json = JsonDecoder(record_type).decode
         decode = partial(_decode_json, decode_json)
         # A record without a value reads as null, which fits a type that is Optional.
         empty = decode_json(b"null")

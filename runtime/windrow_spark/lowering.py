@@ -325,7 +325,7 @@ class Lowered:
             names=scan.names,
             targets=shipped.edges(step.id),
             sink_targets=shipped.sink_edges(Port(step.id)),
-            kind=scan.kind,
+            record_type=scan.record_type,
             bounds=self._bounds,
             note=self._task_note,
             sinks=None if self.topology.depth else self.parts,

@@ -204,23 +204,23 @@ def _collect(kinds: Iterable[object]) -> dict[type[Any], dict[str, Any]]:
     }
 
 
-def _table_of(kind: type[Any]) -> object:
+def _table_of(class_: type[Any]) -> object:
     """Returns the table of fields of a dataclass or an attrs class, shared with the class that it replaced."""
-    own = vars(kind)
+    own = vars(class_)
     return own.get("__dataclass_fields__", own.get("__attrs_attrs__"))
 
 
-def _is_record(kind: type[Any]) -> bool:
+def _is_record(class_: type[Any]) -> bool:
     """Returns whether a class is an Enum with members or a record, which its definition describes in full."""
-    if issubclass(kind, Enum):
-        return bool(kind.__members__)
-    return is_record_class(kind)
+    if issubclass(class_, Enum):
+        return bool(class_.__members__)
+    return is_record_class(class_)
 
 
-def _named_by(kind: object) -> tuple[object, ...]:
+def _named_by(type_form: object) -> tuple[object, ...]:
     """Returns the type that a ``NewType`` or a ``type`` statement gives a name."""
     return tuple(
-        getattr(kind, name)
+        getattr(type_form, name)
         for name in ("__supertype__", "__value__")
-        if type(kind).__module__ in {"typing", "typing_extensions"} and hasattr(kind, name)
+        if type(type_form).__module__ in {"typing", "typing_extensions"} and hasattr(type_form, name)
     )

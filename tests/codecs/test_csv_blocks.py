@@ -53,7 +53,7 @@ def found_by(reader: TextReader | TextBlockReader, file: Path) -> object:
             found.add(batch if isinstance(batch, SourceBatch) else SourceBatch(*batch.decode()))
             if not isinstance(batch, SourceBatch):
                 # The columns hold the same elements, in the order of the rows.
-                assert repr(decode_batch(batch.columns(), batch.kind)) == repr(batch.decode()[0])
+                assert repr(decode_batch(batch.columns(), batch.record_type)) == repr(batch.decode()[0])
     except SourceError as error:
         return str(error)
     return repr(found.values), found.malformed, found.unmatched

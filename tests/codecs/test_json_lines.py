@@ -120,10 +120,10 @@ def assert_read_alike(
     assert list(map(type, decoded.values)) == list(map(type, wanted.values))
     assert decoded.malformed == aside.malformed == wanted.malformed
     assert aside.values == []
-    columns = pa.Table.from_batches([batch.columns() for batch in found], encode_batch([], reader.kind).schema)
+    columns = pa.Table.from_batches([batch.columns() for batch in found], encode_batch([], reader.record_type).schema)
     columns.validate(full=True)
     assert list(map(repr, columns.to_pylist())) == list(
-        map(repr, pa.Table.from_batches([encode_batch(wanted.values, reader.kind)]).to_pylist())
+        map(repr, pa.Table.from_batches([encode_batch(wanted.values, reader.record_type)]).to_pylist())
     )
     return sum(batch.rows.num_rows for batch in found)
 
@@ -195,7 +195,7 @@ FITTING = {
 @st.composite
 def lines_of(draw: st.DrawFn, kind: type) -> str:
     """An object, which mostly fits the type."""
-    record = reader_of(kind).kind
+    record = reader_of(kind).record_type
     cells: list[tuple[str, str]] = []
     for column in record.columns:
         odd = draw(st.integers(0, 30))
@@ -240,7 +240,7 @@ def test_columns_are_what_lines_give(kind: type, data: st.DataObject) -> None:
 @st.composite
 def alike_lines(draw: st.DrawFn, kind: type) -> list[str]:
     """Lines with the same keys and spaces, whose values mostly fit the type."""
-    columns = draw(st.permutations(reader_of(kind).kind.columns))
+    columns = draw(st.permutations(reader_of(kind).record_type.columns))
     kinds = [(column.column, column.type.kind.value) for column in columns]
     if not draw(st.integers(0, 3)):
         kinds.append((draw(st.sampled_from(["other", "é", "Text"])), draw(st.sampled_from(["str", "str", "int"]))))
@@ -407,9 +407,9 @@ def test_texts_of_a_topic_are_decoded_each_alone(texts: list[bytes]) -> None:
     records = reader_of(Reading).records
     assert isinstance(records, LineRecords)
     columns, others = JsonBlocks(records).read_texts(texts)
-    decode = JsonDecoder(records.kind).decode
+    decode = JsonDecoder(records.record_type).decode
     wanted = [decode(text) for number, text in enumerate(texts) if number not in others]
-    assert list(map(repr, decode_batch(columns, records.kind))) == list(map(repr, wanted))
+    assert list(map(repr, decode_batch(columns, records.record_type))) == list(map(repr, wanted))
     assert all(isinstance(decode(texts[number]), MalformedRecord) for number in others)
 
 

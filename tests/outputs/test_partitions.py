@@ -126,7 +126,8 @@ def test_rows_are_split_as_objects_are(elements: list[Row]) -> None:
     partitions = partitions_of(step_of(ParquetFileSink("out", partition_by=BY), elements))
     assert partitions is not None
     by_rows = {
-        folder: part.to_pylist() for folder, part in partitions.split_rows(encode_batch(elements, partitions.kind))
+        folder: part.to_pylist()
+        for folder, part in partitions.split_rows(encode_batch(elements, partitions.record_type))
     }
     by_objects = partitions.split(elements)
     assert by_rows == {
@@ -153,7 +154,7 @@ def test_a_text_that_names_the_folder_of_null_is_refused() -> None:
     with pytest.raises(SinkError, match="names the folder of null"):
         partitions.split([row])
     with pytest.raises(SinkError, match="names the folder of null"):
-        list(partitions.split_rows(encode_batch([row], partitions.kind)))
+        list(partitions.split_rows(encode_batch([row], partitions.record_type)))
 
 
 class Keyed(TypedDict):

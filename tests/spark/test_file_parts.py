@@ -108,7 +108,7 @@ def test_elements_of_the_stage_are_written_as_they_are(sinks: WorkerSinks, part:
         for sink in (SINK, SINK + 1):
             assert (sink in writer) == (sink == SINK)
             packer.add(ToSink(sink), elements, [None] * 3)
-        to_files = PhysicalSink(part.step, part.kind, Objects("none"))
+        to_files = PhysicalSink(part.step, part.record_type, Objects("none"))
         more = encode_batch([Row("d", 4)], record_type(Row))
         (name, *rest) = [*packer.flush(), *packer.send_to_sink(Edge(SINK, to_files), more)]
     assert (name.kind, name.target) == (RowKind.PART, SINK)

@@ -64,7 +64,7 @@ Name = NewType("Name", Part)
 
 def known(stream: DataStream[Any]) -> dict[str, UserClass]:
     plan = Topology(Pipeline("known", stream.sink_to(CollectSink())).steps)
-    return {known.kind.__name__: known for known in known_classes(plan.steps)}
+    return {known.class_.__name__: known for known in known_classes(plan.steps)}
 
 
 def peaked(at: int) -> Peak:

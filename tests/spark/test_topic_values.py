@@ -105,7 +105,7 @@ def assert_same(source: TopicSource[Any], values: list[bytes | None]) -> None:
         assert list(map(repr, elements)) == list(map(repr, expected.values))
         assert malformed == expected.malformed
         columns = rows.columns()
-        assert columns.equals(encode_batch(expected.values, rows.kind))
+        assert columns.equals(encode_batch(expected.values, rows.record_type))
 
 
 def sources(value_type: Any, value_format: KafkaFormat = "json") -> list[TopicSource[Any]]:

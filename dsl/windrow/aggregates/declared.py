@@ -126,11 +126,11 @@ def check_selector(selector: object, aggregate: str) -> None:
     require_callable(selector, f"the selector of {aggregate}", expected, where=caller_location())
 
 
-def optional(kind: object | None) -> object | None:
+def optional(type_form: object | None) -> object | None:
     """``X | None`` for ``X``; None where the type is not known."""
-    if kind is None:
+    if type_form is None:
         return None
     # Any: typing has no type for what can stand in a union.
-    present: Any = kind
+    present: Any = type_form
     union: object = present | None
     return union

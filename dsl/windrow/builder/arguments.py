@@ -73,9 +73,9 @@ def check_result(function: object, call: str, *, may_yield: bool = False) -> Non
         )
 
 
-def _methods(kind: type) -> Iterator[str]:
+def _methods(class_: type) -> Iterator[str]:
     """Yields the methods of a class of functions that windrow calls for what they return."""
-    bases = [vars(base) for base in kind.__mro__ if base.__module__.startswith("windrow.")]
+    bases = [vars(base) for base in class_.__mro__ if base.__module__.startswith("windrow.")]
     return (name for name in _METHODS if any(name in base for base in bases))
 
 
@@ -92,9 +92,9 @@ def check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:
     return assigner
 
 
-def check_kind(argument: object, kind: type, message: str, expected: str) -> None:
+def check_kind(argument: object, class_: type, message: str, expected: str) -> None:
     """Refuse what is no instance of a class."""
-    if not isinstance(argument, kind):
+    if not isinstance(argument, class_):
         raise InvalidArgumentError(
             message,
             given=argument,

@@ -255,15 +255,15 @@ def _both(
     call: str,
     function: object,
     second: object,
-    kind: type,
+    class_: type,
     first_half: Callable[[Any], Any],
     second_half: Callable[[Any], Any],
 ) -> tuple[Any, Any]:
     """The functions of the first and of the second stream."""
-    if isinstance(function, kind):
+    if isinstance(function, class_):
         if second is not None:
             raise InvalidArgumentError(
-                f"a {kind.__name__} is for both streams, and a second function was given",
+                f"a {class_.__name__} is for both streams, and a second function was given",
                 given=second,
                 expected="no second function",
                 where=caller_location(),
@@ -278,7 +278,7 @@ def _both(
             else second
             if callable(function)
             else function,
-            expected=f"a {kind.__name__}, or two callables",
+            expected=f"a {class_.__name__}, or two callables",
             where=caller_location(),
         )
     return function, second

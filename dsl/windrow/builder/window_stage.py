@@ -339,18 +339,18 @@ _INTO_RECORD: Final = (
 )
 
 
-def check_process(function: object, kind: type) -> None:
+def check_process(function: object, class_: type) -> None:
     """Refuse what is neither None nor a window function of a kind."""
-    if function is not None and not isinstance(function, kind):
-        raise needs_process(function, kind)
+    if function is not None and not isinstance(function, class_):
+        raise needs_process(function, class_)
 
 
-def needs_process(function: object, kind: type) -> InvalidArgumentError:
+def needs_process(function: object, class_: type) -> InvalidArgumentError:
     """The error about what is no window function of a kind."""
     return InvalidArgumentError(
         "the window function has the wrong kind",
         given=function,
-        expected=f"an instance of {kind.__name__}",
+        expected=f"an instance of {class_.__name__}",
         where=caller_location(),
         hint=_INTO_RECORD if isinstance(function, AggregateFunction) else "apply(...) takes a plain function",
     )

@@ -49,16 +49,16 @@ def attributes_of(instance: object) -> dict[str, Any]:
     return {**slot_values, **own} if isinstance(own, dict) else slot_values
 
 
-def slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
+def slots_of(class_: type[Any]) -> Mapping[str, MemberDescriptorType]:
     """Returns the slots of a class and of its bases, by name. Members of types of C, often read-only, are no slots."""
-    return _slots_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
+    return _slots_of(class_)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
 
 
 @lru_cache(maxsize=1024)
-def _slots_of(kind: type[Any]) -> Mapping[str, MemberDescriptorType]:
+def _slots_of(class_: type[Any]) -> Mapping[str, MemberDescriptorType]:
     return {
         name: member
-        for base in reversed(kind.__mro__)
+        for base in reversed(class_.__mro__)
         if "__slots__" in vars(base)
         for name, member in vars(base).items()
         if isinstance(member, MemberDescriptorType)

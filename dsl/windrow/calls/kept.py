@@ -88,10 +88,12 @@ def _kept_by(part: Any) -> Iterator[tuple[str, Kept]]:
         yield from kept_by_methods(part, _called_by_windrow(type(part)))
 
 
-def _called_by_windrow(kind: type) -> Iterator[str]:
+def _called_by_windrow(class_: type) -> Iterator[str]:
     """Yields the names of the methods of a user's class that windrow calls for elements and timers."""
-    bases = [vars(base) for base in kind.__mro__ if is_library(base.__module__)]
-    for name in dict.fromkeys(name for base in kind.__mro__ if not is_library(base.__module__) for name in vars(base)):
+    bases = [vars(base) for base in class_.__mro__ if is_library(base.__module__)]
+    for name in dict.fromkeys(
+        name for base in class_.__mro__ if not is_library(base.__module__) for name in vars(base)
+    ):
         is_special = name.startswith("__") and name != "__call__"
         if name not in ONCE and not is_special and (name == "__call__" or any(name in base for base in bases)):
             yield name

@@ -30,30 +30,30 @@ class AvroMisfit:
     expected: str
 
 
-def avro_misfit(kind: object) -> AvroMisfit | None:
+def avro_misfit(type_form: object) -> AvroMisfit | None:
     """The first part of a type that Avro has no form for; None: there is none, or nobody can tell yet."""
-    return next(_misfits(kind, type_name(kind), ()), None)
+    return next(_misfits(type_form, type_name(type_form), ()), None)
 
 
-def _misfits(kind: object, path: str, within: tuple[object, ...]) -> Iterator[AvroMisfit]:
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is JsonValue or kind is RawJson:
-        yield AvroMisfit(f"{path}: {type_name(kind)}", "str, with the JSON as its text, or a record")
-    elif kind is datetime.timedelta:
+def _misfits(type_form: object, path: str, within: tuple[object, ...]) -> Iterator[AvroMisfit]:
+    origin, arguments = typing.get_origin(type_form), typing.get_args(type_form)
+    if type_form is JsonValue or type_form is RawJson:
+        yield AvroMisfit(f"{path}: {type_name(type_form)}", "str, with the JSON as its text, or a record")
+    elif type_form is datetime.timedelta:
         yield AvroMisfit(f"{path}: timedelta", "int, such as a number of milliseconds")
-    elif isinstance(kind, typing.NewType):
-        yield from _misfits(kind.__supertype__, path, within)
+    elif isinstance(type_form, typing.NewType):
+        yield from _misfits(type_form.__supertype__, path, within)
     elif origin in _WRAPPERS:
         yield from _misfits(arguments[0], path, within)
     elif origin in _MAPS and len(arguments) == 2:
         if isinstance(arguments[0], type) and arguments[0] is not str:
-            yield AvroMisfit(f"{path}: {type_name(kind)}", "dict[str, ...]")
+            yield AvroMisfit(f"{path}: {type_name(type_form)}", "dict[str, ...]")
         yield from _misfits(arguments[1], f"{path}{{}}", within)
-    elif isinstance(record := origin or kind, type) and (names := _field_names(record)):
+    elif isinstance(record := origin or type_form, type) and (names := _field_names(record)):
         # A record within itself is refused elsewhere.
-        hints = {} if kind in within else resolved_hints(record, include_extras=True)
+        hints = {} if type_form in within else resolved_hints(record, include_extras=True)
         for name in names:
-            yield from _misfits(hints.get(name), f"{path}.{name}", (*within, kind))
+            yield from _misfits(hints.get(name), f"{path}.{name}", (*within, type_form))
     else:
         # Members of a union are at its own path; elements of a list, a set or a tuple are below.
         is_nested = isinstance(origin, type) and issubclass(origin, collections.abc.Iterable)

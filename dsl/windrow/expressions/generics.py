@@ -9,32 +9,32 @@ from typing import Any, TypeVar
 # Any in this module: typing has no type for what can be subscripted.
 
 
-def class_of(kind: object) -> type | None:
+def class_of(type_form: object) -> type | None:
     """The class of the values of a type: ``list`` for ``list[int]``; None where there is no single one."""
-    plain = typing.get_origin(kind) or kind
+    plain = typing.get_origin(type_form) or type_form
     return plain if isinstance(plain, type) and plain is not Any else None
 
 
-def arguments_of(kind: object, base: type) -> tuple[object, ...]:
+def arguments_of(type_form: object, base: type) -> tuple[object, ...]:
     """Returns the arguments of a generic class, as a type has them itself or gives them to that base class.
 
     ``class Mean(AggregateFunction[float, tuple[int, float], float])`` gives ``float`` in the third place.
     """
-    return next((arguments for each, arguments in _bases(kind) if each is base), ())
+    return next((arguments for each, arguments in _bases(type_form) if each is base), ())
 
 
-def variables_of(kind: object, base: type) -> dict[object, object]:
+def variables_of(type_form: object, base: type) -> dict[object, object]:
     """What the type variables of a base class of a type, or of its own class, stand for."""
     parameters: tuple[object, ...] = getattr(base, "__parameters__", ())
-    return dict(zip(parameters, arguments_of(kind, base), strict=False))
+    return dict(zip(parameters, arguments_of(type_form, base), strict=False))
 
 
-def _bases(kind: object) -> Iterator[tuple[type, tuple[object, ...]]]:
+def _bases(type_form: object) -> Iterator[tuple[type, tuple[object, ...]]]:
     """The class of a type and its bases, each with its type arguments."""
-    owner = class_of(kind)
+    owner = class_of(type_form)
     if owner is None:
         return
-    arguments = typing.get_args(kind)
+    arguments = typing.get_args(type_form)
     yield owner, arguments
     parameters: tuple[object, ...] = getattr(owner, "__parameters__", ())
     variables = dict(zip(parameters, arguments, strict=False))
@@ -44,14 +44,14 @@ def _bases(kind: object) -> Iterator[tuple[type, tuple[object, ...]]]:
             yield from _bases(substituted(base, variables))
 
 
-def substituted(kind: object, variables: Mapping[object, object]) -> object:
+def substituted(type_form: object, variables: Mapping[object, object]) -> object:
     """A type with its type variables replaced, at every depth."""
-    if isinstance(kind, TypeVar):
-        return variables.get(kind, kind)
-    parameters = getattr(kind, "__parameters__", ()) if typing.get_args(kind) else ()
+    if isinstance(type_form, TypeVar):
+        return variables.get(type_form, type_form)
+    parameters = getattr(type_form, "__parameters__", ()) if typing.get_args(type_form) else ()
     if not parameters or not any(each in variables for each in parameters):
-        return kind
-    generic: Any = kind
+        return type_form
+    generic: Any = type_form
     filled: object = generic[tuple(variables.get(parameter, parameter) for parameter in parameters)]
     return filled
 
@@ -69,6 +69,10 @@ def solved(declared: object, actual: object, variables: dict[object, object]) ->
         solved(inner, outer, variables)
 
 
-def is_open(kind: object) -> bool:
+def is_open(type_form: object) -> bool:
     """Whether a type holds a type variable, Any, or the Never of an empty list, at any depth."""
-    return kind in (Any, typing.Never) or isinstance(kind, TypeVar) or any(map(is_open, typing.get_args(kind)))
+    return (
+        type_form in (Any, typing.Never)
+        or isinstance(type_form, TypeVar)
+        or any(map(is_open, typing.get_args(type_form)))
+    )

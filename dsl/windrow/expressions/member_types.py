@@ -22,9 +22,9 @@ _PLAIN_MODULES: Final = frozenset({"builtins", "collections", "datetime", "decim
 _COMPARING: Final = {"==": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
 
 
-def of_each(kind: object | None, find: Callable[[object], object | None]) -> object | None:
+def of_each(type_form: object | None, find: Callable[[object], object | None]) -> object | None:
     """Applies ``find`` to a type, or to each member of a union; the union of the results, None if one is not known."""
-    return united([find(option) for option in _kinds_of(kind)])
+    return united([find(option) for option in _kinds_of(type_form)])
 
 
 def _kinds_of(kind: object | None) -> list[object]:
@@ -33,8 +33,8 @@ def _kinds_of(kind: object | None) -> list[object]:
     return [each for kind in options for each in (map(type, _literals(kind)) if _literals(kind) else (kind,))]
 
 
-def _literals(kind: object) -> tuple[object, ...]:
-    return typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
+def _literals(type_form: object) -> tuple[object, ...]:
+    return typing.get_args(type_form) if typing.get_origin(type_form) is Literal else ()
 
 
 def united(kinds: Sequence[object | None]) -> object | None:
@@ -54,50 +54,50 @@ def united(kinds: Sequence[object | None]) -> object | None:
     return widest(kinds)
 
 
-def present(kind: object | None) -> object | None:
+def present(type_form: object | None) -> object | None:
     """A type without None: ``X`` for ``X | None``, and ``Never`` for None alone."""
-    if kind is None:
+    if type_form is None:
         return None
-    others = [option for option in _members(kind) if option is not type(None)]
+    others = [option for option in _members(type_form) if option is not type(None)]
     return united(others) if others else typing.Never
 
 
-def _members(kind: object) -> tuple[object, ...]:
-    return typing.get_args(kind) if typing.get_origin(kind) in _UNIONS else (kind,)
+def _members(type_form: object) -> tuple[object, ...]:
+    return typing.get_args(type_form) if typing.get_origin(type_form) in _UNIONS else (type_form,)
 
 
 _UNIONS: Final = (Union, type(int | None))
 
 
-def attribute_type(kind: object | None, name: str) -> object | None:
+def attribute_type(type_form: object | None, name: str) -> object | None:
     """The type of an attribute of values of a type; None where annotations do not say."""
-    return of_each(kind, lambda option: _attribute(option, name))
+    return of_each(type_form, lambda option: _attribute(option, name))
 
 
-def _attribute(kind: object, name: str) -> object | None:
-    owner, attribute = _defining_class(kind, name)
+def _attribute(type_form: object, name: str) -> object | None:
+    owner, attribute = _defining_class(type_form, name)
     if owner is None:
-        return _of_enum(kind, name)
+        return _of_enum(type_form, name)
     if isinstance(attribute, property | functools.cached_property):
         getter = attribute.fget if isinstance(attribute, property) else attribute.func
-        return _known(kind, owner, resolved_hints(getter).get("return"))
+        return _known(type_form, owner, resolved_hints(getter).get("return"))
     if inspect.isroutine(attribute):
         return None
     built_in = ATTRIBUTE_TYPES.get((owner, name))
-    return built_in or _known(kind, owner, resolved_hints(owner).get(name)) or _of_enum(kind, name)
+    return built_in or _known(type_form, owner, resolved_hints(owner).get(name)) or _of_enum(type_form, name)
 
 
-def _of_enum(kind: object, name: str) -> object | None:
-    if not (isinstance(kind, type) and issubclass(kind, enum.Enum)):
+def _of_enum(type_form: object, name: str) -> object | None:
+    if not (isinstance(type_form, type) and issubclass(type_form, enum.Enum)):
         return None
     if name == "name":
         return str
-    return united([type(each.value) for each in kind]) if name == "value" else None
+    return united([type(each.value) for each in type_form]) if name == "value" else None
 
 
-def _defining_class(kind: object, name: str) -> tuple[type | None, object]:
+def _defining_class(type_form: object, name: str) -> tuple[type | None, object]:
     """Finds the class, among a type and its bases, that defines or annotates an attribute, and its value there."""
-    plain = class_of(kind)
+    plain = class_of(type_form)
     for owner in () if plain is None else plain.__mro__:
         if name in vars(owner) or name in _annotations(owner):
             return owner, vars(owner).get(name)
@@ -111,15 +111,15 @@ def _annotations(owner: type) -> Mapping[str, object]:
         return {}  # an annotation may be any expression
 
 
-def _known(kind: object, owner: type, hint: object) -> object | None:
+def _known(type_form: object, owner: type, hint: object) -> object | None:
     """Resolves an annotation of a class for a type; None where it does not give one type for sure."""
     if typing.get_origin(hint) in _QUALIFIERS:
         (hint,) = typing.get_args(hint)
     if hint in _QUALIFIERS:
         return None
     if hint is typing.Self:
-        return kind
-    kind_of_hint = substituted(hint, variables_of(kind, owner))
+        return type_form
+    kind_of_hint = substituted(hint, variables_of(type_form, owner))
     # Type variables say nothing here, and neither does Any.
     parameters: tuple[object, ...] = getattr(kind_of_hint, "__parameters__", ())
     return None if kind_of_hint is Any or isinstance(kind_of_hint, typing.TypeVar) or parameters else kind_of_hint
@@ -128,24 +128,24 @@ def _known(kind: object, owner: type, hint: object) -> object | None:
 _QUALIFIERS: Final = (ClassVar, typing.Final)
 
 
-def item_type(kind: object | None, key: object) -> object | None:
+def item_type(type_form: object | None, key: object) -> object | None:
     """The type of the item of values of a type at an index, or for a key."""
-    return of_each(kind, lambda option: _item(option, key))
+    return of_each(type_form, lambda option: _item(option, key))
 
 
-def _item(kind: object, key: object) -> object | None:
-    plain = class_of(kind)
+def _item(type_form: object, key: object) -> object | None:
+    plain = class_of(type_form)
     if plain is None:
         return None
     if typing.is_typeddict(plain):
-        return _known(kind, plain, resolved_hints(plain).get(key)) if isinstance(key, str) else None
-    owner, _ = _defining_class(kind, "__getitem__")
+        return _known(type_form, plain, resolved_hints(plain).get(key)) if isinstance(key, str) else None
+    owner, _ = _defining_class(type_form, "__getitem__")
     if owner is None or owner.__module__ not in _COLLECTIONS:
         return None
-    if issubclass(plain, tuple) and (parts := _parts(kind)) is not None:
+    if issubclass(plain, tuple) and (parts := _parts(type_form)) is not None:
         return _definite(parts[key]) if isinstance(key, int) and -len(parts) <= key < len(parts) else None
     bases = [base for base in plain.__mro__ if base.__module__ in _COLLECTIONS]
-    arguments = next(filter(None, [arguments_of(kind, base) for base in bases]), ())
+    arguments = next(filter(None, [arguments_of(type_form, base) for base in bases]), ())
     if issubclass(plain, Mapping):
         return _definite(arguments[-1]) if len(arguments) == 2 else None
     if not isinstance(key, int) or not issubclass(plain, Sequence):
@@ -154,26 +154,26 @@ def _item(kind: object, key: object) -> object | None:
     return _definite(arguments[0]) if arguments else items.get(plain)
 
 
-def _parts(kind: object) -> tuple[object, ...] | None:
+def _parts(type_form: object) -> tuple[object, ...] | None:
     """The types of the parts of a tuple of a fixed number of them; None: it is none."""
-    plain = class_of(kind)
+    plain = class_of(type_form)
     if plain is not None and is_named_tuple_class(plain):
         names: tuple[str, ...] = getattr(plain, "_fields", ())
-        return tuple([_attribute(kind, name) for name in names])
-    arguments = arguments_of(kind, tuple)
+        return tuple([_attribute(type_form, name) for name in names])
+    arguments = arguments_of(type_form, tuple)
     return None if not arguments or Ellipsis in arguments else arguments
 
 
 _COLLECTIONS: Final = frozenset({"builtins", "collections", "collections.abc"})
 
 
-def _definite(kind: object | None) -> object | None:
-    return None if kind is Any or isinstance(kind, typing.TypeVar) else kind
+def _definite(type_form: object | None) -> object | None:
+    return None if type_form is Any or isinstance(type_form, typing.TypeVar) else type_form
 
 
-def method_type(kind: object | None, name: str) -> object | None:
+def method_type(type_form: object | None, name: str) -> object | None:
     """The type of what a method of texts, numbers or times returns; None: values of the type have no such method."""
-    return of_each(kind, lambda option: METHOD_TYPES.get((_defining_class(option, name)[0], name)))
+    return of_each(type_form, lambda option: METHOD_TYPES.get((_defining_class(option, name)[0], name)))
 
 
 def list_type(kinds: Sequence[object | None]) -> object | None:
@@ -220,10 +220,10 @@ def _binary(symbol: str, left: object, right: object) -> object | None:
     return OPERATOR_TYPES.get((symbol, numbers[0], numbers[1]))
 
 
-def _compares(kind: object, symbol: str) -> bool:
+def _compares(type_form: object, symbol: str) -> bool:
     """Whether comparisons of values of a type with others give nothing but True and False."""
     method = _COMPARING[symbol]
-    owner, comparison = _defining_class(kind, method)
+    owner, comparison = _defining_class(type_form, method)
     if owner is None:
         return False
     if owner.__module__ in _PLAIN_MODULES or not is_users_method(owner, method) or has_generated(owner, method):

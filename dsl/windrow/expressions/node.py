@@ -271,12 +271,12 @@ def _flat(value: object) -> Iterable[object]:
 _COMPARED_FIELDS: Final[dict[type[Expression], tuple[str, ...]]] = {}
 
 
-def _compared_fields(kind: type[Expression]) -> tuple[str, ...]:
+def _compared_fields(class_: type[Expression]) -> tuple[str, ...]:
     """The fields of a class of nodes that count where two nodes are compared."""
-    names = _COMPARED_FIELDS.get(kind)
+    names = _COMPARED_FIELDS.get(class_)
     if names is None:
-        names = tuple([each.name for each in dataclasses.fields(kind) if each.init and each.compare])
-        _COMPARED_FIELDS[kind] = names
+        names = tuple([each.name for each in dataclasses.fields(class_) if each.init and each.compare])
+        _COMPARED_FIELDS[class_] = names
     return names
 
 

@@ -87,7 +87,7 @@ class Decisions:
         self._answers[test] = answer
         return answer
 
-    def recorder(self, kind: type[Recorder], expression: Expression) -> Recorder:
+    def recorder(self, class_: type[Recorder], expression: Expression) -> Recorder:
         """The proxy for a value that the function computes, which may fail.
 
         Python gives the same object each time that a field is read, which tuples take for equal to itself; so this
@@ -98,10 +98,10 @@ class Decisions:
             # A field of the element is there.
             self._computed[expression] = self._computed.get(expression, 0) + 1
         if not expression.reads_same:
-            return kind(expression, self)
+            return class_(expression, self)
         recorder = self._recorders.get(expression)
         if recorder is None:
-            recorder = self._recorders[expression] = kind(expression, self)
+            recorder = self._recorders[expression] = class_(expression, self)
         return recorder
 
     def forget(self, expression: Expression) -> None:

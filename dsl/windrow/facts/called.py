@@ -75,18 +75,18 @@ def _type_of_call(owner: object, called: object) -> object | None:
     return None if kind is None or is_open(kind) else kind
 
 
-def _gives_instances(kind: type) -> bool:
+def _gives_instances(class_: type) -> bool:
     """Whether calling a class gives nothing but its instances, of one type."""
-    if getattr(kind, "__parameters__", ()):
+    if getattr(class_, "__parameters__", ()):
         return False  # its instances are of one of many types
-    if type(kind) is enum.EnumType:
-        return not is_users_method(kind, "_missing_")
-    if kind.__module__ in _PYTHONS:
-        return kind is not type and not hasattr(kind, "__class_getitem__")
+    if type(class_) is enum.EnumType:
+        return not is_users_method(class_, "_missing_")
+    if class_.__module__ in _PYTHONS:
+        return class_ is not type and not hasattr(class_, "__class_getitem__")
     # A class derived from a named tuple may replace what makes it.
-    is_named_tuple = kind.__bases__[0] is tuple and hasattr(kind, "_fields")
-    is_record = is_record_class(kind) and not is_users_method(kind, "__new__")
-    return not is_users_method(type(kind), "__call__") and (is_named_tuple or is_record)
+    is_named_tuple = class_.__bases__[0] is tuple and hasattr(class_, "_fields")
+    is_record = is_record_class(class_) and not is_users_method(class_, "__new__")
+    return not is_users_method(type(class_), "__call__") and (is_named_tuple or is_record)
 
 
 def _is_called_last(code: list[dis.Instruction], end: int) -> bool:

@@ -247,27 +247,27 @@ class _TimezoneClass:
     utc = datetime.UTC
 
 
-def _takes_fields(kind: type[Any]) -> bool:
+def _takes_fields(class_: type[Any]) -> bool:
     """Whether a class is one of those whose records a function may make of columns."""
-    return kind is not tuple and (issubclass(kind, tuple) or dataclasses.is_dataclass(kind))
+    return class_ is not tuple and (issubclass(class_, tuple) or dataclasses.is_dataclass(class_))
 
 
-def _maker(kind: type[Any]) -> Callable[..., Made]:
+def _maker(class_: type[Any]) -> Callable[..., Made]:
     """Makes what stands for the constructor of a record class."""
-    signature = inspect.signature(kind)
-    is_tuple = issubclass(kind, tuple)
+    signature = inspect.signature(class_)
+    is_tuple = issubclass(class_, tuple)
     names: Sequence[str] = (
-        getattr(kind, "_fields", ()) if is_tuple else [each.name for each in dataclasses.fields(kind)]
+        getattr(class_, "_fields", ()) if is_tuple else [each.name for each in dataclasses.fields(class_)]
     )
 
     def make(*args: object, **kwargs: object) -> Made:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         if set(bound.arguments) != set(names):
-            raise RefusedError(f"makes a {kind.__name__}, whose fields are not its arguments")
+            raise RefusedError(f"makes a {class_.__name__}, whose fields are not its arguments")
         values = {name: bound.arguments[name] for name in names}
         fields: list[tuple[str, Expression]] = [(name, result_of(value)) for name, value in values.items()]
-        return Made(Record(kind, tuple(fields)), values)
+        return Made(Record(class_, tuple(fields)), values)
 
     return make
 

@@ -47,7 +47,7 @@ def is_installed(package: str) -> bool:
     return "site-packages" in file or "dist-packages" in file
 
 
-def is_foreign(kind: type) -> bool:
+def is_foreign(class_: type) -> bool:
     """Returns whether a class is neither the user's nor windrow's own."""
-    module = kind.__module__
+    module = class_.__module__
     return not is_of_windrow(module) and (is_library(module) or is_installed(top_package(module)))

@@ -200,20 +200,20 @@ class _Search:
                 each for base in kind.__mro__ if not is_library(base.__module__) for each in vars(base).values()
             )
 
-    def _is_of_others(self, kind: type) -> bool:
-        return is_library(kind.__module__) or self.installed_package(kind.__module__) is not None
+    def _is_of_others(self, class_: type) -> bool:
+        return is_library(class_.__module__) or self.installed_package(class_.__module__) is not None
 
-    def makes_values(self, kind: type[Any]) -> bool:
+    def makes_values(self, class_: type[Any]) -> bool:
         """Returns whether elements or state may have a class: records, enumerations, the user's plain classes."""
-        if issubclass(kind, enum.Enum) or is_record_class(kind):
+        if issubclass(class_, enum.Enum) or is_record_class(class_):
             return True
         # Errors and functions of steps are no elements or state; plain classes of other packages are mostly services.
-        if issubclass(kind, (BaseException, type)) or getattr(kind, "_is_protocol", False):
+        if issubclass(class_, (BaseException, type)) or getattr(class_, "_is_protocol", False):
             return False
-        of_windrow = any(is_of_windrow(base.__module__) for base in kind.__mro__)
+        of_windrow = any(is_of_windrow(base.__module__) for base in class_.__mro__)
         # Compiled packages name modules that nobody can import, as `cimpl`, and no worker can be sent such classes.
-        is_there = kind.__module__ in sys.modules
-        return is_there and not of_windrow and self.installed_package(kind.__module__) is None
+        is_there = class_.__module__ in sys.modules
+        return is_there and not of_windrow and self.installed_package(class_.__module__) is None
 
 
 def _module_of(value: object) -> str:
@@ -221,9 +221,9 @@ def _module_of(value: object) -> str:
     return module if isinstance(module, str) else "builtins"
 
 
-def _parts_of_class(kind: type[Any]) -> Iterator[object]:
-    yield from kind.__mro__[1:]
-    yield from vars(kind).values()
-    yield from resolved_hints(kind).values()
-    if issubclass(kind, enum.Enum):
-        yield from (member.value for member in kind)
+def _parts_of_class(class_: type[Any]) -> Iterator[object]:
+    yield from class_.__mro__[1:]
+    yield from vars(class_).values()
+    yield from resolved_hints(class_).values()
+    if issubclass(class_, enum.Enum):
+        yield from (member.value for member in class_)

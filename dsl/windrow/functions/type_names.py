@@ -10,12 +10,12 @@ from windrow.functions.marked import Tagged
 __all__ = ["type_name"]
 
 
-def type_name(kind: object) -> str:
+def type_name(type_form: object) -> str:
     """How a type is called in a plan."""
-    if kind is None:
+    if type_form is None:
         return "?"
-    if get_origin(kind) is Tagged:
-        return " or ".join(dict.fromkeys(map(type_name, get_args(kind))))
-    if get_origin(kind) in (Union, UnionType):
-        return " | ".join("None" if member is NoneType else type_name(member) for member in get_args(kind))
-    return kind.__name__ if isinstance(kind, type) and not hasattr(kind, "__args__") else str(kind)
+    if get_origin(type_form) is Tagged:
+        return " or ".join(dict.fromkeys(map(type_name, get_args(type_form))))
+    if get_origin(type_form) in (Union, UnionType):
+        return " | ".join("None" if member is NoneType else type_name(member) for member in get_args(type_form))
+    return type_form.__name__ if isinstance(type_form, type) and not hasattr(type_form, "__args__") else str(type_form)

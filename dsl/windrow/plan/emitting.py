@@ -41,22 +41,22 @@ class NotRecords:
     """
 
 
-def is_single(kind: object) -> bool:
+def is_single(type_form: object) -> bool:
     """Whether an annotated result is one value that only looks like several."""
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return any(map(is_single, typing.get_args(kind)))
-    if is_fixed_tuple(kind):
+    if typing.get_origin(type_form) in (typing.Union, types.UnionType):
+        return any(map(is_single, typing.get_args(type_form)))
+    if is_fixed_tuple(type_form):
         return True
-    kind = typing.get_origin(kind) or kind
-    return isinstance(kind, type) and (issubclass(kind, _SINGLE) or is_named_tuple_class(kind))
+    type_form = typing.get_origin(type_form) or type_form
+    return isinstance(type_form, type) and (issubclass(type_form, _SINGLE) or is_named_tuple_class(type_form))
 
 
-def is_fixed_tuple(kind: object) -> bool:
+def is_fixed_tuple(type_form: object) -> bool:
     """Whether an annotated result is a tuple of a fixed number of parts, two or more: one record, not several."""
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return any(map(is_fixed_tuple, typing.get_args(kind)))
-    arguments = typing.get_args(kind)
-    if typing.get_origin(kind) is not tuple or len(arguments) < 2:
+    if typing.get_origin(type_form) in (typing.Union, types.UnionType):
+        return any(map(is_fixed_tuple, typing.get_args(type_form)))
+    arguments = typing.get_args(type_form)
+    if typing.get_origin(type_form) is not tuple or len(arguments) < 2:
         return False
     return Ellipsis not in arguments and not any(typing.get_origin(each) is typing.Unpack for each in arguments)
 
@@ -68,12 +68,12 @@ def gives_one_tuple(function: object) -> bool:
 
 
 # Any: records of every type.
-def records_of(result: Iterable[Any], kind: object | None = None) -> Iterable[Any]:
+def records_of(result: Iterable[Any], type_form: object | None = None) -> Iterable[Any]:
     """The records that a function returned.
 
     Args:
         result: What it returned.
-        kind: The type of the records; None: not known.
+        type_form: The type of the records; None: not known.
 
     Raises:
         InvalidArgumentError: If it returned one value instead, whose items would be taken for records. A tuple is one
@@ -84,9 +84,9 @@ def records_of(result: Iterable[Any], kind: object | None = None) -> Iterable[An
         return result
     if returned is tuple:
         parts: tuple[Any, ...] = result  # type: ignore[assignment]  # as its class says
-        if kind is None or len(parts) < 2 or all(is_value_of(part, kind) for part in parts):
+        if type_form is None or len(parts) < 2 or all(is_value_of(part, type_form) for part in parts):
             return result
-        expected, hint = f"an iterable of records of type {kind}", TUPLE_HINT
+        expected, hint = f"an iterable of records of type {type_form}", TUPLE_HINT
     elif isinstance(result, (tuple, *_SINGLE)):
         # A class of tuples has fields, as a named tuple, a row of Spark's and a moment of the time module have.
         expected, hint = "an iterable of records, such as a list", HINT

@@ -22,14 +22,14 @@ def can_fit(actual: object, expected: object) -> bool:
     return any(_fits(one, other) for one in options for other in options_of(expected))
 
 
-def accepts_none(kind: object) -> bool:
+def accepts_none(type_form: object) -> bool:
     """Whether a field of a type takes None, or nobody can tell."""
-    return any(_fits(type(None), option) for option in options_of(kind))
+    return any(_fits(type(None), option) for option in options_of(type_form))
 
 
-def is_value_of(value: object, kind: object) -> bool:
+def is_value_of(value: object, type_form: object) -> bool:
     """Whether a value is one of a type; True where nobody can tell."""
-    return any(_fits(type(value), option) for option in options_of(kind))
+    return any(_fits(type(value), option) for option in options_of(type_form))
 
 
 def widest(kinds: Sequence[object | None]) -> object | None:
@@ -72,24 +72,24 @@ def _is_subclass(one: object, other: object) -> bool:
     return isinstance(one, type) and isinstance(other, type) and not typing.get_args(other) and issubclass(one, other)
 
 
-def holds_none(kind: object) -> bool:
+def holds_none(type_form: object) -> bool:
     """Whether a type says that a value may be None."""
-    return type(None) in options_of(kind)
+    return type(None) in options_of(type_form)
 
 
-def members(kind: object) -> list[object]:
+def members(type_form: object) -> list[object]:
     """The types that values of a type may have, each once, None left out: those of a union, or the type itself."""
-    return [option for option in dict.fromkeys(options_of(kind)) if option is not type(None)]
+    return [option for option in dict.fromkeys(options_of(type_form)) if option is not type(None)]
 
 
-def options_of(kind: object) -> list[object]:
+def options_of(type_form: object) -> list[object]:
     """The members of a union, or the type itself."""
-    if typing.get_origin(kind) is Annotated:
-        return options_of(typing.get_args(kind)[0])
-    if typing.get_origin(kind) in _UNIONS:
-        return [option for member in typing.get_args(kind) for option in options_of(member)]
+    if typing.get_origin(type_form) is Annotated:
+        return options_of(typing.get_args(type_form)[0])
+    if typing.get_origin(type_form) in _UNIONS:
+        return [option for member in typing.get_args(type_form) for option in options_of(member)]
     # A NewType is its own class to the type checker, and none at run time.
-    return [type(None) if kind is None else getattr(kind, "__supertype__", kind)]
+    return [type(None) if type_form is None else getattr(type_form, "__supertype__", type_form)]
 
 
 def _fits(actual: object, expected: object) -> bool:

@@ -119,9 +119,9 @@ def partition_faults(names: tuple[str, ...], element_type: object, where: str) -
         )
 
 
-def _is_plain(kind: object) -> bool:
+def _is_plain(type_form: object) -> bool:
     """Whether a field's values can name folders, or nobody can tell, as of a generic record."""
-    options = [option for option in options_of(kind) if option is not type(None)]
+    options = [option for option in options_of(type_form) if option is not type(None)]
     if len(options) != 1:
         return False
     (option,) = options

@@ -118,8 +118,8 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _classes_in(kind: object | None) -> Iterator[type]:
-    if isinstance(kind, type):
-        yield kind
-    for argument in typing.get_args(kind):
+def _classes_in(type_form: object | None) -> Iterator[type]:
+    if isinstance(type_form, type):
+        yield type_form
+    for argument in typing.get_args(type_form):
         yield from _classes_in(argument)

@@ -26,13 +26,13 @@ def key_type(node: KeyByNode) -> object | None:
     return made_type(node.selector, node.element_type)
 
 
-def unhashable_part(kind: object) -> object | None:
+def unhashable_part(type_form: object) -> object | None:
     """The type, or the type within it, whose values have no hash; None where all have one, or nobody can tell."""
-    origin = typing.get_origin(kind)
-    arguments = typing.get_args(kind)
+    origin = typing.get_origin(type_form)
+    arguments = typing.get_args(type_form)
     if origin is Annotated:
         return unhashable_part(arguments[0])
     if origin in (tuple, frozenset, Union, types.UnionType):
         return next((part for part in map(unhashable_part, arguments) if part is not None), None)
-    plain = origin or kind
-    return kind if isinstance(plain, type) and not issubclass(plain, Hashable) else None
+    plain = origin or type_form
+    return type_form if isinstance(plain, type) and not issubclass(plain, Hashable) else None

@@ -81,39 +81,39 @@ def unrun_faults(step: Step) -> Iterator[Fault]:
         yield from lazy_faults(kind, step.where)
 
 
-def _called_for_effect(kind: type) -> Iterator[str]:
+def _called_for_effect(class_: type) -> Iterator[str]:
     """Yields the names of the methods of a class whose results nobody takes."""
     for base, names in _CALLED_FOR_EFFECT:
-        yield from names if issubclass(kind, base) else ()
-    if issubclass(kind, Sink):
-        yield from kind.called_for_effect
+        yield from names if issubclass(class_, base) else ()
+    if issubclass(class_, Sink):
+        yield from class_.called_for_effect
 
 
-def lazy_faults(kind: type, where: str) -> Iterator[Fault]:
+def lazy_faults(class_: type, where: str) -> Iterator[Fault]:
     """Give a fault for each method of a class that gives a coroutine or a generator where windrow takes a result.
 
     Args:
-        kind: The class of a part of a step; methods that replace those of windrow's base classes are looked at.
+        class_: The class of a part of a step; methods that replace those of windrow's base classes are looked at.
         where: The step.
     """
-    checked = set(_called_for_effect(kind))
-    for base in kind.__mro__:
+    checked = set(_called_for_effect(class_))
+    for base in class_.__mro__:
         if base.__module__.partition(".")[0] != "windrow":
             continue
         for name, method in vars(base).items():
-            own = inspect.getattr_static(kind, name, None)
+            own = inspect.getattr_static(class_, name, None)
             if not isfunction(method) or own is method or name in checked or lazy_result(method) is not None:
                 continue
             lazy = lazy_result(own)
             if lazy == COROUTINE:
                 yield Fault(
-                    f"{kind.__name__}.{name} is a coroutine function, and nobody awaits what it gives",
+                    f"{class_.__name__}.{name} is a coroutine function, and nobody awaits what it gives",
                     where,
                     "write it without async; map_async(function, capacity=...) before the step, or after it, awaits",
                 )
             elif lazy == GENERATOR and not _SEVERAL.search(str(method.__annotations__.get("return"))):
                 yield Fault(
-                    f"{kind.__name__}.{name} is a generator, and its result is taken, not what it yields",
+                    f"{class_.__name__}.{name} is a generator, and its result is taken, not what it yields",
                     where,
                     "return the result, without yield",
                 )

@@ -59,16 +59,16 @@ def parameter_types(function: object) -> dict[str, object]:
     return {name: hints[name] for name in named if name in hints and not is_open(hints[name])}
 
 
-def sequence_type(kind: object | None) -> object | None:
+def sequence_type(type_form: object | None) -> object | None:
     """``Sequence[X]`` for ``X``; None where that is not known."""
-    return None if kind is None else types.GenericAlias(Sequence, (kind,))
+    return None if type_form is None else types.GenericAlias(Sequence, (type_form,))
 
 
-def iterable_item(kind: object | None) -> object | None:
+def iterable_item(type_form: object | None) -> object | None:
     """``X`` for ``Iterable[X]``, ``list[X]`` and the like, also where None may stand in their place."""
-    kind = _without_none(kind)
-    origin = typing.get_origin(kind)
-    arguments = typing.get_args(kind)
+    type_form = _without_none(type_form)
+    origin = typing.get_origin(type_form)
+    arguments = typing.get_args(type_form)
     if isinstance(origin, type) and issubclass(origin, Iterable) and arguments:
         if origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis):
             return None
@@ -76,12 +76,12 @@ def iterable_item(kind: object | None) -> object | None:
     return None
 
 
-def _without_none(kind: object | None) -> object | None:
+def _without_none(type_form: object | None) -> object | None:
     """``X`` for ``X | None``."""
-    if typing.get_origin(kind) not in (typing.Union, types.UnionType):
-        return kind
-    others = [argument for argument in typing.get_args(kind) if argument is not type(None)]
-    return others[0] if len(others) == 1 else kind
+    if typing.get_origin(type_form) not in (typing.Union, types.UnionType):
+        return type_form
+    others = [argument for argument in typing.get_args(type_form) if argument is not type(None)]
+    return others[0] if len(others) == 1 else type_form
 
 
 def base_argument(instance: object, base: type, position: int) -> object | None:
@@ -114,8 +114,8 @@ def _hints(function: object, element_type: object | None = None) -> dict[str, ob
     return resolved_hints(called_by(function), known=element_type)
 
 
-def _definite(kind: object | None) -> object | None:
-    return None if kind is None or is_open(kind) else kind
+def _definite(type_form: object | None) -> object | None:
+    return None if type_form is None or is_open(type_form) else type_form
 
 
 _MOST_DIGITS: Final = 38

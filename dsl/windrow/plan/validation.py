@@ -239,9 +239,9 @@ def _result_faults(step: Step, stated: Mapping[int, object]) -> Iterator[Fault]:
             )
 
 
-def _is_tuple(kind: object) -> bool:
-    kind = get_origin(kind) or kind
-    return isinstance(kind, type) and issubclass(kind, tuple)
+def _is_tuple(type_form: object) -> bool:
+    type_form = get_origin(type_form) or type_form
+    return isinstance(type_form, type) and issubclass(type_form, tuple)
 
 
 def _global_window_faults(step: Step, node: WindowNode) -> Iterator[Fault]:

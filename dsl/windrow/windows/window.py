@@ -62,7 +62,7 @@ _FARTHEST: Final = 2**64
 """How far bounds may lie from the epoch: a window with a timestamp may begin before all of them, or end after them."""
 
 
-def _new_time_window(kind: type[TimeWindow], start: int, end: int) -> TimeWindow:
+def _new_time_window(class_: type[TimeWindow], start: int, end: int) -> TimeWindow:
     if type(start) is not int or type(end) is not int or not -_FARTHEST <= start <= end <= _FARTHEST:
         start, end = _bound(start, "start"), _bound(end, "end")
         if start > end:
@@ -71,7 +71,7 @@ def _new_time_window(kind: type[TimeWindow], start: int, end: int) -> TimeWindow
                 given=f"TimeWindow({start}, {end})",
                 expected="a start, and an end that is not below it, in milliseconds",
             )
-    return tuple.__new__(kind, (start, end))
+    return tuple.__new__(class_, (start, end))
 
 
 def _bound(bound: int, name: str) -> int:

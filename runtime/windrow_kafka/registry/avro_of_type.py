@@ -30,9 +30,9 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class AvroSchema:
     """The schema that is made of a type, to write by."""
 
-    def __init__(self, kind: RecordType) -> None:
+    def __init__(self, record_type: RecordType) -> None:
         self._named: dict[str, ValueType] = {}
-        self.text = json.dumps(self._schema(kind.root, kind.name))
+        self.text = json.dumps(self._schema(record_type.root, record_type.name))
 
     def _schema(self, value: ValueType, path: str) -> Any:
         plain = self._plain(value, path)

@@ -36,16 +36,16 @@ _PLAIN: Final[Mapping[Kind, tuple[str, ...]]] = {
 """Avro's types whose values are those of a kind, as they are."""
 
 
-def avro_decoder(text: str, referenced: Iterable[str], kind: RecordType) -> Callable[[bytes], Any]:
+def avro_decoder(text: str, referenced: Iterable[str], record_type: RecordType) -> Callable[[bytes], Any]:
     """Returns what decodes values after their first five bytes; ``UnfitError``: the schema does not fit a type."""
     import fastavro
 
     root = parse_avro(text, referenced)
     try:
-        convert = _fit(root, kind.root, kind.name)
+        convert = _fit(root, record_type.root, record_type.name)
     except UnfitError as error:
         raise UnfitError(error.path, f"{error.reason} (it is {root})") from None
-    check_limits = avro_limits(root, kind.name)
+    check_limits = avro_limits(root, record_type.name)
     wire = fastavro.parse_schema(wire_schema(root))
 
     def decode(value: bytes) -> Any:
@@ -55,7 +55,7 @@ def avro_decoder(text: str, referenced: Iterable[str], kind: RecordType) -> Call
         data.seek(5)
         datum = fastavro.schemaless_reader(data, wire, None)
         if data.tell() != len(value):
-            raise UnfitError(kind.name, f"{len(value) - data.tell()} bytes are left after it")
+            raise UnfitError(record_type.name, f"{len(value) - data.tell()} bytes are left after it")
         return datum if convert is None else convert(datum)
 
     return decode

@@ -35,12 +35,12 @@ _PLAIN: Final[Mapping[Kind, tuple[str, ...]]] = {
 """Avro's types that hold values of a kind as they are, if they are wide enough; the widest first."""
 
 
-def avro_encoder(text: str, referenced: Iterable[str], kind: RecordType, first: bytes) -> Callable[[Any], bytes]:
+def avro_encoder(text: str, referenced: Iterable[str], record_type: RecordType, first: bytes) -> Callable[[Any], bytes]:
     """Returns what encodes a plain value, after the first bytes; ``UnfitError``: the schema does not fit the type."""
     import fastavro
 
     root = parse_avro(text, referenced)
-    convert = _fit(root, kind.root, kind.name)
+    convert = _fit(root, record_type.root, record_type.name)
     wire = fastavro.parse_schema(wire_schema(root, names_all=True))
 
     def encode(value: Any) -> bytes:

@@ -57,14 +57,14 @@ def plain_default(field: Field) -> Any:
     )[0]
 
 
-def plain_values(values: Sequence[Any], kind: RecordType) -> list[Any]:
+def plain_values(values: Sequence[Any], record_type: RecordType) -> list[Any]:
     """Makes plain values of elements; an ``InvalidArgumentError`` where one is not of its type."""
     from windrow_runtime.codecs.arrow.encoding import encode_batch
 
-    return plain_rows(encode_batch(values, kind), kind)
+    return plain_rows(encode_batch(values, record_type), record_type)
 
 
-def plain_rows(rows: Any, kind: RecordType) -> list[Any]:
+def plain_rows(rows: Any, record_type: RecordType) -> list[Any]:
     """Makes plain values of the rows of an Arrow batch of elements."""
-    values: list[Any] = (rows.column(0) if kind.single else rows.to_struct_array()).to_pylist()
+    values: list[Any] = (rows.column(0) if record_type.single else rows.to_struct_array()).to_pylist()
     return values

@@ -103,27 +103,27 @@ def _varint(value: bytes, place: int, path: str) -> tuple[int, int]:
             return (number >> 1) ^ -(number & 1), place  # signed numbers are zigzagged
 
 
-def fit_message(message: type[Any], kind: RecordType, *, is_sink: bool = False) -> Fitted:
+def fit_message(message: type[Any], record_type: RecordType, *, is_sink: bool = False) -> Fitted:
     """Returns how messages become plain values of a type, and back; it is refused if they do not fit.
 
     A sink's type has the fields of the message, so that none is lost; fields that tell when they are absent, and those
     that are repeated, may stay empty.
     """
-    if kind.root.kind is not Kind.RECORD:
+    if record_type.root.kind is not Kind.RECORD:
         raise InvalidArgumentError(
             "values in Protobuf are records",
-            given=kind.name,
+            given=record_type.name,
             expected=f"a record with the fields of {message.DESCRIPTOR.full_name}, or the class itself",
         )
     try:
         if is_sink:
-            _check_whole(message.DESCRIPTOR, kind.root, kind.name)
-        return _fit_record(message.DESCRIPTOR, message, kind.root, kind.name)
+            _check_whole(message.DESCRIPTOR, record_type.root, record_type.name)
+        return _fit_record(message.DESCRIPTOR, message, record_type.root, record_type.name)
     except UnfitError as error:
         raise InvalidArgumentError(
             f"a message of Protobuf does not fit a type: {error.reason}",
             given=f"{error.path} of {message.DESCRIPTOR.full_name}",
-            expected=kind.name,
+            expected=record_type.name,
         ) from None
 
 

@@ -44,18 +44,18 @@ class RegisteredReader:
     """Decodes values of one source, in a worker, which asks the registry for each schema once."""
 
     format: RegistryFormat
-    kind: RecordType | None  # None: values are messages of Protobuf
+    record_type: RecordType | None  # None: values are messages of Protobuf
     takes_none: bool = False  # whether a record without value is None
 
     def values(self, payloads: Sequence[bytes | None]) -> list[Any]:
         """Returns the element of each value, or a ``MalformedRecord``."""
-        if self.kind is None:
+        if self.record_type is None:
             return [self._decoded(value) for value in payloads]
         from windrow_runtime.codecs.arrow.decoding import decode_batch
 
         rows, malformed = self.rows(payloads)
         misfits: list[MalformedRecord] = []
-        elements = iter(decode_batch(rows, self.kind, misfits.append))
+        elements = iter(decode_batch(rows, self.record_type, misfits.append))
         good = [row for row in range(len(payloads)) if row not in malformed]
         malformed |= {good[bad.row or 0]: bad for bad in misfits}
         return [malformed[row] if row in malformed else next(elements) for row in range(len(payloads))]
@@ -66,8 +66,8 @@ class RegisteredReader:
 
         from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 
-        assert self.kind is not None, "messages are no columns"
-        kind = arrow_type(self.kind.root)
+        assert self.record_type is not None, "messages are no columns"
+        kind = arrow_type(self.record_type.root)
         by_row = {row: self._decoded(value) for row, value in enumerate(payloads)}
         malformed = {row: each for row, each in by_row.items() if type(each) is MalformedRecord}
         plain = {row: each for row, each in by_row.items() if row not in malformed}
@@ -80,8 +80,8 @@ class RegisteredReader:
                 except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                     malformed[row] = self._malformed(payloads[row], f"{error}".splitlines()[0])
             array = pa.array([each for row, each in plain.items() if row not in malformed], kind)
-        if self.kind.single:
-            return pa.RecordBatch.from_arrays([array], schema=arrow_schema(self.kind)), malformed
+        if self.record_type.single:
+            return pa.RecordBatch.from_arrays([array], schema=arrow_schema(self.record_type)), malformed
         return pa.RecordBatch.from_struct_array(array), malformed
 
     def _decoded(self, value: bytes | None) -> Any:
@@ -116,7 +116,7 @@ class RegisteredReader:
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"format": self.format, "kind": self.kind, "takes_none": self.takes_none}
+        return {"format": self.format, "record_type": self.record_type, "takes_none": self.takes_none}
 
     def _decoder(self, number: int) -> Callable[[bytes], Any] | str:
         """Returns what decodes values of a schema, or why that cannot be."""
@@ -133,21 +133,21 @@ class RegisteredReader:
             if (schema.schema_type or "AVRO") != wanted:
                 return f"schema {number} is one of {schema.schema_type}, not of {wanted}"
             others = [] if as_bytes else referenced(client_of(self.format), schema)
-        name = self.kind or "a message"
+        name = self.record_type or "a message"
         try:
             if isinstance(self.format, ProtobufFormat):
                 return self._of_messages(self.format.message, schema.schema_str)
             from windrow_kafka.registry.avro_reader import avro_decoder
 
-            assert self.kind is not None, "messages alone are elements"
-            return avro_decoder(schema.schema_str, others, self.kind)
+            assert self.record_type is not None, "messages alone are elements"
+            return avro_decoder(schema.schema_str, others, self.record_type)
         except UnfitError as error:
             return f"schema {number} does not fit {name}: {error.path}: {error.reason}"
 
     def _of_messages(self, message: type[Any], schema_text: str) -> Callable[[bytes], Any]:
         from windrow_kafka.registry.protobuf import fit_message, message_decoder
 
-        fitted = None if self.kind is None else fit_message(message, self.kind)
+        fitted = None if self.record_type is None else fit_message(message, self.record_type)
         return message_decoder(message, fitted, schema_text)
 
 
@@ -177,7 +177,7 @@ class RegisteredWriter:
     """Encodes elements of one sink, in a worker, by the schema of each topic's subject."""
 
     format: RegistryFormat
-    kind: RecordType | None  # None: elements are messages of Protobuf
+    record_type: RecordType | None  # None: elements are messages of Protobuf
 
     def check(self, topic: str) -> None:
         """Refuses a type that does not fit the schema that a topic has; a schema of its own is registered later."""
@@ -186,12 +186,12 @@ class RegisteredWriter:
 
     def encode(self, values: Sequence[Any], topics: Sequence[str]) -> list[bytes]:
         """Returns the value of each element, for the topic to which it goes."""
-        return self._framed(values if self.kind is None else plain_values(values, self.kind), topics)
+        return self._framed(values if self.record_type is None else plain_values(values, self.record_type), topics)
 
     def encode_rows(self, rows: Any, topic: str) -> list[bytes]:
         """Does what :meth:`encode` does, for the elements of an Arrow batch, which are no messages."""
-        assert self.kind is not None, "messages are no columns"
-        return self._framed(plain_rows(rows, self.kind), [topic] * rows.num_rows)
+        assert self.record_type is not None, "messages are no columns"
+        return self._framed(plain_rows(rows, self.record_type), [topic] * rows.num_rows)
 
     def _framed(self, plain: Sequence[Any], topics: Sequence[str]) -> list[bytes]:
         encoded: list[bytes] = []
@@ -207,7 +207,7 @@ class RegisteredWriter:
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"format": self.format, "kind": self.kind}
+        return {"format": self.format, "record_type": self.record_type}
 
     def _encoder(self, topic: str) -> Callable[[Sequence[Any]], list[bytes]]:
         if topic not in self._encoders:
@@ -220,7 +220,7 @@ class RegisteredWriter:
                 except UnfitError as error:
                     raise InvalidArgumentError(
                         f"the type of the elements does not fit the schema of {subject}: {error.reason}",
-                        given="messages" if self.kind is None else self.kind.name,
+                        given="messages" if self.record_type is None else self.record_type.name,
                         expected="the fields and types of the schema",
                         where=error.path,
                         hint="map the elements to a record with the fields of the schema, or give another subject",
@@ -244,17 +244,17 @@ class RegisteredWriter:
         from windrow_kafka.registry.avro_of_type import AvroSchema
         from windrow_kafka.registry.avro_writer import avro_encoder
 
-        assert self.kind is not None, "messages are of Protobuf"
+        assert self.record_type is not None, "messages are of Protobuf"
         client = client_of(self.format)
         if self.format.auto_register:
-            text = AvroSchema(self.kind).text
+            text = AvroSchema(self.record_type).text
             others: list[str] = []
             schema_of: Any = registry.Schema  # made by attrs, whose types are not there without it
             number = client.register_schema(subject, schema_of(text, "AVRO"))
         else:
             latest = client.get_latest_version(subject)
             number, text, others = latest.schema_id, latest.schema.schema_str, referenced(client, latest.schema)
-        return avro_encoder(text, others, self.kind, b"\0" + number.to_bytes(4))
+        return avro_encoder(text, others, self.record_type, b"\0" + number.to_bytes(4))
 
     def _protobuf(self, subject: str, topic: str) -> Callable[[Any], bytes]:
         from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
@@ -264,7 +264,7 @@ class RegisteredWriter:
 
         assert isinstance(self.format, ProtobufFormat), "asked by the caller"
         message = self.format.message
-        write = None if self.kind is None else fit_message(message, self.kind, is_sink=True).write
+        write = None if self.record_type is None else fit_message(message, self.record_type, is_sink=True).write
         if self.format.auto_register:
             settings: dict[str, Any] = {"auto.register.schemas": True, "subject.name.strategy": lambda *_: subject}
             serialize = ProtobufSerializer(message, client_of(self.format), settings)

@@ -25,12 +25,12 @@ _MSGSPEC_CACHE: Final = "__msgspec_cache__"
 class UserClass:
     """A class of the user's, as it is shipped, which may leave its module behind."""
 
-    kind: type[Any]
+    class_: type[Any]
     hints: dict[str, Any]  # its annotations, resolved: in a worker the names in them may mean nothing
     qualified: str = ""  # its qualified name where the plan was made
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "qualified", self.qualified or self.kind.__qualname__)
+        object.__setattr__(self, "qualified", self.qualified or self.class_.__qualname__)
 
 
 def per_class(function: Callable[[type[Any]], T]) -> Callable[[type[Any]], T]:
@@ -93,52 +93,52 @@ def refused_record(record: ValueType, path: str, error: Exception) -> UnfitError
     return UnfitError(path, f"{record.python_type.__name__} refuses the record: {shown_error(error)}")
 
 
-def made_of(kind: type[Any], elements: Sequence[object], path: str) -> object:
+def made_of(class_: type[Any], elements: Sequence[object], path: str) -> object:
     """Makes a set or tuple of elements; an ``UnfitError`` where a record of the user's refuses to be hashed."""
     try:
-        return kind(elements)
+        return class_(elements)
     except Exception as error:  # a __hash__ is the user's and may raise anything
-        raise UnfitError(path, f"not a {kind.__name__}: {shown_error(error)}") from error
+        raise UnfitError(path, f"not a {class_.__name__}: {shown_error(error)}") from error
 
 
-def construct(kind: type[Any], columns: Sequence[Sequence[object]]) -> list[object]:
+def construct(class_: type[Any], columns: Sequence[Sequence[object]]) -> list[object]:
     """Calls a class once for each row of columns, which are all its fields, in order."""
-    if is_plain_named_tuple(kind):
+    if is_plain_named_tuple(class_):
         # This does the same as the constructor, in half the time.
-        return list(map(tuple.__new__, repeat(kind), zip(*columns, strict=True)))
-    records = list(map(kind, *columns))
+        return list(map(tuple.__new__, repeat(class_), zip(*columns, strict=True)))
+    records = list(map(class_, *columns))
     if columns and len(records) < len(columns[0]):
         # map takes a StopIteration of the constructor for the end of the columns, and would lose the other rows.
-        raise RuntimeError(f"{kind.__name__} raised StopIteration")
+        raise RuntimeError(f"{class_.__name__} raised StopIteration")
     return records
 
 
 @per_class
-def is_plain_named_tuple(kind: type[Any]) -> bool:
+def is_plain_named_tuple(class_: type[Any]) -> bool:
     """Returns whether the constructor of a class is the one that ``namedtuple`` wrote."""
     return (
-        issubclass(kind, tuple)
-        and kind.__bases__[0] is tuple
-        and getattr(kind.__new__, "__module__", None) == f"namedtuple_{kind.__name__}"
+        issubclass(class_, tuple)
+        and class_.__bases__[0] is tuple
+        and getattr(class_.__new__, "__module__", None) == f"namedtuple_{class_.__name__}"
     )
 
 
 @per_class
-def record_fields(kind: type[Any]) -> tuple[str, ...]:
+def record_fields(class_: type[Any]) -> tuple[str, ...]:
     """The fields of a record class, in the order of its constructor; empty if that does more than set them."""
     names: tuple[str, ...]
-    if issubclass(kind, tuple):
+    if issubclass(class_, tuple):
         # A class of typing.NamedTuple or collections.namedtuple itself; one derived from it may add anything.
-        names = getattr(kind, "_fields", ()) if kind.__bases__[0] is tuple else ()
-    elif is_dataclass(kind):
-        names = tuple(field.name for field in fields(kind))
-        if kind.__reduce__ is not object.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__:
+        names = getattr(class_, "_fields", ()) if class_.__bases__[0] is tuple else ()
+    elif is_dataclass(class_):
+        names = tuple(field.name for field in fields(class_))
+        if class_.__reduce__ is not object.__reduce__ or class_.__reduce_ex__ is not object.__reduce_ex__:
             return ()
     else:
-        names = getattr(kind, "__struct_fields__", ())
-    if not names or hook_of(kind) is not None:
+        names = getattr(class_, "__struct_fields__", ())
+    if not names or hook_of(class_) is not None:
         return ()
-    parameters = inspect.signature(kind).parameters
+    parameters = inspect.signature(class_).parameters
     plain = all(parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters.values())
     return names if plain and tuple(parameters) == names else ()
 

@@ -122,36 +122,36 @@ _HINTS: dict[type, str] = {
 }
 
 
-def _writer_for(kind: type, key: object) -> _Writer:
+def _writer_for(class_: type, key: object) -> _Writer:
     """The writer for a class that is not in the table: a subclass of one that is, an Enum or a record."""
-    if dataclasses.is_dataclass(kind) and not issubclass(kind, enum.Enum):
-        if kind.__hash__ is None or not has_generated(kind, "__eq__"):
-            _refuse(kind, key, "declare the dataclass with frozen=True, and leave its equality as it is")
-        return _fields_writer([field.name for field in dataclasses.fields(kind) if field.compare])
-    equality: object = kind.__eq__
+    if dataclasses.is_dataclass(class_) and not issubclass(class_, enum.Enum):
+        if class_.__hash__ is None or not has_generated(class_, "__eq__"):
+            _refuse(class_, key, "declare the dataclass with frozen=True, and leave its equality as it is")
+        return _fields_writer([field.name for field in dataclasses.fields(class_) if field.compare])
+    equality: object = class_.__eq__
     for base in _BASES:
-        if issubclass(kind, base):
+        if issubclass(class_, base):
             # Equality written in Python may hold where the bytes differ; numpy's and pandas' is written in C.
             if equality is not base.__eq__ and inspect.isfunction(equality):
-                _refuse(kind, key, "it defines its own equality; use a key of a built-in type")
+                _refuse(class_, key, "it defines its own equality; use a key of a built-in type")
             return _WRITERS.get(base, _enum)
-    if issubclass(kind, numbers.Number):  # Fraction, and numpy's integers
+    if issubclass(class_, numbers.Number):  # Fraction, and numpy's integers
         return _number
-    config = getattr(kind, "__struct_config__", None)
+    config = getattr(class_, "__struct_config__", None)
     if config is None:
-        _refuse(kind, key, _HINTS.get(kind, "use one of its fields as the key, or a tuple of them"))
+        _refuse(class_, key, _HINTS.get(class_, "use one of its fields as the key, or a tuple of them"))
     if not config.frozen or not config.eq or inspect.isfunction(equality):
-        _refuse(kind, key, "declare the Struct with frozen=True, and leave its equality as it is")
-    return _fields_writer(list(getattr(kind, "__struct_fields__", ())))
+        _refuse(class_, key, "declare the Struct with frozen=True, and leave its equality as it is")
+    return _fields_writer(list(getattr(class_, "__struct_fields__", ())))
 
 
 def _fields_writer(names: list[str]) -> _Writer:
     return lambda key: _joined(b"r", [_bytes_of(getattr(key, name)) for name in names])
 
 
-def _refuse(kind: type, key: object, hint: str) -> NoReturn:
+def _refuse(class_: type, key: object, hint: str) -> NoReturn:
     raise InvalidArgumentError(
-        f"{type_name(kind)} cannot be a key",
+        f"{type_name(class_)} cannot be a key",
         given=short_repr(key),
         expected="a str, number, bytes, None, Enum, UUID, datetime, date or timedelta, or a tuple, frozenset, "
         "frozen dataclass or frozen msgspec.Struct of these",

@@ -251,7 +251,7 @@ def unreadable(file: str, expected: str, *others: type[Exception]) -> Iterator[N
 class LineRecords:
     """Reads a record from each line of a text file: JSON, or else the element itself."""
 
-    kind: RecordType
+    record_type: RecordType
     encoding: str
     json: bool
     sizes: TextSizes = MEASURED_SIZES
@@ -284,7 +284,7 @@ class LineRecords:
 
     def decoder(self) -> Callable[[str], object]:
         """Returns a function that makes a record of a line, or a ``MalformedRecord``."""
-        decode = JsonDecoder(self.kind).decode if self.json else None
+        decode = JsonDecoder(self.record_type).decode if self.json else None
 
         def decode_line(line: str) -> object:
             wrong = None if line.isascii() else wrong_bytes(line, self.encoding)
@@ -300,7 +300,7 @@ class LineRecords:
     def _hinted(self, record: MalformedRecord, line: str) -> MalformedRecord:
         """Says that a record is a line, where a line looks like a part of a longer text."""
         is_part = record.reason.startswith("not JSON") and line.rstrip().endswith(("{", "[", ",", "}", "]"))
-        is_array = line.lstrip().startswith("[") and (record.field == self.kind.name or is_part)
+        is_array = line.lstrip().startswith("[") and (record.field == self.record_type.name or is_part)
         if not is_array and not is_part:
             return record
         reason = f"{record.reason}; each line has to be a record: lines=False reads records of many lines, and arrays"
@@ -311,14 +311,14 @@ class LineRecords:
 class DocumentRecords:
     """Reads the records of a JSON text, which is an array of records, or has one after the other, on any lines."""
 
-    kind: RecordType
+    record_type: RecordType
     encoding: str
     sizes: TextSizes = MEASURED_SIZES
     has_lines: ClassVar[bool] = False
 
     def read(self, name: str, file: BinaryIO, *, begins: bool = True) -> Iterator[tuple[int, object]]:
         """Reads the records of a file, each with its line; stops at a fault of the array itself."""
-        decode = JsonDecoder(self.kind).decode
+        decode = JsonDecoder(self.record_type).decode
         size, longest = self.sizes.document_block, self.sizes.longest_line
         with open_text(name, file, self.encoding, newline=None) as text:
             first = text.read(size).removeprefix(_BYTE_ORDER_MARK)
@@ -336,7 +336,7 @@ class DocumentRecords:
 class CsvRecords:
     """Reads a record from each row of a text file; without a header the columns are the fields in order."""
 
-    kind: RecordType
+    record_type: RecordType
     encoding: str
     delimiter: str
     header: bool
@@ -360,7 +360,7 @@ class CsvRecords:
 
     def begin(self, rows: Iterator[CsvRow]) -> tuple[CsvDecoder | None, list[tuple[int, object]]]:
         """Reads the header; returns a decoder of the rows below it, if there are any, and faults of the header."""
-        names = [column.column for column in self.kind.columns if column.constant is None]
+        names = [column.column for column in self.record_type.columns if column.constant is None]
         if self.header:
             first = next(rows, None)
             if first is None:
@@ -370,7 +370,7 @@ class CsvRecords:
                 # Nobody knows what the cells below it are.
                 return None, [(first.line, wrong)]
             names = first.cells
-        decoder = CsvDecoder(self.kind, names, self.forms)
+        decoder = CsvDecoder(self.record_type, names, self.forms)
         return decoder, [] if decoder.unmatched is None else [(1, decoder.unmatched)]
 
     def decoded(self, rows: Iterator[CsvRow], decoder: CsvDecoder) -> Iterator[tuple[int, object]]:

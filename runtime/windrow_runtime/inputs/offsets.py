@@ -41,7 +41,7 @@ class Reads(ABC):
     """Plans and reads the batches of a source by offsets, which the engine keeps."""
 
     where: str
-    kind: RecordType | None  # the type of the elements, if they are read as columns
+    record_type: RecordType | None  # the type of the elements, if they are read as columns
 
     @abstractmethod
     def partitions(self) -> list[str]:

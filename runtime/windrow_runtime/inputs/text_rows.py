@@ -18,7 +18,7 @@ class TextRows:
     """Consecutive rows of a text file: most of them as columns, and some that were read one by one."""
 
     rows: Any  # an Arrow batch
-    kind: RecordType
+    record_type: RecordType
     plain: Sequence[tuple[int, SourceBatch]]  # rows read one by one, each with the number of rows in columns before it
 
     def columns(self) -> Any:
@@ -27,14 +27,14 @@ class TextRows:
             return self.rows
         from windrow_runtime.codecs.arrow.text_blocks import interleaved
 
-        return interleaved(self.rows, [(row, batch.values) for row, batch in self.plain], self.kind)
+        return interleaved(self.rows, [(row, batch.values) for row, batch in self.plain], self.record_type)
 
     def decode(self) -> tuple[list[Any], list[sources.MalformedRecord], dict[str, str]]:
         """Returns the elements, the malformed records, and the headers to warn of."""
         from windrow_runtime.codecs.arrow.decoding import decode_batch
 
         decoded_rows = SourceBatch()
-        decoded = decode_batch(self.rows, self.kind)
+        decoded = decode_batch(self.rows, self.record_type)
         if not self.plain:
             return decoded, [], {}
         rows_done = 0

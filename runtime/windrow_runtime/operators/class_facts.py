@@ -60,40 +60,40 @@ def _is_constant(annotation: object) -> bool:
     return isinstance(annotation, type) and origin is None and is_constant_class(annotation)
 
 
-def is_constant_class(kind: type[Any]) -> bool:
+def is_constant_class(class_: type[Any]) -> bool:
     """Returns whether a class is an Enum, or a named tuple or a frozen dataclass with constant fields alone."""
-    is_constant = _ASKED.get(kind)
+    is_constant = _ASKED.get(class_)
     if is_constant is None:
         # A class whose fields have its own type counts as mutable; this also ends the recursion.
-        _ASKED[kind] = False
-        is_constant = _ASKED[kind] = kind in CONSTANT_TYPES or _has_constant_fields(kind)
+        _ASKED[class_] = False
+        is_constant = _ASKED[class_] = class_ in CONSTANT_TYPES or _has_constant_fields(class_)
         if is_constant:
-            CONSTANT_TYPES.add(kind)
+            CONSTANT_TYPES.add(class_)
     return is_constant
 
 
-def _has_constant_fields(kind: type[Any]) -> bool:
-    if issubclass(kind, Enum):
+def _has_constant_fields(class_: type[Any]) -> bool:
+    if issubclass(class_, Enum):
         return True
-    if not is_named_tuple(kind) and not is_frozen(kind):
+    if not is_named_tuple(class_) and not is_frozen(class_):
         return False
-    names = kind._fields if is_named_tuple(kind) else [field.name for field in fields(kind)]
+    names = class_._fields if is_named_tuple(class_) else [field.name for field in fields(class_)]
     try:
-        hints = typing.get_type_hints(kind)
+        hints = typing.get_type_hints(class_)
     except Exception:  # annotations may be any code; a name that is not known here raises NameError
         return False
     return all(name in hints and _is_constant(hints[name]) for name in names)
 
 
-def is_named_tuple(kind: type[Any]) -> bool:
+def is_named_tuple(class_: type[Any]) -> bool:
     """Returns whether a class is a named tuple whose instances have no attributes but their fields."""
-    return is_named_tuple_class(kind) and not kind.__dictoffset__ and kind.__iter__ is tuple.__iter__
+    return is_named_tuple_class(class_) and not class_.__dictoffset__ and class_.__iter__ is tuple.__iter__
 
 
-def is_frozen(kind: type[Any]) -> bool:
+def is_frozen(class_: type[Any]) -> bool:
     """Returns whether a class itself is a frozen dataclass; one that only derives from such a class may be mutable."""
-    parameters = kind.__dict__.get("__dataclass_params__")
-    return parameters is not None and bool(parameters.frozen) and is_dataclass(kind)
+    parameters = class_.__dict__.get("__dataclass_params__")
+    return parameters is not None and bool(parameters.frozen) and is_dataclass(class_)
 
 
 def delete_attributes(instance: object, names: Iterable[str]) -> None:

@@ -138,9 +138,9 @@ def _fixed(make: Callable[[list[Any]], Any]) -> _Copier:
     return copy
 
 
-def _frozen_record(kind: type[Any]) -> _Copier:
+def _frozen_record(class_: type[Any]) -> _Copier:
     """Returns a function that copies instances of a frozen dataclass, which are constants if their attributes are."""
-    slots = slots_of(kind)
+    slots = slots_of(class_)
 
     def copy(value: Any, memo: _Memo | None) -> Any:
         attributes = attributes_of(value)
@@ -149,7 +149,7 @@ def _frozen_record(kind: type[Any]) -> _Copier:
         if memo is None:
             memo = {}
         # A part may refer to the record itself, so that its copy is registered first.
-        copied = memo[id(value)] = _NEW(kind)
+        copied = memo[id(value)] = _NEW(class_)
         copied_attributes = {name: _part(part, memo) for name, part in attributes.items()}
         if all(map(is_, attributes.values(), copied_attributes.values())):
             memo[id(value)] = value
@@ -163,20 +163,20 @@ def _frozen_record(kind: type[Any]) -> _Copier:
     return copy
 
 
-def _record(kind: type[Any]) -> _Copier:
+def _record(class_: type[Any]) -> _Copier:
     """Returns a function that copies instances of a class without methods for copying, by attributes and slots."""
-    has_dict = bool(kind.__dictoffset__)
-    slots = tuple(slots_of(kind).values())
-    may_be_flat = has_dict and not slots and not _overrides(kind, "__setattr__")
+    has_dict = bool(class_.__dictoffset__)
+    slots = tuple(slots_of(class_).values())
+    may_be_flat = has_dict and not slots and not _overrides(class_, "__setattr__")
 
     def copy(value: Any, memo: _Memo | None) -> Any:
         if memo is None:
             if may_be_flat and _all_constant(value.__dict__.values()):
-                copied = _NEW(kind)
+                copied = _NEW(class_)
                 copied.__dict__ = value.__dict__.copy()
                 return copied
             memo = {}
-        copied = memo[id(value)] = _NEW(kind)
+        copied = memo[id(value)] = _NEW(class_)
         if has_dict:
             # The __setattr__ of the class, which may refuse, is not called.
             object.__setattr__(copied, "__dict__", {name: _part(part, memo) for name, part in value.__dict__.items()})
@@ -223,40 +223,40 @@ def _refuse(value: Any, memo: _Memo | None) -> Any:
 _COPIERS.update(dict.fromkeys(LAZY_TYPES, _refuse))
 
 
-def _learn(kind: type[Any]) -> _Copier:
-    copier = _COPIERS[kind] = _copier_for(kind)
+def _learn(class_: type[Any]) -> _Copier:
+    copier = _COPIERS[class_] = _copier_for(class_)
     return copier
 
 
-def _copier_for(kind: type[Any]) -> _Copier:
-    if issubclass(kind, type) or is_constant_class(kind):
+def _copier_for(class_: type[Any]) -> _Copier:
+    if issubclass(class_, type) or is_constant_class(class_):
         return lambda value, memo: value
-    if _copies_itself(kind):
+    if _copies_itself(class_):
         return _copy_deep
-    if is_named_tuple(kind):
-        return _fixed(partial(tuple.__new__, kind))
-    if hasattr(kind, "__getnewargs__"):
+    if is_named_tuple(class_):
+        return _fixed(partial(tuple.__new__, class_))
+    if hasattr(class_, "__getnewargs__"):
         return _copy_deep
     try:
-        _NEW(kind)
+        _NEW(class_)
     except TypeError:
         # The class derives from a built-in type, whose data are not attributes.
         return _copy_deep
-    return _frozen_record(kind) if is_frozen(kind) else _record(kind)
+    return _frozen_record(class_) if is_frozen(class_) else _record(class_)
 
 
-def _copies_itself(kind: type[Any]) -> bool:
+def _copies_itself(class_: type[Any]) -> bool:
     """Returns whether a class has methods for copying or pickling."""
-    if any(hasattr(kind, name) for name in ("__deepcopy__", "__copy__", "__getnewargs_ex__")):
+    if any(hasattr(class_, name) for name in ("__deepcopy__", "__copy__", "__getnewargs_ex__")):
         return True
-    if kind in copyreg.dispatch_table or _overrides(kind, "__reduce__") or _overrides(kind, "__reduce_ex__"):
+    if class_ in copyreg.dispatch_table or _overrides(class_, "__reduce__") or _overrides(class_, "__reduce_ex__"):
         return True
     # Dataclasses with slots have a generated pair of these methods, which copies attributes as well.
-    pair = [getattr(kind, name, None) for name in ("__getstate__", "__setstate__")]
+    pair = [getattr(class_, name, None) for name in ("__getstate__", "__setstate__")]
     if all(getattr(method, "__module__", None) == "dataclasses" for method in pair):
         return False
-    return _overrides(kind, "__getstate__") or _overrides(kind, "__setstate__")
+    return _overrides(class_, "__getstate__") or _overrides(class_, "__setstate__")
 
 
-def _overrides(kind: type[Any], name: str) -> bool:
-    return getattr(kind, name, None) is not getattr(object, name, None)
+def _overrides(class_: type[Any], name: str) -> bool:
+    return getattr(class_, name, None) is not getattr(object, name, None)

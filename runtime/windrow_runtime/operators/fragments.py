@@ -324,10 +324,10 @@ class _FlatMap(FusedStep):
         step: Step,
         then: Sequence[FusedStep],
         function: Callable[[Any], Iterable[Any] | None],
-        kind: object | None,
+        type_form: object | None,
     ) -> None:
         super().__init__(step, then, function)
-        self._kind = kind
+        self._kind = type_form
         self._calls = partial(map, partial(self._results, function))
 
     def _results(self, function: Callable[[Any], Iterable[Any] | None], value: Any) -> Sequence[Any]:

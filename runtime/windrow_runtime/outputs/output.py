@@ -149,7 +149,7 @@ _KEY_KINDS: Final = frozenset(
 )
 
 
-def check_key(key: Sequence[Field], kind: RecordType, where: str) -> None:
+def check_key(key: Sequence[Field], record_type: RecordType, where: str) -> None:
     """Refuse a key with a field that is Optional, nested, or not compared exactly."""
     for field in key:
         if field.column_type.nullable or field.type.kind not in _KEY_KINDS:
@@ -157,5 +157,5 @@ def check_key(key: Sequence[Field], kind: RecordType, where: str) -> None:
                 "a field of this type cannot be a key of a table",
                 given=f"{field.name}: {field.column_type}",
                 expected="bool, int, str, bytes, UUID, Enum, datetime, date or timedelta, not Optional",
-                where=f"{where}, {kind.name}.{field.name}",
+                where=f"{where}, {record_type.name}.{field.name}",
             )

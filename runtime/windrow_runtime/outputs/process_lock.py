@@ -112,9 +112,9 @@ class OwnStack(ExitStack):
         self._process = os.getpid()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+        self, class_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> bool | None:
-        return super().__exit__(kind, error, trace) if os.getpid() == self._process else None
+        return super().__exit__(class_, error, trace) if os.getpid() == self._process else None
 
 
 def _lock(file: int) -> bool:

@@ -108,7 +108,7 @@ def _alike_sources(plan: PhysicalPlan) -> Iterator[Alike]:
 
 def _only_code_differs(one: Input, other: Input) -> bool:
     route, its = one.route, other.route
-    is_same = route.names == its.names and route.outline == its.outline and one.kind == other.kind
+    is_same = route.names == its.names and route.outline == its.outline and one.type_form == other.type_form
     return is_same and route.code != its.code
 
 

@@ -74,7 +74,7 @@ class Input:
 
     fed_by: frozenset[str]  # sources and keyed steps
     route: Route
-    kind: object | None  # the type of its elements, if it is known
+    type_form: object | None  # the type of its elements, if it is known
 
     @staticmethod
     def joined(inputs: Iterable[Input]) -> Input:
@@ -83,7 +83,7 @@ class Input:
         if len(each) == 1:
             return each[0]
         labels: frozenset[str] = frozenset().union(*(one.fed_by for one in each))
-        return Input(labels, Route.joined(one.route for one in each), each[0].kind)
+        return Input(labels, Route.joined(one.route for one in each), each[0].type_form)
 
 
 class Feeds:

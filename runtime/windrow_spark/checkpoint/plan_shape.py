@@ -163,9 +163,9 @@ def _process_function(function: object) -> str:
     return _class_name(type(function))
 
 
-def _class_name(kind: type) -> str:
+def _class_name(class_: type) -> str:
     # The name lacks the module: a class may move, and the main program has another module name when imported.
-    return kind.__qualname__.rpartition("<locals>.")[2]
+    return class_.__qualname__.rpartition("<locals>.")[2]
 
 
 def _part(part: Any) -> Shape:
@@ -217,15 +217,15 @@ def _life_text(ttl: StateTtlConfig | None) -> str:
     return f"{duration_text(ttl.millis)} of {domain}{', renewed on read' if ttl.refresh_on_read else ''}"
 
 
-def type_shape(kind: object) -> object:
+def type_shape(type_form: object) -> object:
     """Describes a type as plain data, a record with its fields; None if the type is unknown."""
-    if kind is None:
+    if type_form is None:
         return None
     try:
-        return _value_shape(record_type(kind).root)
+        return _value_shape(record_type(type_form).root)
     except InvalidArgumentError:
         # No columns can hold such a type, so its name stands for it.
-        return _class_name(kind) if isinstance(kind, type) else type_name(kind)
+        return _class_name(type_form) if isinstance(type_form, type) else type_name(type_form)
 
 
 def _value_shape(value: ValueType) -> object:

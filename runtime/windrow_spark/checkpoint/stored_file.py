@@ -39,7 +39,7 @@ class StoredFile(Generic[T]):
     """A file of a checkpoint; ``kind`` is the class of its content, by whose annotations msgspec checks it."""
 
     path: StoragePath
-    kind: type[T]
+    class_: type[T]
 
     def write(self, content: T, *, once: bool = False) -> bool:
         """Write the file atomically; ``once`` returns False if another run has written another one before."""
@@ -71,7 +71,7 @@ class StoredFile(Generic[T]):
         if head != self._head(body):
             raise damaged_file(self.path, "the file was changed: its checksum is another one")
         try:
-            return msgspec.convert(json.loads(body), self.kind)
+            return msgspec.convert(json.loads(body), self.class_)
         except (ValueError, RecursionError) as error:
             raise damaged_file(self.path, f"{error}") from error
 

@@ -101,25 +101,25 @@ def _is_global(form: ColumnarForm) -> bool:
     return slices is not None and slices.is_global
 
 
-def record_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch | None:
+def record_batch(form: ColumnarForm, fired: Fired, record_type: RecordType) -> pa.RecordBatch | None:
     """The results as a record batch with the columns of a type; None where Python has to make them, or say why not."""
-    if kind.root.contains(*ANY_JSON):
+    if record_type.root.contains(*ANY_JSON):
         return None  # the columns hold JSON texts
-    if kind.root.python_type is Change:
-        return _change_batch(form, fired, kind)
+    if record_type.root.python_type is Change:
+        return _change_batch(form, fired, record_type)
     if fired.kinds is not None:
         return None
-    return _result_batch(form, fired, kind)
+    return _result_batch(form, fired, record_type)
 
 
-def _change_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch | None:
+def _change_batch(form: ColumnarForm, fired: Fired, element_type: RecordType) -> pa.RecordBatch | None:
     """Changes as a record batch: their kinds, and the results as one column."""
-    of_value = record_type(get_args(kind.annotation)[0])
+    of_value = record_type(get_args(element_type.annotation)[0])
     values = _result_batch(form, fired, of_value)
     if values is None:
         return None
     kinds = np.zeros(len(fired), np.int64) if fired.kinds is None else fired.kinds
-    schema = arrow_schema(kind)
+    schema = arrow_schema(element_type)
     column = values.column(0)
     if not of_value.single:
         column = _struct(values.columns, schema.field("value").type)
@@ -127,12 +127,14 @@ def _change_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.Reco
     return pa.RecordBatch.from_arrays([texts, column], schema=schema)
 
 
-def _pane_batch(form: ColumnarForm, fired: Fired, pane_columns: pa.Array, kind: RecordType) -> pa.RecordBatch | None:
+def _pane_batch(
+    form: ColumnarForm, fired: Fired, pane_columns: pa.Array, element_type: RecordType
+) -> pa.RecordBatch | None:
     """Results with their panes as a record batch: key, window, pane and result."""
-    if kind.root.python_type is not WindowResult or get_args(kind.annotation)[1] is not TimeWindow:
+    if element_type.root.python_type is not WindowResult or get_args(element_type.annotation)[1] is not TimeWindow:
         return None
-    of_key, _, of_value = get_args(kind.annotation)
-    schema, of_value = arrow_schema(kind), record_type(of_value)
+    of_key, _, of_value = get_args(element_type.annotation)
+    schema, of_value = arrow_schema(element_type), record_type(of_value)
     values = _result_batch(form, replace(fired, panes=None), of_value)
     root_key = record_type(of_key).root
     keys = _fitted(fired.keys, schema.field("key").type, nullable=root_key.nullable or root_key.kind is Kind.NONE)
@@ -146,59 +148,59 @@ def _pane_batch(form: ColumnarForm, fired: Fired, pane_columns: pa.Array, kind: 
     return pa.RecordBatch.from_arrays([keys, window, pane, value], schema=schema)
 
 
-def _struct(columns: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
-    return pa.StructArray.from_arrays(columns, fields=list(kind))
+def _struct(columns: Sequence[pa.Array], arrow_type: pa.DataType) -> pa.Array:
+    return pa.StructArray.from_arrays(columns, fields=list(arrow_type))
 
 
-def _result_batch(form: ColumnarForm, fired: Fired, kind: RecordType) -> pa.RecordBatch | None:
+def _result_batch(form: ColumnarForm, fired: Fired, record_type: RecordType) -> pa.RecordBatch | None:
     if fired.panes is not None:
-        return _pane_batch(form, fired, fired.panes, kind)
+        return _pane_batch(form, fired, fired.panes, record_type)
     aggregate_columns = _members(form, fired)
     if any(isinstance(aggregate, CollectSet) for aggregate, _ in aggregate_columns):
         return None  # the columns hold lists, which only a field for frozensets may get
     members = [column for _, column in aggregate_columns]
-    if form.combined is None and _is_element(form, fired.results, kind):
-        return pa.RecordBatch.from_arrays(fired.results.flatten(), schema=arrow_schema(kind))
+    if form.combined is None and _is_element(form, fired.results, record_type):
+        return pa.RecordBatch.from_arrays(fired.results.flatten(), schema=arrow_schema(record_type))
     if form.combined is None or form.combined.target is None:
-        if (form.combined is not None) == kind.single:
+        if (form.combined is not None) == record_type.single:
             return None
-        return _batch_of(members, kind)
-    return record_columns(form.combined.target, [name for name, _ in form.combined.members], members, kind)
+        return _batch_of(members, record_type)
+    return record_columns(form.combined.target, [name for name, _ in form.combined.members], members, record_type)
 
 
-def _is_element(form: ColumnarForm, results: pa.Array, kind: RecordType) -> bool:
+def _is_element(form: ColumnarForm, results: pa.Array, record_type: RecordType) -> bool:
     """Whether results are elements without nulls, of the type that a sink takes."""
     element = form.stored_element
     if element.single or results.null_count or results.type != arrow_type(element.root):
         return False
-    return kind.root.python_type is element.root.python_type and kind.columns == element.columns
+    return record_type.root.python_type is element.root.python_type and record_type.columns == element.columns
 
 
 def record_columns(
-    target: object, names: Sequence[str], columns: Sequence[pa.Array], kind: RecordType
+    target: object, names: Sequence[str], columns: Sequence[pa.Array], record_type: RecordType
 ) -> pa.RecordBatch | None:
     """Builds the columns of a type from those of a class's fields; None where Python has to make the records.
 
     The columns go by position if the names are empty.
     """
-    plain = kind.root.kind is Kind.RECORD and kind.root.python_type is target
-    if not plain or kind.root.nullable or hook_of(kind.root.python_type) is not None:
+    plain = record_type.root.kind is Kind.RECORD and record_type.root.python_type is target
+    if not plain or record_type.root.nullable or hook_of(record_type.root.python_type) is not None:
         return None
     if names[0]:
-        by_name = [field.name for field in kind.columns]
+        by_name = [field.name for field in record_type.columns]
         if set(names) != set(by_name):
             return None  # what is left out has a default, which the class knows
         columns = [columns[names.index(name)] for name in by_name]
-    return _batch_of(columns, kind)
+    return _batch_of(columns, record_type)
 
 
-def _batch_of(columns: Sequence[pa.Array], kind: RecordType) -> pa.RecordBatch | None:
-    if len(columns) != len(kind.columns):
+def _batch_of(columns: Sequence[pa.Array], record_type: RecordType) -> pa.RecordBatch | None:
+    if len(columns) != len(record_type.columns):
         return None
-    schema = arrow_schema(kind)
+    schema = arrow_schema(record_type)
     fitted = [
         _fitted(column, wanted.type, nullable=field.type.nullable)
-        for field, wanted, column in zip(kind.columns, schema, columns, strict=True)
+        for field, wanted, column in zip(record_type.columns, schema, columns, strict=True)
     ]
     if any(column is None for column in fitted):
         return None

@@ -42,7 +42,7 @@ def register_classes(classes: Iterable[UserClass]) -> None:
     # A worker outlives a query, and a notebook defines a class of the same name again.
     in_worker = main.__spec__ is not None and main.__spec__.name.startswith(_WORKER_PROGRAMS)
     for user_class in classes:
-        kind = user_class.kind
+        kind = user_class.class_
         # Over Spark Connect the `__qualname__` of a class made inside a function lacks the function's name.
         if kind.__qualname__ != user_class.qualified:
             kind.__qualname__ = user_class.qualified
@@ -59,7 +59,7 @@ def register_classes(classes: Iterable[UserClass]) -> None:
 
 
 def _resolve_annotations(user_class: UserClass) -> None:
-    kind = user_class.kind
+    kind = user_class.class_
     try:
         get_type_hints(kind)
     except NameError:
@@ -76,19 +76,19 @@ def pickle_any(value: object) -> bytes:
         return by_value
 
 
-def _full_name(kind: type[Any]) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
+def _full_name(class_: type[Any]) -> str:
+    return f"{class_.__module__}:{class_.__qualname__}"
 
 
-def class_name(kind: type[Any]) -> bytes:
+def class_name(class_: type[Any]) -> bytes:
     """Returns the bytes that stand for a class, for :func:`find_class` in this process or another."""
-    return _class_name(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
+    return _class_name(class_)  # type: ignore[arg-type]  # mypy takes a class for its instances here: classes are hashable
 
 
 @lru_cache(maxsize=1024)
-def _class_name(kind: type[Any]) -> bytes:
-    name = _full_name(kind)
-    return b"@" + name.encode() if _registered.get(name) is kind else pickle_any(kind)
+def _class_name(class_: type[Any]) -> bytes:
+    name = _full_name(class_)
+    return b"@" + name.encode() if _registered.get(name) is class_ else pickle_any(class_)
 
 
 @lru_cache(maxsize=1024)
@@ -115,11 +115,11 @@ class PlanPickle:
     """
 
     def __init__(self, classes: Sequence[UserClass]) -> None:
-        self._kinds = {f"{each.kind.__module__}:{each.qualified}": each.kind for each in classes}
+        self._kinds = {f"{each.class_.__module__}:{each.qualified}": each.class_ for each in classes}
         self._names = {kind: name for name, kind in self._kinds.items()}
         self._moved = moved_classes(classes)
 
-    def dumps(self, kind: type[Any], values: Sequence[Any]) -> bytes:
+    def dumps(self, class_: type[Any], values: Sequence[Any]) -> bytes:
         """Returns values of a class as bytes; refuses values that cannot be pickled."""
         buffer = io.BytesIO()
         try:
@@ -127,7 +127,7 @@ class PlanPickle:
         except Exception as error:  # pickle, and the methods of the user's class that it calls, may raise anything
             raise UnsupportedOperationError(
                 "a value of the state cannot be stored",
-                given=f"{kind.__module__}.{kind.__qualname__}: {type(error).__name__}: {error}",
+                given=f"{class_.__module__}.{class_.__qualname__}: {type(error).__name__}: {error}",
                 expected="values that pickle can carry",
                 hint="keep open files, connections, locks and functions out of accumulators and state",
             ) from error

@@ -36,8 +36,8 @@ def columns_for_sink(target: SinkEdge, columns: Any, stamps: Ints | None, observ
         elements, _, highest = route.run(columns, stamps)
     for step, stamp in highest.items():
         observe(step, stamp)
-    assert sink.kind is not None, "it has columns"
-    return pa.RecordBatch.from_arrays(elements.columns, schema=arrow_schema(sink.kind))
+    assert sink.record_type is not None, "it has columns"
+    return pa.RecordBatch.from_arrays(elements.columns, schema=arrow_schema(sink.record_type))
 
 
 class ColumnSender:

@@ -61,7 +61,7 @@ def _new_type(name: str, module: str, supertype: Any) -> Any:
 copyreg.pickle(NewType, _reduced_new_type)
 
 
-def make_picklable(kind: type[Any]) -> None:
+def make_picklable(class_: type[Any]) -> None:
     """Prepares a class of the main program for being pickled by value.
 
     Msgspec caches facts about a class on the class, and these cannot be pickled. Spark's pickle recreates a class
@@ -69,10 +69,10 @@ def make_picklable(kind: type[Any]) -> None:
     one. The fields of a Struct and the slots of other classes are put there, too. A Struct that cannot be recreated is
     refused.
     """
-    forget_msgspec((kind,))
-    if is_typeddict(kind) and "__orig_bases__" not in vars(kind):
-        kind.__orig_bases__ = (TypedDict,)  # as Python 3.12 sets it
-    for base in kind.__mro__:
+    forget_msgspec((class_,))
+    if is_typeddict(class_) and "__orig_bases__" not in vars(class_):
+        class_.__orig_bases__ = (TypedDict,)  # as Python 3.12 sets it
+    for base in class_.__mro__:
         # Classes of other modules are pickled by name.
         if base.__module__ != _MAIN and "<locals>" not in base.__qualname__:
             continue
@@ -115,10 +115,10 @@ def _facts(kind: Any) -> tuple[object, ...]:
     )
 
 
-def _not_by_value(kind: type[Any], reason: str) -> UnsupportedOperationError:
+def _not_by_value(class_: type[Any], reason: str) -> UnsupportedOperationError:
     return UnsupportedOperationError(
         "a msgspec.Struct of the main program cannot be sent to Spark's workers",
-        given=f"{kind.__qualname__}: {reason}",
+        given=f"{class_.__qualname__}: {reason}",
         expected="a Struct that can be made anew from its fields",
         hint="put the class into a module that the workers can import",
     )

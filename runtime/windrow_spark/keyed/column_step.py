@@ -146,7 +146,7 @@ class ColumnRunner(StepRunner):
         if len(columns[0]) != late.elements:
             raise folded_behind(late.watermark)
         direct = self.step.side_sinks.get(tag, ())
-        if direct and all(target.form.kind == form.element for target in direct):
+        if direct and all(target.form.record_type == form.element for target in direct):
             batch = form.batch_of(columns)
             for target in direct:
                 yield from packer.send_to_sink(target, batch)
@@ -185,8 +185,8 @@ class ColumnRunner(StepRunner):
     def _batch_for(self, target: SinkEdge, results: Any) -> Any | None:
         """Returns the columns of a sink's elements; None where Python has to make them."""
         if target.route is None:
-            assert target.form.kind is not None, "it has columns"
-            return self._batch_of(results, target.form.kind)
+            assert target.form.record_type is not None, "it has columns"
+            return self._batch_of(results, target.form.record_type)
         step = self.step
         assert step.results is not None, "columns have a type"
         assert step.output is not None, "somebody reads them"

@@ -70,10 +70,10 @@ class ColumnPlanner(Planner):
             return join_form(step, partial(self._streams.side_routes, of_objects=of_objects))
         return columnar_form(step, partial(self._streams.routes_to, of_objects=of_objects))
 
-    def _sink_routes(self, step: Step, kind: RecordType) -> tuple[Route, ...]:
+    def _sink_routes(self, step: Step, record_type: RecordType) -> tuple[Route, ...]:
         """The routes to a sink; declined where its elements do not get there as columns."""
         for route in (routes := self._streams.routes_from(step.inputs[0])):
-            _check_fits(route.element, kind)
+            _check_fits(route.element, record_type)
         return routes
 
 

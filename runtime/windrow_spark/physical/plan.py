@@ -126,7 +126,7 @@ class PhysicalSink:
     """A sink that takes columns, as far as routes lead its elements there as columns."""
 
     step: Step
-    kind: RecordType | None  # the type of its elements; None: they have no columns
+    record_type: RecordType | None  # the type of its elements; None: they have no columns
     routes: tuple[Route, ...] | Objects  # from each source and each keyed step on columns
 
     def describe(self) -> Form:
@@ -274,7 +274,7 @@ class PhysicalPlan:
             gives_changes = reader.node.ends_changes and plain is not None and plain.function is Change
             if reader.node.states_type or gives_changes:
                 readers += self.topology.readers(reader)
-            elif (sink := self.sinks.get(reader.id)) is not None and sink.kind is not None:
+            elif (sink := self.sinks.get(reader.id)) is not None and sink.record_type is not None:
                 number = self.topology.numbers[reader.id]
                 edges[number] = Edge(number, sink)
             elif self.topology.needs_objects(reader, fed):

@@ -49,7 +49,7 @@ class RunningPipeline:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+    def __exit__(self, class_: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if error is None:
             self.stop()
         else:

@@ -32,12 +32,12 @@ class Unpack:
     encoder: Callable[[], Callable[[Sequence[Any]], Any]]  # makes the function that encodes elements, in a worker
     where: str
     classes: tuple[UserClass, ...]
-    kind: RecordType | None = None  # the type of the elements, if rows may have them as columns
+    record_type: RecordType | None = None  # the type of the elements, if rows may have them as columns
     makes_lines: bool = False  # whether elements in columns are encoded as well
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         register_classes(self.classes)
-        schema = None if self.kind is None else arrow_schema(self.kind)
+        schema = None if self.record_type is None else arrow_schema(self.record_type)
         encode = self.encoder()
         with failures_marked():
             for batch in batches:
@@ -46,9 +46,9 @@ class Unpack:
                     rows: Any = None
                     values: Sequence[Any] | None = None
                     if kind == RowKind.OUTPUT_COLUMNS:
-                        assert self.kind is not None, "no sink of another system takes columns"
+                        assert self.record_type is not None, "no sink of another system takes columns"
                         rows = load_rows(payload, schema)
-                        values = decode_batch(rows, self.kind) if self.makes_lines else None
+                        values = decode_batch(rows, self.record_type) if self.makes_lines else None
                     else:
                         values = load_values(payload)
                     if values is not None:

@@ -40,7 +40,7 @@ def check_sent(part: object, step: Step, what: str) -> None:
 
 def scan_reads(reads: Reads, context: ScanContext) -> Scan:
     """Scans what windrow itself plans and reads, by offsets that Spark keeps."""
-    return Scan(range_frame(context, reads), elements_of, partial(_read_ranges, reads), reads.kind)
+    return Scan(range_frame(context, reads), elements_of, partial(_read_ranges, reads), reads.record_type)
 
 
 class StreamPlanner(Protocol):

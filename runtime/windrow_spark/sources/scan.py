@@ -37,7 +37,7 @@ class Scan:
     decode: Callable[[Any], SourceBatch]  # decodes a batch into elements, in a worker
     # Reads the batches to decode, if rows only name files or offsets; None: the rows themselves are decoded.
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
-    kind: RecordType | None = None  # the type of the elements, if batches have their fields as columns
+    record_type: RecordType | None = None  # the type of the elements, if batches have their fields as columns
     names: tuple[str, ...] | None = None  # the names of the columns, if the frame numbers them
 
 
@@ -62,7 +62,7 @@ class ScanContext:
         return self.spark.read if self.checkpoint is None else self.spark.readStream
 
 
-def scan_rows(frame: DataFrame, kind: RecordType, origin: str) -> Scan:
+def scan_rows(frame: DataFrame, record_type: RecordType, origin: str) -> Scan:
     """Scans a DataFrame whose columns are the elements' fields; ``origin`` describes malformed records.
 
     In names of columns Spark gives dots, backticks and the case of letters a meaning, so columns are numbered here. If
@@ -70,7 +70,7 @@ def scan_rows(frame: DataFrame, kind: RecordType, origin: str) -> Scan:
     """
     from pyspark.sql import functions as f
 
-    wanted = {column.column for column in kind.columns}
+    wanted = {column.column for column in record_type.columns}
     indices = [index for index, name in enumerate(frame.columns) if name in wanted]
     numbered = frame.toDF(*(f"c{index}" for index in range(len(frame.columns))))
     names = tuple([frame.columns[index] for index in indices])
@@ -78,7 +78,7 @@ def scan_rows(frame: DataFrame, kind: RecordType, origin: str) -> Scan:
         chosen = numbered.select(*(f"c{index}" for index in indices))
     else:
         chosen, names = numbered.select(f.lit(0).alias("c")), (NO_FIELD,)
-    return Scan(chosen, partial(_decode_rows, kind, origin), kind=kind, names=names)
+    return Scan(chosen, partial(_decode_rows, record_type, origin), record_type=record_type, names=names)
 
 
 def named(names: tuple[str, ...], batches: Iterator[Any]) -> Iterator[Any]:
@@ -87,8 +87,8 @@ def named(names: tuple[str, ...], batches: Iterator[Any]) -> Iterator[Any]:
         yield batch.rename_columns(list(names))
 
 
-def _decode_rows(kind: RecordType, origin: str, batch: Any) -> SourceBatch:
+def _decode_rows(record_type: RecordType, origin: str, batch: Any) -> SourceBatch:
     """Decodes a batch's columns into elements; for malformed records the file and line are not known."""
     malformed: list[MalformedRecord] = []
-    values = decode_batch(batch, kind, malformed.append)
+    values = decode_batch(batch, record_type, malformed.append)
     return SourceBatch(values, [as_malformed(bad, f"{origin}, row {bad.row} of an Arrow batch") for bad in malformed])

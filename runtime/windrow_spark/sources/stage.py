@@ -65,7 +65,7 @@ class SourceStage:
     names: tuple[str, ...] | None = None  # the names to give to columns of batches; None: they have names
     targets: tuple[StepEdge, ...] = ()  # the keyed steps that take the elements as columns
     sink_targets: tuple[SinkEdge, ...] = ()  # the sinks that take the elements as columns
-    kind: RecordType | None = None  # the type of the elements; required with such steps and sinks
+    record_type: RecordType | None = None  # the type of the elements; required with such steps and sinks
     bounds: WatermarkBounds | None = None  # upper bounds of watermarks; required with such steps and sinks
     # Stores the newest batch, if Spark writes the sink and no other code sees batches.
     note: BatchNote | DriverNote | None = None
@@ -104,7 +104,7 @@ class _Task:
         self._fragment = stage.create()
         self._malformed_output = None if stage.malformed.fragment is None else stage.malformed.fragment()
         # The type of the elements, if any are sent as columns.
-        self._kind = stage.kind if stage.targets or stage.sink_targets else None
+        self._kind = stage.record_type if stage.targets or stage.sink_targets else None
         if self._kind is not None:
             assert stage.bounds is not None, "there are steps that take columns"
             self._packer.bound_of = stage.bounds.read()
@@ -244,7 +244,7 @@ class _Task:
         return counts
 
 
-def _columns_of(batch: Any, kind: RecordType) -> Any | None:
+def _columns_of(batch: Any, record_type: RecordType) -> Any | None:
     """Returns the elements of a batch of the source as columns; None if a record may be malformed."""
     if isinstance(batch, TextRows):
         return batch.columns()
@@ -252,4 +252,4 @@ def _columns_of(batch: Any, kind: RecordType) -> Any | None:
     from windrow_runtime.codecs.arrow.clean import clean_columns
 
     # Batches that workers read from Parquet files have their Arrow batch in `rows`.
-    return clean_columns(getattr(batch, "rows", batch), kind)
+    return clean_columns(getattr(batch, "rows", batch), record_type)

@@ -76,7 +76,7 @@ Pack: TypeAlias = Callable[[Sequence[Any]], Packed]
 class PicklesValues(Protocol):
     """Pickles values of classes that cannot be stored otherwise; the engine provides it if the plan allows pickles."""
 
-    def dumps(self, kind: type[Any], values: Sequence[Any]) -> bytes:
+    def dumps(self, class_: type[Any], values: Sequence[Any]) -> bytes:
         """Pickles values of a class."""
 
     def loads(self, data: bytes) -> list[Any]:
@@ -365,9 +365,9 @@ _PARTS: Final[Mapping[type[Any], _Parts]] = {
 }
 
 
-def _pack_parts(kind: type[Any], pack: Pack, values: Sequence[Any]) -> Packed:
-    getters = [attrgetter(part) if isinstance(part, str) else part for part in _PARTS[kind].parts]
-    return packed(kind.__name__, columns=[pack(list(map(get, values))) for get in getters])
+def _pack_parts(class_: type[Any], pack: Pack, values: Sequence[Any]) -> Packed:
+    getters = [attrgetter(part) if isinstance(part, str) else part for part in _PARTS[class_].parts]
+    return packed(class_.__name__, columns=[pack(list(map(get, values))) for get in getters])
 
 
 def _read_parts(parts: _Parts, reader: ColumnReader, column: Packed) -> list[Any]:

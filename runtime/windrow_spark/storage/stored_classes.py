@@ -112,15 +112,17 @@ class StoredClasses:
         classes = tuple(classes)
         self._kinds: dict[str, type[Any]] = {f"{kind.__module__}:{kind.__qualname__}": kind for kind in _OWN_RECORDS}
         for user_class in classes:
-            if not any(is_of_windrow(base.__module__) and base not in _OPEN_BASES for base in user_class.kind.__mro__):
+            if not any(
+                is_of_windrow(base.__module__) and base not in _OPEN_BASES for base in user_class.class_.__mro__
+            ):
                 # Over Spark Connect the `__qualname__` of a class made inside a function lacks the function's name.
-                self._kinds[f"{user_class.kind.__module__}:{user_class.qualified}"] = user_class.kind
+                self._kinds[f"{user_class.class_.__module__}:{user_class.qualified}"] = user_class.class_
         self._names = {kind: name for name, kind in self._kinds.items()}
-        self._moved = moved_classes(each for each in classes if each.kind in self._names)
+        self._moved = moved_classes(each for each in classes if each.class_ in self._names)
 
-    def name_of(self, kind: type[Any]) -> str | None:
+    def name_of(self, class_: type[Any]) -> str | None:
         """Returns the name under which values of a class are stored; None if the plan does not name the class."""
-        return self._names.get(kind)
+        return self._names.get(class_)
 
     def find(self, name: object, *forms: StoredForm) -> type[Any]:
         """Looks up a stored name; raises if it is unknown, or if the class is stored in none of these forms."""
@@ -141,7 +143,7 @@ def moved_classes(classes: Iterable[UserClass]) -> dict[str, type[Any]]:
     """
     by_name: dict[str, set[type[Any]]] = {}
     for each in classes:
-        by_name.setdefault(each.qualified, set()).add(each.kind)
+        by_name.setdefault(each.qualified, set()).add(each.class_)
     return {name: next(iter(kinds)) for name, kinds in by_name.items() if len(kinds) == 1}
 
 
@@ -156,81 +158,81 @@ def refused(name: str) -> IncompatibleStateError:
 
 
 @per_class
-def stored_form_of(kind: type[Any]) -> StoredForm:
+def stored_form_of(class_: type[Any]) -> StoredForm:
     """Returns in which form values of a class are stored."""
-    if issubclass(kind, Enum):
+    if issubclass(class_, Enum):
         # Calling an Enum without members would create classes.
-        return StoredForm.MEMBER if kind.__members__ else StoredForm.NONE
-    if hasattr(kind, "__del__"):
+        return StoredForm.MEMBER if class_.__members__ else StoredForm.NONE
+    if hasattr(class_, "__del__"):
         # Whoever writes the bytes would choose the objects that __del__ is called on.
         return StoredForm.NONE
-    if _is_record(kind):
+    if _is_record(class_):
         return StoredForm.FIELDS
-    base = _base_of(kind)
+    base = _base_of(class_)
     others = (msgspec.Struct, Counter, OrderedDict, defaultdict, deque)
-    if issubclass(kind, others) or not _pickles_as(kind, base):
+    if issubclass(class_, others) or not _pickles_as(class_, base):
         return StoredForm.NONE
     if base is not object:
         return StoredForm.PLAIN
     try:
-        object.__new__(kind)
+        object.__new__(class_)
     except TypeError:  # a class written in C may hold what no attribute shows
         return StoredForm.NONE
     return StoredForm.ATTRIBUTES
 
 
-def _pickles_as(kind: type[Any], base: type[Any]) -> bool:
+def _pickles_as(class_: type[Any], base: type[Any]) -> bool:
     """Returns whether a class inherits the methods for pickling from its builtin base."""
     names = ["__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"]
     if base is not tuple:  # a named tuple has it from its fields
         names += ["__getnewargs__", "__getnewargs_ex__"]
-    methods = [(getattr(kind, name, None), getattr(base, name, None)) for name in names]
-    return all(own is inherited or _is_generated(kind, own) for own, inherited in methods)
+    methods = [(getattr(class_, name, None), getattr(base, name, None)) for name in names]
+    return all(own is inherited or _is_generated(class_, own) for own, inherited in methods)
 
 
-def _is_generated(kind: type[Any], method: Any) -> bool:
+def _is_generated(class_: type[Any], method: Any) -> bool:
     """Returns whether dataclasses or attrs generated the method, which then gets or sets slots."""
     module = getattr(method, "__module__", None) or ""
-    return (dataclasses.is_dataclass(kind) and module == "dataclasses") or (
-        hasattr(kind, "__attrs_attrs__") and module.partition(".")[0] == "attr"
+    return (dataclasses.is_dataclass(class_) and module == "dataclasses") or (
+        hasattr(class_, "__attrs_attrs__") and module.partition(".")[0] == "attr"
     )
 
 
 # Enums, and objects that have attributes
 
 
-def holds_flags(kind: type[Enum]) -> bool:
+def holds_flags(class_: type[Enum]) -> bool:
     """Returns whether an Enum has combined flags, which can be looked up without running code of the user's."""
     return (
-        issubclass(kind, Flag)
-        and kind._missing_.__func__ is Flag._missing_.__func__  # type: ignore[attr-defined]  # it is a class method
-        and type(kind).__call__ is EnumMeta.__call__
+        issubclass(class_, Flag)
+        and class_._missing_.__func__ is Flag._missing_.__func__  # type: ignore[attr-defined]  # it is a class method
+        and type(class_).__call__ is EnumMeta.__call__
     )
 
 
-def _base_of(kind: type[Any]) -> type[Any]:
-    return next((base for base in _PLAIN if issubclass(kind, base)), object)
+def _base_of(class_: type[Any]) -> type[Any]:
+    return next((base for base in _PLAIN if issubclass(class_, base)), object)
 
 
-def plain_value(kind: type[Any]) -> Callable[[Any], Any]:
+def plain_value(class_: type[Any]) -> Callable[[Any], Any]:
     """Returns a function for the builtin value of objects of a class; it returns None if the class has no such base."""
-    return _PLAIN.get(_base_of(kind), lambda value: None)
+    return _PLAIN.get(_base_of(class_), lambda value: None)
 
 
-def object_maker(kind: type[Any]) -> Callable[[Any], Any]:
+def object_maker(class_: type[Any]) -> Callable[[Any], Any]:
     """Returns a function that makes an object from its builtin value, without calling methods of the class."""
-    base = _base_of(kind)
+    base = _base_of(class_)
     new: Any = base.__new__  # not that of the user's class
     fill = _FILL.get(base)
 
     def make(value: Any) -> Any:
         if base is object:
-            return new(kind)
+            return new(class_)
         if type(value) is not base:
             raise TypeError(f"{type(value).__name__} for a {base.__name__}")
         if fill is None:
-            return new(kind, value)
-        empty = new(kind)
+            return new(class_, value)
+        empty = new(class_)
         fill(empty, value)
         return empty
 
@@ -240,59 +242,59 @@ def object_maker(kind: type[Any]) -> Callable[[Any], Any]:
 # Records
 
 
-def _is_record(kind: type[Any]) -> bool:
+def _is_record(class_: type[Any]) -> bool:
     """Returns whether :func:`build_records` can build records of a class."""
-    if _only_sets_fields(kind):
+    if _only_sets_fields(class_):
         return True
-    if issubclass(kind, tuple):
-        return kind.__bases__[0] is tuple and getattr(kind, "_fields", None) == ()
-    if not (issubclass(kind, msgspec.Struct) and _has_plain_metaclass(kind)) or reading_hook(kind) is not None:
+    if issubclass(class_, tuple):
+        return class_.__bases__[0] is tuple and getattr(class_, "_fields", None) == ()
+    if not (issubclass(class_, msgspec.Struct) and _has_plain_metaclass(class_)) or reading_hook(class_) is not None:
         return False
     try:
-        _twin(kind)
+        _twin(class_)
     except Exception:  # the bases of the Struct are the user's, and may raise anything
         return False
     return True
 
 
-def fields_of(kind: type[Any]) -> tuple[str, ...]:
+def fields_of(class_: type[Any]) -> tuple[str, ...]:
     """Returns the names of a record class's fields."""
-    return record_fields(kind) or getattr(kind, "__struct_fields__", ())
+    return record_fields(class_) or getattr(class_, "__struct_fields__", ())
 
 
-def build_records(kind: type[Any], fields: Sequence[Any], columns: Sequence[Sequence[Any]], count: int) -> list[Any]:
+def build_records(class_: type[Any], fields: Sequence[Any], columns: Sequence[Sequence[Any]], count: int) -> list[Any]:
     """Builds ``count`` records of a class from the stored names of fields and a column of values for each.
 
     A field that the class has gained since gets its default; it is an error if there is none, or no field is left.
     """
-    now = fields_of(kind)
+    now = fields_of(class_)
     if now != tuple(fields):
-        columns = _fitted(kind, dict(zip(fields, columns, strict=True)), count)
-    if _only_sets_fields(kind):
-        return construct(kind, columns)
-    if not issubclass(kind, msgspec.Struct):
-        return [tuple.__new__(kind) for _ in range(count)]
-    twin = _twin(kind)
-    if columns and now == kind.__match_args__:
+        columns = _fitted(class_, dict(zip(fields, columns, strict=True)), count)
+    if _only_sets_fields(class_):
+        return construct(class_, columns)
+    if not issubclass(class_, msgspec.Struct):
+        return [tuple.__new__(class_) for _ in range(count)]
+    twin = _twin(class_)
+    if columns and now == class_.__match_args__:
         records = construct(twin, columns)
     else:
         rows = zip(*columns, strict=True) if columns else [()] * count
         records = [twin(**dict(zip(now, row, strict=True))) for row in rows]
     for record in records:
-        _set_class(record, kind)
+        _set_class(record, class_)
     return records
 
 
 _set_class: Final[Callable[[object, type[Any]], None]] = vars(object)["__class__"].__set__
 
 
-def _fitted(kind: type[Any], stored: dict[Any, Sequence[Any]], count: int) -> list[Sequence[Any]]:
+def _fitted(class_: type[Any], stored: dict[Any, Sequence[Any]], count: int) -> list[Sequence[Any]]:
     """Fits stored columns to a record class whose fields have changed."""
-    now = fields_of(kind)
-    makers = default_makers(kind)
+    now = fields_of(class_)
+    makers = default_makers(class_)
     if any(field not in stored and field not in makers for field in now) or (stored and stored.keys().isdisjoint(now)):
         raise IncompatibleStateError(
-            f"stored values of {kind.__module__}:{kind.__qualname__} do not fit the class as it is now",
+            f"stored values of {class_.__module__}:{class_.__qualname__} do not fit the class as it is now",
             given=f"fields {', '.join(map(str, stored))}",
             expected=f"fields {', '.join(now)}; a new one needs a default",
             hint="give the new field a default, or a class such as list as its factory (reading state calls no "
@@ -302,20 +304,20 @@ def _fitted(kind: type[Any], stored: dict[Any, Sequence[Any]], count: int) -> li
 
 
 @per_class
-def _only_sets_fields(kind: type[Any]) -> bool:
+def _only_sets_fields(class_: type[Any]) -> bool:
     """Returns whether the constructor of a class takes its fields in order, and runs no code that the user wrote."""
-    names = record_fields(kind)
+    names = record_fields(class_)
     if not names:
         return False
-    if issubclass(kind, tuple):
-        return is_plain_named_tuple(kind)
-    if issubclass(kind, msgspec.Struct):
-        return _has_plain_metaclass(kind)
+    if issubclass(class_, tuple):
+        return is_plain_named_tuple(class_)
+    if issubclass(class_, msgspec.Struct):
+        return _has_plain_metaclass(class_)
     return True
 
 
-def _has_plain_metaclass(kind: type[Any]) -> bool:
-    own, plain = type(kind), msgspec.StructMeta
+def _has_plain_metaclass(class_: type[Any]) -> bool:
+    own, plain = type(class_), msgspec.StructMeta
     return own.__call__ is plain.__call__ and own.__new__ is plain.__new__
 
 
@@ -338,23 +340,23 @@ def _twin(kind: Any) -> type[Any]:
     return twin
 
 
-def default_makers(kind: type[Any]) -> dict[str, Callable[[], Any]]:
+def default_makers(class_: type[Any]) -> dict[str, Callable[[], Any]]:
     """Returns functions that make the defaults of fields without calling the user's functions.
 
     They lack fields whose factory is not a standard class such as ``list``.
     """
     missing = dataclasses.MISSING
     defaults: dict[str, tuple[Any, Any]]  # the default and the factory of each field
-    if issubclass(kind, msgspec.Struct):
-        struct_field_items = struct_fields(kind).items()
+    if issubclass(class_, msgspec.Struct):
+        struct_field_items = struct_fields(class_).items()
         defaults = {
             name: (options.get("default", missing), options.get("default_factory", missing))
             for name, options in struct_field_items
         }
-    elif dataclasses.is_dataclass(kind):
-        defaults = {field.name: (field.default, field.default_factory) for field in dataclasses.fields(kind)}
+    elif dataclasses.is_dataclass(class_):
+        defaults = {field.name: (field.default, field.default_factory) for field in dataclasses.fields(class_)}
     else:
-        defaults = {name: (value, missing) for name, value in getattr(kind, "_field_defaults", {}).items()}
+        defaults = {name: (value, missing) for name, value in getattr(class_, "_field_defaults", {}).items()}
     return {
         name: factory if default is missing else repeat(default).__next__
         for name, (default, factory) in defaults.items()

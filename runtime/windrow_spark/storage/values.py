@@ -95,40 +95,40 @@ class StateCodec:
         columns = [self._pack([value for value in values if type(value) is kind]) for kind in numbers]
         return packed("m", class_numbers, columns=columns)
 
-    def _pack_class(self, kind: type[Any], values: Sequence[Any]) -> Packed:
-        if issubclass(kind, type):
+    def _pack_class(self, class_: type[Any], values: Sequence[Any]) -> Packed:
+        if issubclass(class_, type):
             return self._pack_classes(values)
-        name = self._classes.name_of(kind)
-        form = StoredForm.NONE if name is None else stored_form_of(kind)
+        name = self._classes.name_of(class_)
+        form = StoredForm.NONE if name is None else stored_form_of(class_)
         if name is None or form is StoredForm.NONE:
-            return self._pickled(kind, values)
+            return self._pickled(class_, values)
         if form is StoredForm.MEMBER:
-            return self._pack_members(name, kind, values)
-        return (self._pack_records if form is StoredForm.FIELDS else self._pack_objects)(name, kind, values)
+            return self._pack_members(name, class_, values)
+        return (self._pack_records if form is StoredForm.FIELDS else self._pack_objects)(name, class_, values)
 
-    def _pack_members(self, name: str, kind: type[Any], values: Sequence[Any]) -> Packed:
-        members = kind.__members__
+    def _pack_members(self, name: str, class_: type[Any], values: Sequence[Any]) -> Packed:
+        members = class_.__members__
         names = [value._name_ for value in values]
         if all(members.get(member_name) is value for member_name, value in zip(names, values, strict=True)):
             return packed("e", scalars=[name], columns=[self._pack(names)])
-        if not holds_flags(kind):
-            return self._pickled(kind, values)
+        if not holds_flags(class_):
+            return self._pickled(class_, values)
         # Combined flags have no name, and are stored by their values.
         return packed("E", scalars=[name], columns=[self._pack([value._value_ for value in values])])
 
-    def _pack_records(self, name: str, kind: type[Any], values: Sequence[Any]) -> Packed:
-        fields = fields_of(kind)
+    def _pack_records(self, name: str, class_: type[Any], values: Sequence[Any]) -> Packed:
+        fields = fields_of(class_)
         columns = [self._pack(list(map(attrgetter(field), values))) for field in fields]
         # Records without fields take a byte each, so that few bytes cannot decode to many values.
         return packed("r", b"" if fields else bytes(len(values)), [name, *fields], columns)
 
-    def _pack_objects(self, name: str, kind: type[Any], values: Sequence[Any]) -> Packed:
+    def _pack_objects(self, name: str, class_: type[Any], values: Sequence[Any]) -> Packed:
         attributes = list(map(attributes_of, values))
         names = set(map(tuple, attributes))
-        if stored_form_of(kind) is StoredForm.ATTRIBUTES and len(names) == 1 and (fields := names.pop()):
+        if stored_form_of(class_) is StoredForm.ATTRIBUTES and len(names) == 1 and (fields := names.pop()):
             by_attribute = zip(*[each.values() for each in attributes], strict=True)
             return packed("a", scalars=[name, *fields], columns=[*map(self._pack, by_attribute)])
-        columns = [self._pack(list(map(plain_value(kind), values))), self._pack(attributes)]
+        columns = [self._pack(list(map(plain_value(class_), values))), self._pack(attributes)]
         return packed("b", scalars=[name], columns=columns)
 
     def _pack_classes(self, values: Sequence[Any]) -> Packed:
@@ -141,15 +141,15 @@ class StateCodec:
             names.append(name)
         return packed("class", scalars=names)
 
-    def _pickled(self, kind: type[Any], values: Sequence[Any]) -> Packed:
+    def _pickled(self, class_: type[Any], values: Sequence[Any]) -> Packed:
         if self._pickles is not None:
-            return packed("P", self._pickles.dumps(kind, values))
-        is_named = self._classes.name_of(kind) is not None
+            return packed("P", self._pickles.dumps(class_, values))
+        is_named = self._classes.name_of(class_) is not None
         raise UnsupportedOperationError(
             "a value of a class that cannot be stored by its attributes is to be stored"
             if is_named
             else "a value of a class that the plan does not name is to be stored",
-            given=f"{kind.__module__}.{kind.__qualname__}",
+            given=f"{class_.__module__}.{class_.__qualname__}",
             expected="values of builtin types, records, or classes named in annotations of the plan's functions",
             hint="make it a record, or keep what it holds; or pickle it: Pipeline(..., allow_pickled_state=True)"
             if is_named

@@ -41,12 +41,12 @@ _MICROSECOND = timedelta(microseconds=1)
 class RowEncoder:
     """Encodes elements as rows; ``lengths`` has the most characters of text columns that are limited, by name."""
 
-    def __init__(self, kind: RecordType, backend: str, lengths: Mapping[str, int]) -> None:
-        self._kind = kind
+    def __init__(self, record_type: RecordType, backend: str, lengths: Mapping[str, int]) -> None:
+        self._kind = record_type
         self._writers: list[Writer] = []
         self._are_plain: list[Callable[[Sequence[Any]], bool]] = []
-        for field in kind.columns:
-            path = kind.name if kind.single else f"{kind.name}.{field.name}"
+        for field in record_type.columns:
+            path = record_type.name if record_type.single else f"{record_type.name}.{field.name}"
             write = _cell_writer(field.column_type, path, backend)
             limit = lengths.get(field.column)
             self._writers.append(write if limit is None else _limited(write, path, limit))
@@ -172,9 +172,9 @@ def _never(cells: Sequence[Any]) -> bool:
     return False
 
 
-def _all_of(kind: type) -> Callable[[Sequence[Any]], bool]:
+def _all_of(class_: type) -> Callable[[Sequence[Any]], bool]:
     """Returns a function that says whether all cells of a column are of a class, and none is None."""
-    return lambda cells: set(map(type, cells)) == {kind}
+    return lambda cells: set(map(type, cells)) == {class_}
 
 
 def _all_ints(cells: Sequence[Any]) -> bool:

@@ -46,12 +46,12 @@ _SQLITE: Final[Mapping[Kind, TypeEngine[Any]]] = {
 }
 
 
-def table_for(name: str, schema: str | None, kind: RecordType, key: Sequence[Field], backend: str) -> sa.Table:
+def table_for(name: str, schema: str | None, record_type: RecordType, key: Sequence[Field], backend: str) -> sa.Table:
     """Defines the table of a record type."""
     columns = [
         # Integer keys come from the records, not from a sequence of the database.
         sa.Column(field.column, _type(field.type, backend), nullable=field.column_type.nullable, autoincrement=False)
-        for field in kind.columns
+        for field in record_type.columns
     ]
     primary = [sa.PrimaryKeyConstraint(*(field.column for field in key))] if key else []
     storage = {"fillfactor": _FILL_FACTOR} if key else {}
@@ -84,7 +84,9 @@ def create_statement(table: sa.Table, engine: sa.Engine) -> str:
     return " ".join(str(sa.schema.CreateTable(table).compile(engine)).split())
 
 
-def faults_of(connection: sa.Connection, table: sa.Table, kind: RecordType) -> tuple[list[str], Mapping[str, int]]:
+def faults_of(
+    connection: sa.Connection, table: sa.Table, record_type: RecordType
+) -> tuple[list[str], Mapping[str, int]]:
     """Finds why a table could not store each record unchanged, a line for each fault.
 
     Also returns the most characters of text columns that are limited, by the column's name.
@@ -95,12 +97,12 @@ def faults_of(connection: sa.Connection, table: sa.Table, kind: RecordType) -> t
     in_sqlite = connection.dialect.name == "sqlite"
     lengths: dict[str, int] = {}
     if in_sqlite:
-        inexact = _inexact_in_sqlite(connection, table, kind.columns, key)
+        inexact = _inexact_in_sqlite(connection, table, record_type.columns, key)
     else:
-        inexact, lengths = _inexact_in_postgresql(connection, table, kind.columns, key)
+        inexact, lengths = _inexact_in_postgresql(connection, table, record_type.columns, key)
     existing = {column["name"]: column for column in inspector.get_columns(name, schema)}
     faults: list[str] = []
-    for field in kind.columns:
+    for field in record_type.columns:
         column = existing.pop(field.column, None)
         wanted = table.c[field.column].type
         if column is None:
@@ -110,7 +112,7 @@ def faults_of(connection: sa.Connection, table: sa.Table, kind: RecordType) -> t
         elif field.column_type.nullable and not column["nullable"]:
             faults.append(f"{field.column}: the column is NOT NULL, and the field may be None")
     faults += [
-        f"{column['name']}: the column is NOT NULL without a default, and {kind.name} has no such field"
+        f"{column['name']}: the column is NOT NULL without a default, and {record_type.name} has no such field"
         for column in existing.values()
         if not _fills_itself(column)
     ]

@@ -41,22 +41,22 @@ def _shortened(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-def short_type(kind: object) -> str:
+def short_type(type_form: object) -> str:
     """A type without the modules of its parts, such as ``WindowResult[str, TimeWindow, int]``; ``?``: not known."""
-    if kind is None:
+    if type_form is None:
         return "?"
-    if kind is Ellipsis:
+    if type_form is Ellipsis:
         return "..."
-    if isinstance(kind, (list, tuple)):  # the parameters of a Callable
-        return f"[{', '.join(map(short_type, kind))}]"
-    origin, arguments = get_origin(kind), get_args(kind)
+    if isinstance(type_form, (list, tuple)):  # the parameters of a Callable
+        return f"[{', '.join(map(short_type, type_form))}]"
+    origin, arguments = get_origin(type_form), get_args(type_form)
     if origin is Annotated:
         return short_type(arguments[0])
     if origin is Tagged:
         return " or ".join(dict.fromkeys(map(short_type, arguments)))
     if origin in (Union, UnionType):
         return " | ".join("None" if member is NoneType else short_type(member) for member in arguments)
-    name = getattr(kind if origin is None else origin, "__name__", None)
+    name = getattr(type_form if origin is None else origin, "__name__", None)
     if name is None or origin is Literal:
-        return str(kind).removeprefix("typing.")
+        return str(type_form).removeprefix("typing.")
     return f"{name}[{', '.join(map(short_type, arguments))}]" if arguments else str(name)

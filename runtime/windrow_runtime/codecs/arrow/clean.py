@@ -23,16 +23,16 @@ _UUID: Final = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 _DAYS: Final = tuple([(day - datetime.date(1970, 1, 1)).days for day in (datetime.date.min, datetime.date.max)])
 
 
-def clean_columns(batch: pa.RecordBatch, kind: RecordType) -> pa.RecordBatch | None:
+def clean_columns(batch: pa.RecordBatch, record_type: RecordType) -> pa.RecordBatch | None:
     """Returns the columns of a type's fields from a source's batch, in the type's order and Arrow types.
 
     None if a record may be malformed, or a column has to be filled with defaults: then records are decoded one by one.
     """
-    if schema_faults(batch.schema, kind):
+    if schema_faults(batch.schema, record_type):
         return None  # a cast may accept what decoding refuses
-    schema = arrow_schema(kind)
+    schema = arrow_schema(record_type)
     columns: list[pa.Array] = []
-    for field, wanted in zip(kind.columns, schema, strict=True):
+    for field, wanted in zip(record_type.columns, schema, strict=True):
         index = batch.schema.get_field_index(field.column)
         if index < 0 or field.type.contains(*ANY_JSON):
             return None  # a text may be invalid JSON
@@ -115,14 +115,14 @@ def _is_cast_exact(column_type: pa.DataType, value: ValueType) -> bool:
     return True
 
 
-def fitting_rows(batch: Any, kind: RecordType) -> tuple[Any, list[int]]:
+def fitting_rows(batch: Any, record_type: RecordType) -> tuple[Any, list[int]]:
     """Returns the rows of a batch that decoding makes elements of, and the numbers of the others, which are malformed.
 
     The batch has the columns of the type, in its Arrow types.
     """
-    if clean_columns(batch, kind) is not None:
+    if clean_columns(batch, record_type) is not None:
         return batch, []
     misfits: list[MalformedRecord] = []
-    decode_batch(batch, kind, misfits.append)
+    decode_batch(batch, record_type, misfits.append)
     rows = [misfit.row or 0 for misfit in misfits]
     return batch.take(pa.array(np.delete(np.arange(batch.num_rows), rows))) if rows else batch, rows

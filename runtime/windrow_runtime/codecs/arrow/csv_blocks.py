@@ -40,7 +40,7 @@ _PLAIN_ROWS: Final = 1000
 
 def row_by_row(records: CsvRecords) -> str | None:
     """The reason why rows are read one by one; None: they can be read as columns."""
-    kind = records.kind
+    kind = records.record_type
     if records.encoding != UTF_8:
         return f"the encoding is {records.encoding}"
     if not "\0" < records.delimiter < "\x80":
@@ -71,7 +71,7 @@ class CsvColumns:
 
     def __init__(self, records: CsvRecords, header: Sequence[str]) -> None:
         self._records = records
-        self._kind = records.kind
+        self._kind = records.record_type
         places = {name: str(index) for index, name in enumerate(header)}
         self._names = [places.get(field.column) for field in self._kind.columns]
         needed = [name for name in self._names if name is not None]
@@ -172,8 +172,8 @@ class CsvBlocks:
             self._begin(iter(()))
 
     @property
-    def kind(self) -> RecordType:
-        return self.records.kind
+    def record_type(self) -> RecordType:
+        return self.records.record_type
 
     def end_of_rows(self, data: bytes, *, whole: bool) -> int:
         if not whole and b"\n" not in data:
@@ -188,10 +188,10 @@ class CsvBlocks:
 
     def read(self, block: bytes) -> Iterator[BlockRead]:
         if self._has_begun and self._decoder is None:
-            yield BlockRead(no_rows(self.kind), (), lines_in(block))
+            yield BlockRead(no_rows(self.record_type), (), lines_in(block))
             return
         columns = self._columns if self._is_regular else None
-        yield (None if columns is None else columns.read(block)) or plain_block(block, self.kind)
+        yield (None if columns is None else columns.read(block)) or plain_block(block, self.record_type)
 
     def _begin(self, rows: Iterator[CsvRow]) -> list[tuple[int, object]]:
         """Reads the header; returns what is to be reported of it."""

@@ -205,12 +205,12 @@ def _encode_container(values: Sequence[object], value: ValueType, path: str) -> 
 
 
 def with_constants(
-    rows: pa.RecordBatch, kind: RecordType, fields: Collection[Field], values: Mapping[str, object]
+    rows: pa.RecordBatch, record_type: RecordType, fields: Collection[Field], values: Mapping[str, object]
 ) -> pa.RecordBatch:
     """Adds columns with one value in all rows, for fields that the file of the rows lacks; null without a value."""
     columns: list[Any] = []
     arrays: list[Any] = []
-    for field in kind.columns:
+    for field in record_type.columns:
         if field not in fields:
             for index in rows.schema.get_all_field_indices(field.column):
                 columns.append(rows.schema.field(index))

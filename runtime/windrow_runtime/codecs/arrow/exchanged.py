@@ -30,20 +30,20 @@ class ArrowRows:
     """Consecutive rows of Arrow data, with the columns of a type; ``origin`` and ``first`` describe malformed rows."""
 
     rows: pa.RecordBatch
-    kind: RecordType
+    record_type: RecordType
     origin: str
     first: int
 
     def decode(self) -> tuple[list[object], list[MalformedRecord], dict[str, str]]:
         """Returns the elements, and the rows that do not fit their type."""
         misfits: list[malformed.MalformedRecord] = []
-        values = decode_batch(self.rows, self.kind, misfits.append)
+        values = decode_batch(self.rows, self.record_type, misfits.append)
         origin = f"{self.origin}, row "
         rows = [malformed.as_malformed(bad, f"{origin}{self.first + (bad.row or 0)}") for bad in misfits]
         return values, rows, {}
 
 
-def arrow_rows(data: object, kind: RecordType, origin: str, first: int) -> Iterator[ArrowRows]:
+def arrow_rows(data: object, record_type: RecordType, origin: str, first: int) -> Iterator[ArrowRows]:
     """Yields the rows of Arrow data, whose first row has the number ``first``.
 
     Raises:
@@ -51,9 +51,9 @@ def arrow_rows(data: object, kind: RecordType, origin: str, first: int) -> Itera
         SourceError: If a column is missing, or cannot be decoded.
     """
     for batch in _batches(data):
-        check_arrow_schema(batch.schema, kind)
+        check_arrow_schema(batch.schema, record_type)
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-            yield ArrowRows(batch.slice(start, _ROWS_AT_ONCE), kind, origin, first)
+            yield ArrowRows(batch.slice(start, _ROWS_AT_ONCE), record_type, origin, first)
             first += min(_ROWS_AT_ONCE, batch.num_rows - start)
 
 
@@ -86,19 +86,19 @@ def stored_rows(table: pa.Table, start: int, end: int) -> list[bytes]:
     return portions
 
 
-def read_stored(kind: RecordType, origin: str, batches: Iterator[pa.RecordBatch]) -> Iterator[ArrowRows]:
+def read_stored(record_type: RecordType, origin: str, batches: Iterator[pa.RecordBatch]) -> Iterator[ArrowRows]:
     """Reads the portions of :func:`stored_rows`, each of which is a row."""
     for batch in batches:
         for payload in batch.column(0):
             with pa.ipc.open_stream(payload.as_buffer()) as reader:
                 table = reader.read_all()
-            yield from arrow_rows(table, kind, origin, int(table.schema.metadata[_FIRST]))
+            yield from arrow_rows(table, record_type, origin, int(table.schema.metadata[_FIRST]))
 
 
-def table_of(portions: Iterable[Any], kind: RecordType) -> pa.Table:
+def table_of(portions: Iterable[Any], record_type: RecordType) -> pa.Table:
     """Returns a table of portions, each of which is a list of elements or a record batch with the type's columns."""
-    batches = [each if isinstance(each, pa.RecordBatch) else encode_batch(each, kind) for each in portions]
-    schema = arrow_schema(kind)
+    batches = [each if isinstance(each, pa.RecordBatch) else encode_batch(each, record_type) for each in portions]
+    schema = arrow_schema(record_type)
     # A batch of a worker may have notes in its schema.
     return pa.Table.from_batches([batch.replace_schema_metadata(None) for batch in batches], schema)
 
@@ -126,21 +126,21 @@ def _without_views(rows: Any) -> Any:
     return rows if schema.equals(rows.schema) else rows.cast(schema)
 
 
-def _without_view(kind: pa.DataType) -> pa.DataType:
-    if types.is_string_view(kind):
+def _without_view(arrow_type: pa.DataType) -> pa.DataType:
+    if types.is_string_view(arrow_type):
         return pa.string()
-    if types.is_binary_view(kind):
+    if types.is_binary_view(arrow_type):
         return pa.binary()
-    if types.is_dictionary(kind):
-        return pa.dictionary(kind.index_type, _without_view(kind.value_type), kind.ordered)
-    if types.is_struct(kind):
-        return pa.struct([field.with_type(_without_view(field.type)) for field in kind])
-    if types.is_map(kind):
-        return pa.map_(_without_view(kind.key_type), _without_view(kind.item_type), kind.keys_sorted)
+    if types.is_dictionary(arrow_type):
+        return pa.dictionary(arrow_type.index_type, _without_view(arrow_type.value_type), arrow_type.ordered)
+    if types.is_struct(arrow_type):
+        return pa.struct([field.with_type(_without_view(field.type)) for field in arrow_type])
+    if types.is_map(arrow_type):
+        return pa.map_(_without_view(arrow_type.key_type), _without_view(arrow_type.item_type), arrow_type.keys_sorted)
     for is_list, make in _LISTS:
-        if is_list(kind):
-            return make(kind.value_field.with_type(_without_view(kind.value_type)))
-    return kind
+        if is_list(arrow_type):
+            return make(arrow_type.value_field.with_type(_without_view(arrow_type.value_type)))
+    return arrow_type
 
 
 @contextmanager

@@ -47,21 +47,21 @@ _IN_LONG_INT: Final = 1 << 12
 """An int of 4,300 digits has digits at, and after, one of the positions of a text that are this far apart."""
 
 
-def line_by_line(kind: RecordType) -> str | None:
+def line_by_line(record_type: RecordType) -> str | None:
     """The reason why lines of a type are read one by one; None: they can be read as columns."""
-    root = kind.root
-    if kind.single or root.kind is not Kind.RECORD:
-        return f"{kind.name} is no record"
+    root = record_type.root
+    if record_type.single or root.kind is not Kind.RECORD:
+        return f"{record_type.name} is no record"
     if root.shape is RecordShape.TYPED_DICT:
-        return f"the keys of {kind.name} keep the order of the text"
+        return f"the keys of {record_type.name} keep the order of the text"
     made_by = hook_of(root.python_type)
     if made_by is not None:
-        return f"{kind.name} has a {made_by}"
-    for field in kind.columns:
+        return f"{record_type.name} has a {made_by}"
+    for field in record_type.columns:
         if field.type.kind not in _ANNOTATIONS:
-            return f"{kind.name}.{field.name} is a {field.type}"
+            return f"{record_type.name}.{field.name} is a {field.type}"
         if field.type.time_format is not None:
-            return f"{kind.name}.{field.name} is {field.type.time_format}"
+            return f"{record_type.name}.{field.name} is {field.type.time_format}"
     return None
 
 
@@ -80,8 +80,8 @@ class JsonBlocks:
     records: LineRecords
 
     @property
-    def kind(self) -> RecordType:
-        return self.records.kind
+    def record_type(self) -> RecordType:
+        return self.records.record_type
 
     def end_of_rows(self, data: bytes, *, whole: bool) -> int:
         return len(data) if whole else data.rfind(b"\n") + 1
@@ -96,7 +96,7 @@ class JsonBlocks:
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         # A struct that the garbage collector does not know takes less time; it holds no other.
-        fields = [_struct_field(f"column_{i}", field) for i, field in enumerate(self.kind.columns)]
+        fields = [_struct_field(f"column_{i}", field) for i, field in enumerate(self.record_type.columns)]
         return msgspec.json.Decoder(msgspec.defstruct("Line", fields, kw_only=True, gc=False))
 
     def _decode_with_care(self, line: bytes) -> Any:
@@ -160,8 +160,8 @@ class JsonBlocks:
     def _columns(self, decoded: _Decoded) -> tuple[pa.RecordBatch, list[int]]:
         """Returns columns of the good rows, and the numbers of the others."""
         structs = decoded.structs
-        cells = [_cells(structs, f"column_{i}", field.type) for i, field in enumerate(self.kind.columns)]
-        columns, good = read_columns(cells, self.kind)
+        cells = [_cells(structs, f"column_{i}", field.type) for i, field in enumerate(self.record_type.columns)]
+        columns, good = read_columns(cells, self.record_type)
         return columns, left_out(decoded.refused, good)
 
 

@@ -36,7 +36,7 @@ class ParquetRows:
     """Consecutive rows of a Parquet file, with the columns of a type; the first row of a file has the number 0."""
 
     rows: pa.RecordBatch
-    kind: RecordType
+    record_type: RecordType
     file: str
     first: int
     unmatched: Mapping[str, str]
@@ -46,9 +46,9 @@ class ParquetRows:
         """The elements, the rows that do not fit their type, and columns to warn of."""
         misfits: list[malformed.MalformedRecord] = []
         with unreadable(
-            self.file, f"texts of UTF-8 in the columns of {self.kind}", pa.ArrowException, UnicodeDecodeError
+            self.file, f"texts of UTF-8 in the columns of {self.record_type}", pa.ArrowException, UnicodeDecodeError
         ):
-            values = decode_batch(self.rows, self.kind, misfits.append)
+            values = decode_batch(self.rows, self.record_type, misfits.append)
         origin = f"{self.file}, row "
         rows = [malformed.as_malformed(bad, f"{origin}{self.first + (bad.row or 0)}") for bad in misfits]
         return values, rows, dict(self.unmatched)
@@ -59,7 +59,7 @@ UNREAD: Final = b"windrow.unread"
 
 
 def read_parquet(
-    file: str, kind: RecordType, part: int = 0, parts: int = 1, only: frozenset[str] | None = None
+    file: str, record_type: RecordType, part: int = 0, parts: int = 1, only: frozenset[str] | None = None
 ) -> Iterator[ParquetRows]:
     """Reads the rows of a file, with the columns of a type.
 
@@ -71,20 +71,22 @@ def read_parquet(
     row groups. If it is no whole Parquet file, or its columns do not fit, it is a ``SourceError``.
     """
     # Names that are no UTF-8 are found as late as they are asked for.
-    with unreadable(file, f"a Parquet file of {kind}", pa.ArrowException, UnicodeDecodeError):
+    with unreadable(file, f"a Parquet file of {record_type}", pa.ArrowException, UnicodeDecodeError):
         if not os.path.getsize(file):
             return
         with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
-            columns = _columns_read(opened, kind)
+            columns = _columns_read(opened, record_type)
             schema = pa.schema([field for field, _ in columns])
-            check_arrow_schema(schema, kind)
-            unmatched = unmatched_columns("the file", kind.columns, column_names(opened.schema_arrow), any_case=True)
+            check_arrow_schema(schema, record_type)
+            unmatched = unmatched_columns(
+                "the file", record_type.columns, column_names(opened.schema_arrow), any_case=True
+            )
             to_warn_of = {} if unmatched is None else {unmatched.reason: file}
             groups = opened.num_row_groups
             begin, end = groups * part // parts, groups * (part + 1) // parts
             first = sum(opened.metadata.row_group(group).num_rows for group in range(begin))
             unread: frozenset[str] = frozenset()
-            if only is not None and _is_well_formed(opened, columns, kind, range(begin, end)):
+            if only is not None and _is_well_formed(opened, columns, record_type, range(begin, end)):
                 unread = frozenset(field.name for field, _ in columns) - only
                 schema = schema.with_metadata({UNREAD: ",".join(sorted(unread)).encode()})
             names = [name for field, name in columns if name is not None and field.name not in unread]
@@ -105,7 +107,7 @@ def read_parquet(
                 for index, array in enumerate(arrays):
                     # Some timestamps are finer than the type of their column.
                     schema = schema.set(index, schema.field(index).with_type(array.type))
-                yield ParquetRows(batch_of(arrays, schema, rows.num_rows), kind, file, first, to_warn_of)
+                yield ParquetRows(batch_of(arrays, schema, rows.num_rows), record_type, file, first, to_warn_of)
                 first += rows.num_rows
 
 
@@ -114,8 +116,8 @@ class ParquetWriter:
 
     ending: Final = ".parquet"
 
-    def __init__(self, kind: RecordType) -> None:
-        self._kind = kind
+    def __init__(self, record_type: RecordType) -> None:
+        self._kind = record_type
 
     def encode(self, values: Sequence[object]) -> pa.RecordBatch:
         """The rows of elements; raises an ``InvalidArgumentError`` if one of them is not of its type."""
@@ -149,11 +151,14 @@ _CHECKED: Final = frozenset({Kind.BOOL, Kind.BYTES, Kind.DATETIME, Kind.FLOAT, K
 
 
 def _is_well_formed(
-    opened: pq.ParquetFile, columns: Sequence[tuple[pa.Field, str | None]], kind: RecordType, groups: Sequence[int]
+    opened: pq.ParquetFile,
+    columns: Sequence[tuple[pa.Field, str | None]],
+    record_type: RecordType,
+    groups: Sequence[int],
 ) -> bool:
     """Whether the statistics of a file say that all of its rows are elements of a type, column by column."""
     places = {opened.metadata.schema.column(i).path: i for i in range(opened.metadata.num_columns)}
-    for wanted, (field, name) in zip(kind.columns, columns, strict=False):
+    for wanted, (field, name) in zip(record_type.columns, columns, strict=False):
         if name not in places or field.name != wanted.column or wanted.type.kind not in _CHECKED:
             return False
         if opened.schema_arrow.field(name).type != arrow_type(wanted.type):
@@ -164,7 +169,7 @@ def _is_well_formed(
                 return False
             if wanted.type.kind is Kind.DATETIME and not _has_years_of_python(stats):
                 return False
-    return len(columns) == len(kind.columns)
+    return len(columns) == len(record_type.columns)
 
 
 def _has_years_of_python(statistics: pq.Statistics | None) -> bool:
@@ -176,22 +181,22 @@ def _has_years_of_python(statistics: pq.Statistics | None) -> bool:
         return False
 
 
-def filled(kind: pa.DataType, rows: int) -> pa.Array:
+def filled(arrow_type: pa.DataType, rows: int) -> pa.Array:
     """Makes filler values for columns that nobody reads."""
-    if pa.types.is_list(kind):
-        return pa.array([[]] * rows, kind)
+    if pa.types.is_list(arrow_type):
+        return pa.array([[]] * rows, arrow_type)
     values = {pa.string(): "", pa.binary(): b"", pa.bool_(): False}
-    return pa.repeat(pa.scalar(values.get(kind, 0), kind), rows)
+    return pa.repeat(pa.scalar(values.get(arrow_type, 0), arrow_type), rows)
 
 
-def _columns_read(opened: pq.ParquetFile, kind: RecordType) -> list[tuple[pa.Field, str | None]]:
+def _columns_read(opened: pq.ParquetFile, record_type: RecordType) -> list[tuple[pa.Field, str | None]]:
     """The columns of a type as rows get them, each with its column of the file; decoding puts defaults in."""
     leaves = iter([opened.schema.column(i) for i in range(len(opened.schema))])
     stored = [field.with_type(_meant(field.type, leaves)) for field in opened.schema_arrow]
     columns: list[tuple[pa.Field, str | None]] = []
-    for field in kind.columns:
+    for field in record_type.columns:
         wanted = arrow_type(field.type)
-        name = _name_in_file([one.name for one in stored], field.column, f"{kind.name}.{field.name}")
+        name = _name_in_file([one.name for one in stored], field.column, f"{record_type.name}.{field.name}")
         if name is not None:
             # Two columns of one name are refused when the schema is checked.
             same = [one for one in stored if one.name == name]

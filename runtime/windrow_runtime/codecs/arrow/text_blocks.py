@@ -43,7 +43,7 @@ class BlockFormat(Protocol):
     """Reads one text file: takes its blocks in their order, the first without a byte order mark."""
 
     @property
-    def kind(self) -> RecordType:
+    def record_type(self) -> RecordType:
         """The type of the elements."""
 
     def end_of_rows(self, data: bytes, *, whole: bool) -> int:
@@ -87,9 +87,9 @@ def lines_in(block: bytes) -> int:
     return int(line_feeds) + (block.count(b"\r") - block.count(b"\r\n") if b"\r" in block else 0)
 
 
-def plain_block(block: bytes, kind: RecordType) -> BlockRead:
+def plain_block(block: bytes, record_type: RecordType) -> BlockRead:
     """Leaves all rows of a block to be read one by one."""
-    return BlockRead(no_rows(kind), [PlainRows(0, 0, block)], lines_in(block))
+    return BlockRead(no_rows(record_type), [PlainRows(0, 0, block)], lines_in(block))
 
 
 def split_block(
@@ -104,7 +104,7 @@ def split_block(
         groups[-1][1].append(rows.text)
         expected = rows.line + rows.text.count(b"\n")
     if len(groups) * records.sizes.alone > columns.num_rows + len(groups):
-        return BlockRead(no_rows(records.kind), [PlainRows(0, 0, block)], lines)
+        return BlockRead(no_rows(records.record_type), [PlainRows(0, 0, block)], lines)
     return BlockRead(columns, [rows._replace(text=b"".join(texts)) for rows, texts in groups], lines)
 
 
@@ -127,19 +127,19 @@ def is_utf_8(block: bytes) -> bool:
     return True
 
 
-def no_rows(kind: RecordType) -> pa.RecordBatch:
+def no_rows(record_type: RecordType) -> pa.RecordBatch:
     """The columns of no element."""
-    return pa.RecordBatch.from_pylist([], schema=arrow_schema(kind))
+    return pa.RecordBatch.from_pylist([], schema=arrow_schema(record_type))
 
 
 def interleaved(
-    columns: pa.RecordBatch, others: Sequence[tuple[int, Sequence[object]]], kind: RecordType
+    columns: pa.RecordBatch, others: Sequence[tuple[int, Sequence[object]]], record_type: RecordType
 ) -> pa.RecordBatch:
     """Inserts elements into columns, each run of them with the number of rows before it."""
     added = list(chain.from_iterable(values for _, values in others))
     if not added:
         return columns
-    encoded = encode_batch(added, kind)
+    encoded = encode_batch(added, record_type)
     batches: list[pa.RecordBatch] = []
     row = elements_done = 0
     for position, values in others:

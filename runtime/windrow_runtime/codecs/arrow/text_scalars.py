@@ -60,14 +60,14 @@ def absent_is_none(field: Field) -> bool:
     return field.type.nullable and (default is None or (isinstance(default, Constant) and default.value is None))
 
 
-def read_columns(cells: Sequence[pa.Array], kind: RecordType) -> tuple[pa.RecordBatch, Mask]:
+def read_columns(cells: Sequence[pa.Array], record_type: RecordType) -> tuple[pa.RecordBatch, Mask]:
     """Reads the columns of a type from texts or values; returns the columns of the good rows, and a mask of these.
 
     The other rows are for the plain reader: they lack a value, or have a text that Arrow may read in another way.
     """
     good: Mask = np.ones(len(cells[0]), bool)
     columns: list[pa.Array] = []
-    for texts, field, wanted in zip(cells, kind.columns, arrow_schema(kind).types, strict=True):
+    for texts, field, wanted in zip(cells, record_type.columns, arrow_schema(record_type).types, strict=True):
         if texts.null_count and not absent_is_none(field):
             good &= texts.is_valid().to_numpy(zero_copy_only=False)
         values = texts if texts.type == wanted else _converted(texts, field.type)
@@ -77,7 +77,7 @@ def read_columns(cells: Sequence[pa.Array], kind: RecordType) -> tuple[pa.Record
             values = _converted(clear, field.type)
             assert values is not None, "all texts have the form of their kind"
         columns.append(values)
-    batch = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(kind))
+    batch = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(record_type))
     return batch if good.all() else batch.filter(pa.array(good)), good
 
 

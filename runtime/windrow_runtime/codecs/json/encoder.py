@@ -188,9 +188,9 @@ class JsonLines:
     what is wrong.
     """
 
-    def __init__(self, kind: RecordType) -> None:
-        self._encode = JsonEncoder(kind).encode
-        root = kind.root
+    def __init__(self, record_type: RecordType) -> None:
+        self._encode = JsonEncoder(record_type).encode
+        root = record_type.root
         self._is_dict = root.shape is RecordShape.TYPED_DICT
         self.has_columns = root.kind is Kind.RECORD and not root.nullable and not root.may_lack_keys
         """Whether :meth:`of_columns` writes elements of the type."""
@@ -202,7 +202,7 @@ class JsonLines:
             ]
             cells = [f"{dump(field.column).replace('%', '%%')}:%s" for field in root.fields]
             self._line = f"{{{','.join(cells)}}}\n".__mod__
-            self._texts = [_column(field.type, f"{kind.name}.{field.name}") for field in root.fields]
+            self._texts = [_column(field.type, f"{record_type.name}.{field.name}") for field in root.fields]
 
     def encode(self, values: Sequence[object]) -> str:
         """The lines of elements; an ``InvalidArgumentError`` if one is not of its type."""

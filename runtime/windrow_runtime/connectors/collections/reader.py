@@ -104,10 +104,10 @@ class ArrowReader(SourceReader[ArrowSource[Any]]):
         return None if self.source.table is None else self.source.table.num_rows
 
 
-def _table_rows(table: Any, kind: RecordType, origin: str, start: int, end: int) -> Iterator[Any]:
+def _table_rows(table: Any, record_type: RecordType, origin: str, start: int, end: int) -> Iterator[Any]:
     from windrow_runtime.codecs.arrow.exchanged import arrow_rows
 
-    return arrow_rows(table.slice(start, end - start), kind, origin, start)
+    return arrow_rows(table.slice(start, end - start), record_type, origin, start)
 
 
 def _elements(elements: Callable[[], Sequence[Any]], start: int, end: int) -> Iterator[SourceBatch]:

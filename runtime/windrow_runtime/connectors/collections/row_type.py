@@ -105,40 +105,42 @@ def row_type_of(source: ArrowSource[Any]) -> type[Any]:
     return _row_class("Row", tuple(fields))
 
 
-def _column_type(chunks: Iterable[pa.Array], kind: pa.DataType, path: str) -> Any:
+def _column_type(chunks: Iterable[pa.Array], arrow_type: pa.DataType, path: str) -> Any:
     """The type of the values of a column, or of the values within one."""
     arrays = [plain(chunk) for chunk in chunks]
     if arrays:
-        kind = arrays[0].type
+        arrow_type = arrays[0].type
     else:
-        kind = plain(pa.nulls(0, kind)).type
+        arrow_type = plain(pa.nulls(0, arrow_type)).type
     present = [array.drop_null() for array in arrays]
-    value = _value_type(present, kind, path)
+    value = _value_type(present, arrow_type, path)
     has_nulls = any(array.null_count for array in arrays)
     return value | None if has_nulls else value
 
 
-def _value_type(arrays: list[pa.Array], kind: pa.DataType, path: str) -> Any:
-    if types.is_struct(kind):
+def _value_type(arrays: list[pa.Array], arrow_type: pa.DataType, path: str) -> Any:
+    if types.is_struct(arrow_type):
         fields = [
             (field.name, _column_type([array.field(number) for array in arrays], field.type, f"{path}.{field.name}"))
-            for number, field in enumerate(kind)
+            for number, field in enumerate(arrow_type)
         ]
         names = [name for name, _ in fields]
         if len({*names}) < len(names) or not all(name.isidentifier() and not iskeyword(name) for name in names):
-            raise _UnknownTypeError(f"{path}: {kind}")
+            raise _UnknownTypeError(f"{path}: {arrow_type}")
         return _row_class(path.rpartition(".")[2].title().replace("_", ""), tuple(fields))
-    if types.is_map(kind):
-        keys = _column_type([array.keys for array in arrays], kind.key_type, f"{path}{{key}}")
-        items = _column_type([array.items for array in arrays], kind.item_type, f"{path}{{}}")
+    if types.is_map(arrow_type):
+        keys = _column_type([array.keys for array in arrays], arrow_type.key_type, f"{path}{{key}}")
+        items = _column_type([array.items for array in arrays], arrow_type.item_type, f"{path}{{}}")
         return GenericAlias(dict, (keys, items))
-    if is_list(kind):
-        return GenericAlias(list, (_column_type([array.flatten() for array in arrays], kind.value_type, f"{path}[]"),))
-    if types.is_decimal(kind) and kind.precision <= 38:
-        return Annotated[decimal.Decimal, DecimalType(kind.precision, kind.scale)]
-    annotation = next((python_type for is_kind, python_type in _SCALARS if is_kind(kind)), None)
+    if is_list(arrow_type):
+        return GenericAlias(
+            list, (_column_type([array.flatten() for array in arrays], arrow_type.value_type, f"{path}[]"),)
+        )
+    if types.is_decimal(arrow_type) and arrow_type.precision <= 38:
+        return Annotated[decimal.Decimal, DecimalType(arrow_type.precision, arrow_type.scale)]
+    annotation = next((python_type for is_kind, python_type in _SCALARS if is_kind(arrow_type)), None)
     if annotation is None:
-        raise _UnknownTypeError(f"{path}: {kind}")
+        raise _UnknownTypeError(f"{path}: {arrow_type}")
     return annotation
 
 

@@ -103,9 +103,13 @@ class CustomReads(Reads):
                 )
 
     def read(self, range_: Range) -> Iterator[Any]:
-        return in_batches(self._pairs(range_), str) if self.kind is None else self._read_arrow(range_, self.kind)
+        return (
+            in_batches(self._pairs(range_), str)
+            if self.record_type is None
+            else self._read_arrow(range_, self.record_type)
+        )
 
-    def _read_arrow(self, range_: Range, kind: RecordType) -> Iterator[Any]:
+    def _read_arrow(self, range_: Range, record_type: RecordType) -> Iterator[Any]:
         # Arrow only where a source gives it: the interpreter runs without it.
         from windrow_runtime.codecs.arrow.exchanged import arrow_rows
         from windrow_runtime.codecs.arrow.text_blocks import no_rows
@@ -115,9 +119,9 @@ class CustomReads(Reads):
         with self._errors("read_arrow", *range_.offsets):
             for data in self.source.read_arrow(*range_.offsets):
                 if isinstance(data, MalformedRecord):
-                    yield TextRows(no_rows(kind), kind, [(0, SourceBatch(malformed=[data]))])
+                    yield TextRows(no_rows(record_type), record_type, [(0, SourceBatch(malformed=[data]))])
                     continue
-                for rows in arrow_rows(data, kind, origin, first):
+                for rows in arrow_rows(data, record_type, origin, first):
                     yield rows
                     first = rows.first + rows.rows.num_rows
 

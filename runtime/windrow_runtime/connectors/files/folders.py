@@ -28,24 +28,24 @@ def folder_values(file: str) -> dict[str, str]:
 class FolderFields:
     """The fields of a record type whose values come from folder names; workers get a copy."""
 
-    kind: RecordType
+    record_type: RecordType
     fields: tuple[Field, ...]
 
     @cached_property
     def rest(self) -> RecordType:
         """The type of the records in files, without the fields that folders give."""
-        return self.kind.without(self.fields)
+        return self.record_type.without(self.fields)
 
     def values_of(self, file: str) -> dict[str, object] | MalformedRecord:
         """Returns the values that a file's folders give, by field; keys of a ``TypedDict`` may be absent."""
         try:
             texts = folder_values(file)
         except UnicodeDecodeError:
-            return MalformedRecord(file, "the name of a folder is not UTF-8", self.kind.name)
+            return MalformedRecord(file, "the name of a folder is not UTF-8", self.record_type.name)
         alike = {name.lower(): text for name, text in texts.items()}
         values: dict[str, object] = {}
         for field in self.fields:
-            path = f"{self.kind.name}.{field.name}"
+            path = f"{self.record_type.name}.{field.name}"
             # Hive writes names in lower case.
             text = texts.get(field.column, alike.get(field.column.lower()))
             try:
@@ -57,12 +57,12 @@ class FolderFields:
 
     def kind_of(self, values: dict[str, object]) -> RecordType:
         """Returns the record type for a file, in which the values that its folders give are constants."""
-        present = [field for field in self.kind.columns if field not in self.fields or field.name in values]
+        present = [field for field in self.record_type.columns if field not in self.fields or field.name in values]
         columns = tuple(
             replace(field, constant=Constant(values[field.name])) if field in self.fields else field
             for field in present
         )
-        return replace(self.kind, root=replace(self.kind.root, fields=columns), columns=columns)
+        return replace(self.record_type, root=replace(self.record_type.root, fields=columns), columns=columns)
 
 
 def _set_value(values: dict[str, object], field: Field, text: str | None, path: str) -> None:
@@ -86,24 +86,24 @@ def _set_value(values: dict[str, object], field: Field, text: str | None, path: 
         raise UnfitError(path, "null in a required field")
 
 
-def folder_fields(source: FileSource[Any], kind: RecordType) -> FolderFields | None:
+def folder_fields(source: FileSource[Any], record_type: RecordType) -> FolderFields | None:
     """Returns the fields that folders of a source give; raises an ``InvalidArgumentError`` for unsuitable fields."""
     if not source.partitions:
         return None
-    by_name = {field.name: field for field in kind.columns} if kind.root.kind is Kind.RECORD else {}
+    by_name = {field.name: field for field in record_type.columns} if record_type.root.kind is Kind.RECORD else {}
     for name in source.partitions:
         field = by_name.get(name)
-        if kind.single or field is None or field.type.kind in JSON_CELLS or field.type.kind is Kind.NONE:
+        if record_type.single or field is None or field.type.kind in JSON_CELLS or field.type.kind is Kind.NONE:
             raise InvalidArgumentError(
                 "the name of a folder cannot fill this field",
-                given=f"{name}: {'no field of ' + kind.name if field is None else field.column_type}",
-                expected=f"fields of {kind.name} with values that a cell of CSV can hold",
+                given=f"{name}: {'no field of ' + record_type.name if field is None else field.column_type}",
+                expected=f"fields of {record_type.name} with values that a cell of CSV can hold",
                 hint=f"name fields of it: {', '.join(by_name)}" if by_name else "give the source a record type",
             )
-    if len(source.partitions) == len(kind.columns):
+    if len(source.partitions) == len(record_type.columns):
         raise InvalidArgumentError(
             "all fields of a record come from the names of folders, and none from the files",
             given=source.describe(),
             expected="a field that is not in partitions",
         )
-    return FolderFields(kind, tuple(by_name[name] for name in source.partitions))
+    return FolderFields(record_type, tuple(by_name[name] for name in source.partitions))

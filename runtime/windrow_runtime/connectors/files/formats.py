@@ -47,7 +47,7 @@ class TextReader:
             if isinstance(values, MalformedRecord):
                 yield SourceBatch(malformed=[as_malformed(values, file)] if part == 0 else [])
                 return
-            records = replace(records, kind=self.folders.kind_of(values))
+            records = replace(records, record_type=self.folders.kind_of(values))
         with unreadable(file, "a file that can be opened"), open(file, "rb") as opened:
             content = range_of(opened, file, part, parts if records.has_lines else 1)
             if content is None:
@@ -61,7 +61,7 @@ class TextReader:
 class ParquetReader:
     """Reads the rows of Parquet files."""
 
-    kind: RecordType
+    record_type: RecordType
     only: frozenset[str] | None = None  # the columns that the plan uses; None: all
     folders: FolderFields | None = None
 
@@ -71,21 +71,21 @@ class ParquetReader:
         from windrow_runtime.codecs.arrow.parquet import read_parquet
 
         if self.folders is None:
-            yield from read_parquet(file, self.kind, part, parts, self.only)
+            yield from read_parquet(file, self.record_type, part, parts, self.only)
             return
         values = self.folders.values_of(file)
         if isinstance(values, MalformedRecord):
             from windrow_runtime.codecs.arrow.text_blocks import no_rows
 
             malformed = [as_malformed(values, file)] if part == 0 else []
-            yield TextRows(no_rows(self.kind), self.kind, [(0, SourceBatch(malformed=malformed))])
+            yield TextRows(no_rows(self.record_type), self.record_type, [(0, SourceBatch(malformed=malformed))])
             return
         only = None if self.only is None else self.only - {field.column for field in self.folders.fields}
         from windrow_runtime.codecs.arrow.encoding import with_constants
 
         for rows in read_parquet(file, self.folders.rest, part, parts, only):
-            full = with_constants(rows.rows, self.kind, self.folders.fields, values)
-            yield replace(rows, rows=full, kind=self.kind)
+            full = with_constants(rows.rows, self.record_type, self.folders.fields, values)
+            yield replace(rows, rows=full, record_type=self.record_type)
 
 
 FileReader = TextReader | ParquetReader
@@ -105,7 +105,7 @@ def file_reader(source: FileSource[Any]) -> FileReader:
             expected="text, json, csv or parquet",
             hint="a CustomSource reads files of other formats",
         )
-    return TextReader(records, folder_fields(source, records.kind))
+    return TextReader(records, folder_fields(source, records.record_type))
 
 
 def range_of(file: BinaryIO, name: str, part: int, parts: int) -> BinaryIO | None:

@@ -58,12 +58,12 @@ class LineEncoder:
         return "".join([f"{self.encode(value)}\n" for value in values])
 
 
-def line_encoder(sink: FileSink[Any], kind: RecordType) -> LineEncoder | None:
+def line_encoder(sink: FileSink[Any], record_type: RecordType) -> LineEncoder | None:
     """Makes the encoder of a sink whose files have lines; ``None`` for other sinks."""
     if isinstance(sink, JsonFileSink):
-        return LineEncoder(JsonEncoder(kind).encode, ".json", json=JsonLines(kind))
+        return LineEncoder(JsonEncoder(record_type).encode, ".json", json=JsonLines(record_type))
     if isinstance(sink, CsvFileSink):
-        encoder = CsvEncoder(kind, sink.delimiter)
+        encoder = CsvEncoder(record_type, sink.delimiter)
         return LineEncoder(encoder.encode, ".csv", encoder.header if sink.header else None)
     return LineEncoder(_line, ".txt") if isinstance(sink, TextFileSink) else None
 

@@ -65,13 +65,13 @@ def _is_too_long(name: str) -> bool:
 class Partitions:
     """Splits elements by the fields that name folders; workers get a copy."""
 
-    kind: RecordType
+    record_type: RecordType
     fields: tuple[Field, ...]
 
     @cached_property
     def rest(self) -> RecordType:
         """The type of the records in files, without the fields that name folders."""
-        return self.kind.without(self.fields)
+        return self.record_type.without(self.fields)
 
     @property
     def columns(self) -> list[str]:
@@ -82,10 +82,13 @@ class Partitions:
         """Returns a function for the values that name an element's folder; it raises an ``UnfitError`` for misfits."""
         writers = [
             # Folders have dates in ISO 8601, whatever the format is in the files.
-            (field.name, json_writer(replace(field.column_type, time_format=None), f"{self.kind.name}.{field.name}"))
+            (
+                field.name,
+                json_writer(replace(field.column_type, time_format=None), f"{self.record_type.name}.{field.name}"),
+            )
             for field in self.fields
         ]
-        if self.kind.root.shape is RecordShape.TYPED_DICT:
+        if self.record_type.root.shape is RecordShape.TYPED_DICT:
             return lambda element: [
                 write(element.get(name) if isinstance(element, dict) else None) for name, write in writers
             ]
@@ -108,11 +111,15 @@ class Partitions:
     def elements(self, values: Sequence[object]) -> Iterator[tuple[object, list[object]]]:
         """Yields elements, dicts without the fields that name folders, each with the values of these fields."""
         values_of = self._values()
-        is_dict = self.kind.root.shape is RecordShape.TYPED_DICT
+        is_dict = self.record_type.root.shape is RecordShape.TYPED_DICT
         for value in values:
             try:
-                if type(value) is not self.kind.root.python_type and not self.kind.root.admits(type(value)):
-                    raise UnfitError(self.kind.name, f"it is a {type(value).__name__}", str(self.kind.root))
+                if type(value) is not self.record_type.root.python_type and not self.record_type.root.admits(
+                    type(value)
+                ):
+                    raise UnfitError(
+                        self.record_type.name, f"it is a {type(value).__name__}", str(self.record_type.root)
+                    )
                 named = values_of(value)
             except UnfitError as error:
                 raise misfit(value, error) from error
@@ -127,7 +134,7 @@ class Partitions:
                     f"the value of a field is too long to name a folder: {len(name.encode())} bytes",
                     given=short_repr(element),
                     expected=f"at most {MAX_NAME_BYTES} bytes of {field.column}=..., with special characters as %3A",
-                    where=f"{self.kind.name}.{field.name}",
+                    where=f"{self.record_type.name}.{field.name}",
                     hint="partition by a shorter field, such as a hash of this one, or filter such elements upstream",
                 )
 
@@ -142,7 +149,7 @@ class Partitions:
 
         for number, row in enumerate(rows.select(self.columns).to_pylist()):
             if any(_is_too_long(segment(column, value)) for column, value in row.items()):
-                self._check_lengths(list(row.values()), *decode_batch(rows.slice(number, 1), self.kind))
+                self._check_lengths(list(row.values()), *decode_batch(rows.slice(number, 1), self.record_type))
 
     def split_rows(self, rows: Any) -> Iterator[tuple[str, Any]]:
         """Does what :meth:`split` does, for an Arrow batch."""

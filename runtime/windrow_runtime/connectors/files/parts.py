@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 class PartFile:
     """Writes one file of a batch, which is created with the first element; failures raise a ``SinkError``."""
 
-    def __init__(self, step: Step, kind: RecordType, folder: Path, name: str) -> None:
+    def __init__(self, step: Step, record_type: RecordType, folder: Path, name: str) -> None:
         sink = file_sink_of(step)
         self._step = step
         self._address = sink.path
-        self._format = _format_of(sink, kind)
+        self._format = _format_of(sink, record_type)
         self._folder = folder
         self._name = name + self._format.ending
         self._exists = False
@@ -98,7 +98,7 @@ class PartitionedFiles:
             from windrow_runtime.codecs.arrow.encoding import encode_batch
 
             with field_errors(self._step.where):
-                rows = encode_batch(values, self._partitions.kind)
+                rows = encode_batch(values, self._partitions.record_type)
             return self.write_rows(rows)
         with field_errors(self._step.where):
             by_folder = self._partitions.split(values)
@@ -139,11 +139,11 @@ class PartitionedFiles:
 
 
 def part_of_task(
-    step: Step, kind: RecordType, partitions: Partitions | None, folder: Path, name: str
+    step: Step, record_type: RecordType, partitions: Partitions | None, folder: Path, name: str
 ) -> PartFile | PartitionedFiles:
     """Returns the writer of the files of one task in a staging folder."""
     if partitions is None:
-        return PartFile(step, kind, folder, name)
+        return PartFile(step, record_type, folder, name)
     return PartitionedFiles(step, partitions, folder, name)
 
 
@@ -172,9 +172,9 @@ class FileOutput(Output):
 class _Lines:
     """Writes one file of lines, with the methods of ``ParquetWriter``."""
 
-    def __init__(self, encoder: LineEncoder, kind: RecordType) -> None:
+    def __init__(self, encoder: LineEncoder, record_type: RecordType) -> None:
         self.ending = encoder.ending
-        self._kind = kind
+        self._kind = record_type
         self._encoder = encoder
 
     def encode(self, values: Sequence[object]) -> str:
@@ -199,11 +199,11 @@ class _Lines:
         self._file.close()
 
 
-def _format_of(sink: FileSink[Any], kind: RecordType) -> _Lines | ParquetWriter:
-    encoder = line_encoder(sink, kind)
+def _format_of(sink: FileSink[Any], record_type: RecordType) -> _Lines | ParquetWriter:
+    encoder = line_encoder(sink, record_type)
     if encoder is not None:
-        return _Lines(encoder, kind)
+        return _Lines(encoder, record_type)
     # Arrow only where Parquet is written: the interpreter runs without it.
     from windrow_runtime.codecs.arrow.parquet import ParquetWriter
 
-    return ParquetWriter(kind)
+    return ParquetWriter(record_type)

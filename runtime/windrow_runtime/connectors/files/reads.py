@@ -47,7 +47,7 @@ class FileReads(CountedReads):
         divide: Callable[[Sequence[str]], list[Chunk]] = _one_chunk,
     ) -> FileReads:
         """Returns the reads of a part; by default a batch is one chunk."""
-        kind, path = None if isinstance(reader, TextReader) else reader.kind, order.literal + order.pattern
+        kind, path = None if isinstance(reader, TextReader) else reader.record_type, order.literal + order.pattern
         return cls(order.where, kind, source.files_per_batch, path, order.pattern, reader, listed, divide)
 
     def count(self) -> int:

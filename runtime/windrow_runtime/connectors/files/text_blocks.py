@@ -37,9 +37,9 @@ class TextBlockReader:
     format: Callable[[], BlockFormat]  # makes the format for a file
 
     @property
-    def kind(self) -> RecordType:
+    def record_type(self) -> RecordType:
         """The type of the elements."""
-        return self.records.kind
+        return self.records.record_type
 
     def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[TextRows]:
         """Reads a part of a file; raises a ``SourceError`` if that fails, or the file does not fit the type."""
@@ -58,7 +58,7 @@ class TextBlockReader:
         (read,) = blocks.read(b"\n".join(lines))
         return TextRows(
             read.columns,
-            self.kind,
+            self.record_type,
             [
                 (plain.row, source_batch(blocks.read_plain(io.BytesIO(plain.text)), _numbered(origin, plain.line)))
                 for plain in read.plain
@@ -80,12 +80,14 @@ class TextBlockReader:
         above = 0  # lines of the part before the block
         for block, is_whole in blocks_of(content, blocks, self.records.sizes, begins=begins):
             for read in blocks.read(block) if is_whole else ():
-                yield TextRows(read.columns, self.kind, [(plain.row, batch_of(plain, above)) for plain in read.plain])
+                yield TextRows(
+                    read.columns, self.record_type, [(plain.row, batch_of(plain, above)) for plain in read.plain]
+                )
                 above += read.lines
             if not is_whole:
                 rest = blocks.read_plain(cast(BinaryIO, io.BufferedReader(_Joined(block, content))))
                 for batch in in_batches(rest, origin(above), file):
-                    yield TextRows(no_rows(self.kind), self.kind, [(0, batch)])
+                    yield TextRows(no_rows(self.record_type), self.record_type, [(0, batch)])
 
 
 def _numbered(origin: Callable[[int], str], above: int) -> Callable[[int], str]:
@@ -119,7 +121,7 @@ def text_block_reader(source: FileSource[Any]) -> TextBlockReader | str:
             return f"the encoding is {records.encoding}"
         from windrow_runtime.codecs.arrow.json_columns import JsonBlocks, line_by_line
 
-        return line_by_line(records.kind) or TextBlockReader(records, partial(JsonBlocks, records))
+        return line_by_line(records.record_type) or TextBlockReader(records, partial(JsonBlocks, records))
     if isinstance(records, DocumentRecords):
         return "its records are no lines"
     if isinstance(records, CsvRecords):

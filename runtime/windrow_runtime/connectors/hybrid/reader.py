@@ -41,7 +41,7 @@ class HybridReader(SourceReader[HybridSource[Any]]):
                 for place, part in enumerate(self.source.parts)
             ]
         )
-        kinds = [part.kind if isinstance(part, Reads) else None for part in parts]
+        kinds = [part.record_type if isinstance(part, Reads) else None for part in parts]
         kind = None if None in kinds or len(self.timezones) > 1 else kinds[0]
         node = self.step.node
         shipped = replace(self.step, node=Node(location=node.location, name=node.name, element_type=node.element_type))

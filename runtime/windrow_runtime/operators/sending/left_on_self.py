@@ -48,9 +48,9 @@ def _may_store(method: FunctionType, owner: object) -> bool:
     return any(variable is owner for variable in variables) or facts(method).may_change_self
 
 
-def _methods(kind: type) -> Iterator[FunctionType | None]:
+def _methods(class_: type) -> Iterator[FunctionType | None]:
     """Yields the methods that are called for elements, and None for each attribute that may be any callable."""
-    for each in kind.__mro__:
+    for each in class_.__mro__:
         if each.__module__ in _LIBRARIES or is_of_windrow(each.__module__):
             continue
         for name, value in vars(each).items():

@@ -134,13 +134,13 @@ def open_state(store: HasCells, descriptor: StateDescriptor, scope: str = "") ->
     return kind(store, scope + descriptor.name, descriptor)
 
 
-def _check_kind(kind: type[_State], descriptor: StateDescriptor, stored: Any, *, is_pair: bool = False) -> None:
+def _check_kind(class_: type[_State], descriptor: StateDescriptor, stored: Any, *, is_pair: bool = False) -> None:
     """Refuse a descriptor of another kind than the state that is stored; values that expire are stored as pairs."""
     stored_type = type(stored)
     if (
-        (stored_type in _LISTS) is not (kind is _List)
-        or (kind is MapHandle and stored_type is not dict)
-        or (is_pair and (stored_type is dict) is not (kind is MapHandle))
+        (stored_type in _LISTS) is not (class_ is _List)
+        or (class_ is MapHandle and stored_type is not dict)
+        or (is_pair and (stored_type is dict) is not (class_ is MapHandle))
     ):
         shown = type(stored[1]) if is_pair and stored_type is tuple else stored_type
         raise InvalidArgumentError(
@@ -151,30 +151,30 @@ def _check_kind(kind: type[_State], descriptor: StateDescriptor, stored: Any, *,
         )
 
 
-def _adopt_expiring(cells: dict[str, Any], kind: type[_State], descriptor: StateDescriptor, name: str) -> None:
+def _adopt_expiring(cells: dict[str, Any], class_: type[_State], descriptor: StateDescriptor, name: str) -> None:
     """Converts state that was stored while its descriptor had a time to live."""
     for other in other_cells(name, name):
         if other in cells:
             stored = cells[other]
-            _check_kind(kind, descriptor, stored, is_pair=True)
+            _check_kind(class_, descriptor, stored, is_pair=True)
             cells[name] = _without_times(stored)
             del cells[other]
             return
 
 
-def _adopt_lasting(cells: TtlCells, kind: type[_State], descriptor: StateDescriptor, name: str) -> None:
+def _adopt_lasting(cells: TtlCells, class_: type[_State], descriptor: StateDescriptor, name: str) -> None:
     """Converts state that was stored while its descriptor had no time to live, or one in another time domain."""
     for other in other_cells(name, cells.cell):
         if other in cells.cells:
             stored = cells.cells[other]
-            _check_kind(kind, descriptor, stored, is_pair=other != name)
+            _check_kind(class_, descriptor, stored, is_pair=other != name)
             lasting = stored if other == name else _without_times(stored)
             cells.begin()
             del cells.cells[other]
             now = cells.now
-            if kind is MapHandle:
+            if class_ is MapHandle:
                 cells.cells[cells.cell] = {key: (now, value) for key, value in lasting.items()}
-            elif kind is _List:
+            elif class_ is _List:
                 cells.cells[cells.cell] = GrowingList((now, value) for value in lasting)
             else:
                 cells.cells[cells.cell] = (now, lasting)

@@ -452,11 +452,11 @@ def _hold_none(keys: Sequence[Any], kinds: set[type]) -> bool:
     return bool(names) and all(set(map(type, map(attrgetter(name), keys))) <= _NEVER for name in names)
 
 
-def field_names(kind: type) -> tuple[str, ...]:
+def field_names(class_: type) -> tuple[str, ...]:
     """Returns the names of the fields of a dataclass or a struct of msgspec's; none for other classes."""
-    if is_dataclass(kind):
-        return tuple([each.name for each in fields(kind)])
-    names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
+    if is_dataclass(class_):
+        return tuple([each.name for each in fields(class_)])
+    names: tuple[str, ...] = getattr(class_, "__struct_fields__", ())
     return names
 
 

@@ -108,7 +108,7 @@ class ColumnExpression:
 class ColumnRecord:
     """A record that is made of expressions over columns."""
 
-    kind: RecordType
+    record_type: RecordType
     fields: tuple[ColumnExpression, ...]
 
     @property
@@ -120,12 +120,12 @@ class ColumnRecord:
         """Returns the columns of the records; raises NotInColumnsError where an expression is not total."""
         evaluation = Evaluation(columns)
         arrays = [evaluation.array(field.expression, field.arrow_type) for field in self.fields]
-        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self.kind))
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self.record_type))
 
 
-def column_expression(expression: Expression, kind: RecordType) -> ColumnExpression:
+def column_expression(expression: Expression, record_type: RecordType) -> ColumnExpression:
     """Makes an expression over the columns of elements of a type; declined where Arrow may give other values."""
-    parts = _Parts(kind)
+    parts = _Parts(record_type)
     for part in expression.parts():
         # The parts below it are decided by then, so that nothing goes deep.
         parts.decide(part)
@@ -135,8 +135,8 @@ def column_expression(expression: Expression, kind: RecordType) -> ColumnExpress
 class _Parts:
     """Keeps the expressions over columns of the parts of an expression, or the reasons why they have none."""
 
-    def __init__(self, kind: RecordType) -> None:
-        self.kind = kind
+    def __init__(self, record_type: RecordType) -> None:
+        self.record_type = record_type
         self._decisions: dict[Expression, ColumnExpression | str] = {}
 
     def decide(self, part: Expression) -> ColumnExpression | str:
@@ -158,7 +158,7 @@ class _Parts:
 
 
 def _over_columns(expression: Expression, parts: _Parts) -> ColumnExpression:
-    kind = parts.kind
+    kind = parts.record_type
     match expression:
         case Element():
             if not kind.single:
@@ -227,20 +227,20 @@ def _present(expression: Expression, of: ColumnExpression) -> ColumnExpression:
     return of
 
 
-def _field_of(expression: Field | Item, kind: RecordType) -> RecordField:
+def _field_of(expression: Field | Item, record_type: RecordType) -> RecordField:
     if not isinstance(expression.of, Element):
         raise DeclinedError(f"{expression} lies within a field")
-    if kind.single:
+    if record_type.single:
         raise DeclinedError(f"{expression} is no column")
-    is_field, is_dict = isinstance(expression, Field), kind.root.shape is RecordShape.TYPED_DICT
+    is_field, is_dict = isinstance(expression, Field), record_type.root.shape is RecordShape.TYPED_DICT
     name = expression.name if isinstance(expression, Field) else expression.key
-    if kind.root.kind is Kind.RECORD and is_field != is_dict:
-        for field in kind.columns:
+    if record_type.root.kind is Kind.RECORD and is_field != is_dict:
+        for field in record_type.columns:
             if field.name == name:
                 return field
-    is_tuple = kind.root.kind is Kind.TUPLE or kind.root.shape is RecordShape.NAMED_TUPLE
-    if isinstance(name, int) and is_tuple and -len(kind.columns) <= name < len(kind.columns):
-        return kind.columns[name]
+    is_tuple = record_type.root.kind is Kind.TUPLE or record_type.root.shape is RecordShape.NAMED_TUPLE
+    if isinstance(name, int) and is_tuple and -len(record_type.columns) <= name < len(record_type.columns):
+        return record_type.columns[name]
     raise DeclinedError(f"{expression} is no {'field' if is_field else 'column'}")
 
 

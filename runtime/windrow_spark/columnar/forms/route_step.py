@@ -104,24 +104,24 @@ def columns_type(element_type: object) -> RecordType:
         raise DeclinedError(error.message) from error
 
 
-def check_made(kind: RecordType) -> RecordType:
+def check_made(record_type: RecordType) -> RecordType:
     """Declines a type of elements whose objects have to be made, as only they know whether they are well-formed."""
-    check_element(kind)
-    return check_constructor(kind)
+    check_element(record_type)
+    return check_constructor(record_type)
 
 
-def check_parts_only(kind: RecordType) -> None:
+def check_parts_only(record_type: RecordType) -> None:
     """Declines elements that state on columns does not hold: it may hold values of theirs."""
-    if kind.root.python_type is KafkaRecord:
+    if record_type.root.python_type is KafkaRecord:
         raise DeclinedError("whole records of a topic are kept")
 
 
-def check_constructor(kind: RecordType) -> RecordType:
+def check_constructor(record_type: RecordType) -> RecordType:
     """Declines a record class whose constructor does more than set the fields."""
-    made_by = None if kind.single else hook_of(kind.root.python_type)
+    made_by = None if record_type.single else hook_of(record_type.root.python_type)
     if made_by is not None:
-        raise DeclinedError(f"{kind.root.python_type.__name__} has a {made_by}")
-    return kind
+        raise DeclinedError(f"{record_type.root.python_type.__name__} has a {made_by}")
+    return record_type
 
 
 def _stamping(step: Step, node: TimestampsNode, element: RecordType, is_stamped: bool) -> RouteStep:
@@ -150,7 +150,7 @@ def _filtering(step: Step, node: FilterNode, element: RecordType, is_stamped: bo
 def _making(step: Step, node: MapNode, element: RecordType, is_stamped: bool) -> RouteStep:
     """Decides how columns are made from those of elements."""
     expression = _made_by(node, element)
-    result = expression.kind if isinstance(expression, ColumnRecord) else single(expression.value)
+    result = expression.record_type if isinstance(expression, ColumnRecord) else single(expression.value)
     return RouteStep(step, element, result, expression, node.function, _recognised(node.function), makes=True)
 
 

@@ -17,9 +17,9 @@ from windrow_spark.columnar.rows.columns import python_values
 # Any in this module: results are of every type.
 
 
-def batch_of_pairs(form: JoinForm, pairs: Pairs, kind: RecordType) -> pa.RecordBatch | None:
+def batch_of_pairs(form: JoinForm, pairs: Pairs, record_type: RecordType) -> pa.RecordBatch | None:
     """Returns the results as a record batch with a type's columns; None if the target has to be called in Python."""
-    return record_columns(form.join.target, [name for name, _ in form.join.fields], pairs.values, kind)
+    return record_columns(form.join.target, [name for name, _ in form.join.fields], pairs.values, record_type)
 
 
 def values_of_pairs(form: JoinForm, pairs: Pairs) -> list[Any]:

@@ -16,39 +16,41 @@ from windrow_spark.columnar.rows.groups import Groups
 _INT_MAX: Final = 2**63 - 1
 
 
-def is_number(kind: pa.DataType) -> bool:
+def is_number(arrow_type: pa.DataType) -> bool:
     """Returns whether values are ints, floats or bools."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+    return bool(pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type) or pa.types.is_boolean(arrow_type))
 
 
-def has_order(kind: pa.DataType) -> bool:
+def has_order(arrow_type: pa.DataType) -> bool:
     """Returns whether values of the type can be sorted, by :func:`order_keys`."""
-    return is_number(kind) or _is_temporal(kind) or _is_ranked(kind) or _is_tuple(kind)
+    return is_number(arrow_type) or _is_temporal(arrow_type) or _is_ranked(arrow_type) or _is_tuple(arrow_type)
 
 
-def _is_tuple(kind: pa.DataType) -> bool:
+def _is_tuple(arrow_type: pa.DataType) -> bool:
     """Returns whether values are tuples that can be sorted; those with floats cannot, as a NaN has no order in them."""
-    return bool(pa.types.is_struct(kind)) and all(
+    return bool(pa.types.is_struct(arrow_type)) and all(
         has_order(field.type) and not pa.types.is_floating(field.type) and field.name == f"_{number}"
-        for number, field in enumerate(kind, start=1)
+        for number, field in enumerate(arrow_type, start=1)
     )
 
 
-def _is_temporal(kind: pa.DataType) -> bool:
+def _is_temporal(arrow_type: pa.DataType) -> bool:
     # An interval has no order, though pyarrow counts it among these.
-    return bool(pa.types.is_temporal(kind)) and not pa.types.is_interval(kind)
+    return bool(pa.types.is_temporal(arrow_type)) and not pa.types.is_interval(arrow_type)
 
 
-def _is_ranked(kind: pa.DataType) -> bool:
+def _is_ranked(arrow_type: pa.DataType) -> bool:
     types = pa.types
-    is_text = types.is_string(kind) or types.is_large_string(kind)
-    is_bytes = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
-    return bool(is_text or is_bytes or types.is_decimal(kind))
+    is_text = types.is_string(arrow_type) or types.is_large_string(arrow_type)
+    is_bytes = (
+        types.is_binary(arrow_type) or types.is_large_binary(arrow_type) or types.is_fixed_size_binary(arrow_type)
+    )
+    return bool(is_text or is_bytes or types.is_decimal(arrow_type))
 
 
-def list_type(kind: pa.DataType) -> pa.DataType:
+def list_type(arrow_type: pa.DataType) -> pa.DataType:
     """Returns the type of lists of values; their items have the name that Spark gives them."""
-    return pa.list_(pa.field("element", kind))
+    return pa.list_(pa.field("element", arrow_type))
 
 
 def valid(column: pa.Array) -> Mask:
@@ -133,9 +135,9 @@ def value_codes(column: pa.Array) -> tuple[Ints, int]:
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary) + 1
 
 
-def nullable(values: NDArray[Any], present_mask: Mask, kind: pa.DataType) -> pa.Array:
+def nullable(values: NDArray[Any], present_mask: Mask, arrow_type: pa.DataType) -> pa.Array:
     """Returns an Arrow array of the values, null where ``present_mask`` is false."""
-    return pa.array(values, type=kind, mask=None if present_mask.all() else ~present_mask)
+    return pa.array(values, type=arrow_type, mask=None if present_mask.all() else ~present_mask)
 
 
 def by_number(column: pa.Array, rows: Ints | None = None) -> Ints:

@@ -91,7 +91,7 @@ def _type_of(name: str, selector: Selector | None, input_types: InputTypes) -> p
     raise DeclinedError(f"the selector of {name} {reason}")
 
 
-def plural(kind: pa.DataType) -> str:
+def plural(arrow_type: pa.DataType) -> str:
     """Returns a type's name in the plural, for messages."""
     names = (
         (pa.types.is_null, "nothing but None"),
@@ -105,4 +105,4 @@ def plural(kind: pa.DataType) -> str:
         (pa.types.is_map, "dicts"),
         (pa.types.is_list, "lists"),
     )
-    return next((name for has_type, name in names if has_type(kind)), f"{kind} values")
+    return next((name for has_type, name in names if has_type(arrow_type)), f"{arrow_type} values")

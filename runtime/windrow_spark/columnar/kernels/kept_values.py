@@ -105,8 +105,8 @@ class TopKKernel(_KeptKernel):
     number_type = list_type(pa.int64())
     _result_state = 1
 
-    def __init__(self, aggregate: TopK[Any, Any], rank: pa.DataType, kind: pa.DataType) -> None:
-        super().__init__(aggregate, list_type(rank), list_type(kind))
+    def __init__(self, aggregate: TopK[Any, Any], rank: pa.DataType, arrow_type: pa.DataType) -> None:
+        super().__init__(aggregate, list_type(rank), list_type(arrow_type))
         self._k = aggregate.k
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
@@ -185,8 +185,8 @@ class EdgeKernel(_KeptKernel):
     number_type = pa.int64()
     _result_state = 1
 
-    def __init__(self, aggregate: Edge[Any, Any], kind: pa.DataType) -> None:
-        super().__init__(aggregate, pa.bool_(), kind)
+    def __init__(self, aggregate: Edge[Any, Any], arrow_type: pa.DataType) -> None:
+        super().__init__(aggregate, pa.bool_(), arrow_type)
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         return self._edges(groups, columns, present_rows(columns[0]) if self._aggregate.ignore_nulls else None)
@@ -218,8 +218,8 @@ class CollectListKernel(_KeptKernel):
 
     number_type = list_type(pa.int64())
 
-    def __init__(self, aggregate: CollectList[Any, Any], kind: pa.DataType) -> None:
-        super().__init__(aggregate, list_type(kind))
+    def __init__(self, aggregate: CollectList[Any, Any], arrow_type: pa.DataType) -> None:
+        super().__init__(aggregate, list_type(arrow_type))
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         rows = present_rows(columns[0])
@@ -265,9 +265,9 @@ class CountDistinctKernel(_DistinctKernel):
 
     result_type = pa.int64()
 
-    def __init__(self, aggregate: CountDistinct[Any], kind: pa.DataType) -> None:
+    def __init__(self, aggregate: CountDistinct[Any], arrow_type: pa.DataType) -> None:
         super().__init__(aggregate)
-        self.state_types = (list_type(kind),)
+        self.state_types = (list_type(arrow_type),)
 
     def results(self, states: Sequence[pa.Array]) -> pa.Array:
         return pa.array(lengths_of(states[0]))
@@ -277,10 +277,10 @@ class CountDistinctKernel(_DistinctKernel):
 class CollectSetKernel(_DistinctKernel):
     """``collect_set``; the result is the state, a list from which a frozenset is made later."""
 
-    def __init__(self, aggregate: CollectSet[Any, Any], kind: pa.DataType) -> None:
+    def __init__(self, aggregate: CollectSet[Any, Any], arrow_type: pa.DataType) -> None:
         super().__init__(aggregate)
-        self.state_types = (list_type(kind),)
-        self.result_type = list_type(kind)
+        self.state_types = (list_type(arrow_type),)
+        self.result_type = list_type(arrow_type)
 
 
 def _distinct(groups: Groups, column: pa.Array) -> tuple[Ints, Ints]:
@@ -327,10 +327,10 @@ class ApproxCountDistinctKernel(_SketchKernel):
     result_type = pa.int64()
 
     @staticmethod
-    def accepts(kind: pa.DataType) -> bool:
+    def accepts(arrow_type: pa.DataType) -> bool:
         # A sketch hashes a time as the Python value, which a column of another unit, or without a zone, does not give.
-        is_known = not pa.types.is_temporal(kind) or kind in _TIMES
-        return has_order(kind) and is_known and not pa.types.is_struct(kind)
+        is_known = not pa.types.is_temporal(arrow_type) or arrow_type in _TIMES
+        return has_order(arrow_type) and is_known and not pa.types.is_struct(arrow_type)
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:
         groups, column = present(groups, columns[0])
@@ -364,8 +364,8 @@ class ApproxQuantilesKernel(_SketchKernel):
     accepts = staticmethod(is_number)
     state_types = (pa.binary(), pa.int64())
 
-    def __init__(self, aggregate: ApproxQuantiles[Any, Any, Any], kind: pa.DataType) -> None:
-        super().__init__(aggregate, kind)
+    def __init__(self, aggregate: ApproxQuantiles[Any, Any, Any], arrow_type: pa.DataType) -> None:
+        super().__init__(aggregate, arrow_type)
         self.result_type = pa.float64() if aggregate.kind == "approx_quantile" else list_type(pa.float64())
 
     def partial(self, groups: Groups, columns: Sequence[pa.Array]) -> list[pa.Array]:

@@ -45,7 +45,7 @@ class Kernel(ABC):
         self._aggregate = aggregate
 
     @staticmethod
-    def accepts(kind: pa.DataType) -> bool:
+    def accepts(arrow_type: pa.DataType) -> bool:
         """Returns whether the kernel can compute an aggregate whose first input is of this type."""
         return True
 

@@ -111,7 +111,7 @@ class IntTotalKernel(_TotalKernel):
     accepts = staticmethod(is_number)
     state_types = (pa.int64(), pa.int64(), pa.int64())
 
-    def __init__(self, aggregate: Sum[Any, Any] | Mean[Any, Any], kind: pa.DataType) -> None:
+    def __init__(self, aggregate: Sum[Any, Any] | Mean[Any, Any], arrow_type: pa.DataType) -> None:
         super().__init__(aggregate)
         self.result_type = pa.float64() if isinstance(aggregate, Mean) else pa.int64()
 
@@ -140,9 +140,9 @@ class SpanTotalKernel(IntTotalKernel):
 
     accepts = staticmethod(pa.duration("us").equals)
 
-    def __init__(self, aggregate: Sum[Any, Any], kind: pa.DataType) -> None:
-        super().__init__(aggregate, kind)
-        self.result_type = kind
+    def __init__(self, aggregate: Sum[Any, Any], arrow_type: pa.DataType) -> None:
+        super().__init__(aggregate, arrow_type)
+        self.result_type = arrow_type
 
     def _total(self, *total: int) -> tuple[Any, float]:
         return span_total(super()._total(*total)[0])
@@ -175,8 +175,8 @@ class DecimalTotalKernel(_TotalKernel):
 
     accepts = staticmethod(pa.types.is_decimal128)
 
-    def __init__(self, aggregate: Sum[Any, Any], kind: pa.DataType) -> None:
-        self.result_type = pa.decimal256(76, kind.scale)
+    def __init__(self, aggregate: Sum[Any, Any], arrow_type: pa.DataType) -> None:
+        self.result_type = pa.decimal256(76, arrow_type.scale)
         self.state_types = (pa.int64(), self.result_type)
 
     def _totals(self, groups: Groups, columns: Sequence[pa.Array]) -> Sequence[pa.Array]:
@@ -282,7 +282,7 @@ class SpreadKernel(Kernel):
     state_types = (pa.int64(), pa.float64(), pa.float64())
     result_type = pa.float64()
 
-    def __init__(self, aggregate: Spread[Any], kind: pa.DataType) -> None:
+    def __init__(self, aggregate: Spread[Any], arrow_type: pa.DataType) -> None:
         # The aggregate adds single values of the column, which the selector has been applied to, so `float` suffices.
         super().__init__(Spread(float, aggregate.kind, aggregate.sample, aggregate.root))
 

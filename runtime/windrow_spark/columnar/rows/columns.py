@@ -25,12 +25,12 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 class WholeElement:
     """The expression for the element itself, whose column holds records."""
 
-    kind: RecordType  # a type with fields, not a single value
+    record_type: RecordType  # a type with fields, not a single value
 
     @property
     def arrow_type(self) -> pa.DataType:
         """The Arrow type of the records."""
-        return arrow_type(self.kind.root)
+        return arrow_type(self.record_type.root)
 
     def evaluate(self, columns: Mapping[str, pa.Array]) -> pa.Array:
         """Returns an array with the record of each element."""
@@ -38,10 +38,10 @@ class WholeElement:
         return pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
 
 
-def check_element(kind: RecordType) -> None:
+def check_element(record_type: RecordType) -> None:
     """Declines element types whose columns can hold values that the record class would reject or convert."""
-    for field in kind.columns:
-        path = kind.name if kind.single else f"{kind.name}.{field.name}"
+    for field in record_type.columns:
+        path = record_type.name if record_type.single else f"{record_type.name}.{field.name}"
         if field.type.kind not in PLAIN:
             raise DeclinedError(f"{path} is a {field.type}")
         if field.type.kind is Kind.DECIMAL and not field.type.has_default_digits:

@@ -58,36 +58,38 @@ def stored_type(element: RecordType) -> RecordType:
     return replace(element, root=replace(element.root, fields=fields), columns=fields)
 
 
-def fitted(column: pa.Array, kind: pa.DataType, defaults: Defaults) -> pa.Array | None:
+def fitted(column: pa.Array, arrow_type: pa.DataType, defaults: Defaults) -> pa.Array | None:
     """Returns a column of records, or of lists of records, with the fields of a type; None if it lacks others."""
-    if column.type == kind:
+    if column.type == arrow_type:
         return column
-    if pa.types.is_list(column.type) and pa.types.is_list(kind):
-        items = fitted(column.values, kind.value_type, defaults)
+    if pa.types.is_list(column.type) and pa.types.is_list(arrow_type):
+        items = fitted(column.values, arrow_type.value_type, defaults)
         if items is None:
             return None
-        return pa.Array.from_buffers(kind, len(column), column.buffers()[:2], offset=column.offset, children=[items])
-    if not (pa.types.is_struct(column.type) and pa.types.is_struct(kind)):
+        return pa.Array.from_buffers(
+            arrow_type, len(column), column.buffers()[:2], offset=column.offset, children=[items]
+        )
+    if not (pa.types.is_struct(column.type) and pa.types.is_struct(arrow_type)):
         return None
     stored, new = {field.name: field.type for field in column.type}, dict(defaults)
     types = {name: default.type for name, default in defaults} | stored
-    if any(types.get(field.name) != field.type for field in kind) or not stored.keys() <= set(kind.names):
+    if any(types.get(field.name) != field.type for field in arrow_type) or not stored.keys() <= set(arrow_type.names):
         return None
     first = pa.array(np.zeros(len(column), np.int64))
-    columns = [column.field(name) if name in stored else new[name].take(first) for name in kind.names]
-    return pa.StructArray.from_arrays(columns, fields=list(kind), mask=column.is_null())
+    columns = [column.field(name) if name in stored else new[name].take(first) for name in arrow_type.names]
+    return pa.StructArray.from_arrays(columns, fields=list(arrow_type), mask=column.is_null())
 
 
-def narrowed(kind: pa.DataType, element: RecordType, names: Sequence[str]) -> pa.DataType:
+def narrowed(data_type: pa.DataType, element: RecordType, names: Sequence[str]) -> pa.DataType:
     """Returns a type of state as it was when the element's class had only some of its fields, in another order.
 
     It is the type as it is now where a field that is new has no default: what is stored does not fit it then.
     """
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(narrowed(kind.value_type, element, names)))
+    if pa.types.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(narrowed(data_type.value_type, element, names)))
     fields = {field.name: field for field in element.root.fields}
     defaults = dict(defaults_of(element))
     lacking = [fields[name].column for name in fields.keys() - set(names)]
-    if kind != arrow_type(element.root) or not fields.keys() >= set(names) or not defaults.keys() >= set(lacking):
-        return kind
+    if data_type != arrow_type(element.root) or not fields.keys() >= set(names) or not defaults.keys() >= set(lacking):
+        return data_type
     return pa.struct([pa.field(fields[name].column, arrow_type(fields[name].type)) for name in names])

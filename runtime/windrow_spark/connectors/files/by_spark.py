@@ -53,12 +53,12 @@ _STAGED: Final = {
 
 
 def _line_encoder(
-    sink: FileSink[Any], kind: RecordType, partitions: Partitions | None
+    sink: FileSink[Any], record_type: RecordType, partitions: Partitions | None
 ) -> Callable[[Sequence[Any]], Any]:
     """Returns the function that encodes elements as a column of lines and a text column for each partition field."""
     import pyarrow as pa
 
-    encoder = line_encoder(sink, kind if partitions is None else partitions.rest)
+    encoder = line_encoder(sink, record_type if partitions is None else partitions.rest)
     assert encoder is not None, "Parquet has no lines"
     names = _text_columns(partitions)
     header = [] if encoder.header is None else [(encoder.header,)]  # a sink with partitions writes no header

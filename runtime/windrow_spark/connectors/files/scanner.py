@@ -137,7 +137,7 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         check_visible(absolute)
         pattern = split_pattern(absolute)[1]
         files = NamedFiles(absolute, pattern, context.step.where, reader, marks=context.marks_partitions)
-        kind = None if isinstance(reader, TextReader) else reader.kind
+        kind = None if isinstance(reader, TextReader) else reader.record_type
         if context.checkpoint is None:
             shared = TaskShares.of(context).divide(FileOrder.of(source, context.step).sorted_files())
             # Spark sends all chunks to each worker, which reads a few of them.
@@ -168,28 +168,28 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
             hint="read the files with spark.read, and give the DataFrame to from_dataframe",
         )
     if isinstance(reader, ParquetReader):
-        if reader.kind is not record_type(source.record_type):
+        if reader.record_type is not record_type(source.record_type):
             raise UnsupportedOperationError(
                 "timestamps without a zone are read in mounted file systems only",
                 given=source.describe(),
                 expected="a source without timezone=",
                 hint="read the files with spark.read.parquet, and give the DataFrame to from_dataframe(timezone=...)",
             )
-        schema = _schema_read(context, reader.kind, path)
-        return scan_rows(stream.schema(schema).parquet(path), reader.kind, source.shown_path)
+        schema = _schema_read(context, reader.record_type, path)
+        return scan_rows(stream.schema(schema).parquet(path), reader.record_type, source.shown_path)
     records = reader.records
-    kind = None if isinstance(reader, TextReader) else reader.kind
+    kind = None if isinstance(reader, TextReader) else reader.record_type
     if isinstance(records, LineRecords) and records.has_lines:
         lines = stream.schema(LINE_SCHEMA).text(path)
         frame = lines.selectExpr("CAST(__text AS BINARY) AS __text", FILE_COLUMN)
         if isinstance(reader, TextBlockReader):
-            return Scan(frame, elements_of, SparkLines(reader, source.shown_path), reader.kind)
+            return Scan(frame, elements_of, SparkLines(reader, source.shown_path), reader.record_type)
         return Scan(frame, partial(_decode_lines, records, source.shown_path))
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(path).selectExpr("content", FILE_COLUMN)
-    return Scan(frame, partial(_decode_files, records, source.shown_path, context.step.where), kind=kind)
+    return Scan(frame, partial(_decode_files, records, source.shown_path, context.step.where), record_type=kind)
 
 
-def _schema_read(context: ScanContext, kind: RecordType, path: str) -> Any:
+def _schema_read(context: ScanContext, record_type: RecordType, path: str) -> Any:
     """Returns the schema with which Spark reads Parquet files; it fills columns that a file lacks with null.
 
     Existing files are checked. Spark itself widens some of their columns; others are read in their stored type.
@@ -197,15 +197,15 @@ def _schema_read(context: ScanContext, kind: RecordType, path: str) -> Any:
     from pyspark.errors import AnalysisException
 
     try:
-        stored = with_texts(context.spark.read.option(*_ALL_BELOW).parquet(path).schema, kind)
+        stored = with_texts(context.spark.read.option(*_ALL_BELOW).parquet(path).schema, record_type)
     except AnalysisException:
-        return spark_ddl(kind)  # no file yet
+        return spark_ddl(record_type)  # no file yet
     with errors_at(f"{context.step.where}, {redact_address(path)}"):
-        check_spark_schema(stored, kind)
-    unmatched = unmatched_columns("a file", kind.columns, spark_names(stored), any_case=True)
+        check_spark_schema(stored, record_type)
+    unmatched = unmatched_columns("a file", record_type.columns, spark_names(stored), any_case=True)
     if unmatched is not None:
         warn_of_header(unmatched.reason, f"{context.step.where}, {redact_address(path)}", context.step.node.location)
-    return as_stored(stored, context.spark.createDataFrame([], spark_ddl(kind)).schema)
+    return as_stored(stored, context.spark.createDataFrame([], spark_ddl(record_type)).schema)
 
 
 # Mounted file systems

@@ -118,7 +118,7 @@ class PartSink(WorkerSink):
 
     step: Step
     path: str
-    kind: RecordType
+    record_type: RecordType
     partitions: Partitions | None = None
 
     def folder(self, batch: int) -> BatchFiles:
@@ -127,7 +127,7 @@ class PartSink(WorkerSink):
 
     def task(self, batch: int) -> WorkerTask:
         name = f"part-{uuid.uuid4().hex}"
-        return _FilesTask(part_of_task(self.step, self.kind, self.partitions, self.folder(batch).staging, name))
+        return _FilesTask(part_of_task(self.step, self.record_type, self.partitions, self.folder(batch).staging, name))
 
     def check(self, batch: int, division: str, *, again: bool) -> None:
         """Refuse to go on from a batch older than the newest in the folder, since its rows would be written twice."""

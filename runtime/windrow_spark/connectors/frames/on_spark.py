@@ -94,11 +94,11 @@ class StreamSparkWriter(SparkWriter[SinkWriter[WriterSink[Any]]]):
         return self.writer.sink.configure(unpacked(frame, number, self.step, classes))
 
 
-def _columns_of(dataframe: Any, kind: RecordType) -> tuple[Any, list[str]]:
+def _columns_of(dataframe: Any, record_type: RecordType) -> tuple[Any, list[str]]:
     """Returns a DataFrame's columns that belong to fields, in types that files can hold, and the columns' names."""
     from pyspark.sql import functions as f
 
-    empty = dataframe.sparkSession.createDataFrame([], spark_ddl(kind))
+    empty = dataframe.sparkSession.createDataFrame([], spark_ddl(record_type))
     types = {field.name: field.dataType for field in empty.schema.fields}
     indices = [index for index, name in enumerate(dataframe.columns) if name in types]
     names = [dataframe.columns[index] for index in indices]
