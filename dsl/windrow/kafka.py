@@ -320,8 +320,8 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T], T]):
     def element_type(self) -> object:
         """:class:`KafkaRecord` of the type of the values."""
         alias: Any = KafkaRecord  # subscripting with a type that is known at run time only
-        kind: object = alias[self.value_type]
-        return kind
+        type_form: object = alias[self.value_type]
+        return type_form
 
 
 class KafkaSink(Sink[T_contra]):

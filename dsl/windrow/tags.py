@@ -60,7 +60,7 @@ class OutputTag(Generic[T]):
         return hash((OutputTag, self.name))
 
     def __repr__(self) -> str:
-        kind = self.element_type
-        if kind is None:
+        type_form = self.element_type
+        if type_form is None:
             return f"OutputTag({self.name!r})"
-        return f"OutputTag({self.name!r}, {kind.__name__ if isinstance(kind, type) else kind})"
+        return f"OutputTag({self.name!r}, {type_form.__name__ if isinstance(type_form, type) else type_form})"

@@ -28,8 +28,8 @@ class TopicReader(SourceReader[TopicSource[Any]]):
                 check_libraries(self.source.value_format)
             values = topic_values(self.source, columns)
             as_columns = None if isinstance(values, str) else values
-            kind = None if as_columns is None else as_columns.record_type
-            return TopicReads(self.step.where, kind, self.source, as_columns)
+            record_type = None if as_columns is None else as_columns.record_type
+            return TopicReads(self.step.where, record_type, self.source, as_columns)
 
     @property
     def ending_hint(self) -> str:

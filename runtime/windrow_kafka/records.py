@@ -62,14 +62,14 @@ class TopicRecords:
     def of(cls, step: Step, sink: KafkaSink[Any]) -> TopicRecords:
         """Returns the maker for a step's sink."""
         values = values_of_sink(step.node.element_type)
-        kind = record_type(values.value) if sink.value_format == "json" else None
+        element_type = record_type(values.value) if sink.value_format == "json" else None
         registered = None
         if isinstance(sink.value_format, RegistryFormat):
             value_type = registered_type(sink.value_format, values.value, is_sink=True)
             registered = RegisteredWriter(sink.value_format, value_type)
-        root = None if kind is None else kind.root
+        root = None if element_type is None else element_type.root
         takes_none = values.takes_none or (root is not None and (root.nullable or root.kind in ANY_JSON))
-        return cls(kind, sink.value_format, sink.topic, sink.key, values.of_records, takes_none, registered)
+        return cls(element_type, sink.value_format, sink.topic, sink.key, values.of_records, takes_none, registered)
 
     def of_elements(self, elements: Sequence[Any]) -> Records:
         """Makes the records of elements."""

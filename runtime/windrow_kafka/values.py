@@ -128,7 +128,7 @@ def topic_values(source: TopicSource[Any], needed: frozenset[str] | None = None)
         if reason is not None:
             return reason
     value = record_type(source.value_type).in_timezone(source.timezone)
-    kind = record_type(source.element_type).in_timezone(source.timezone)
+    element_type = record_type(source.element_type).in_timezone(source.timezone)
     if source.value_format == "json":
         # Arrow only where columns are read.
         from windrow_runtime.codecs.arrow.json_columns import line_by_line
@@ -136,24 +136,24 @@ def topic_values(source: TopicSource[Any], needed: frozenset[str] | None = None)
         reason = line_by_line(value)
         if reason is not None:
             return reason
-    return TopicValues(kind, value, source.value_format, kafka_decoder(source), source.whole_records, needed)
+    return TopicValues(element_type, value, source.value_format, kafka_decoder(source), source.whole_records, needed)
 
 
 def _unlike_columns(value_format: RegistryFormat, value_type: object) -> str | None:
     """Returns the reason why values by a schema are no columns: only the elements know whether they are well-formed."""
-    kind = registered_type(value_format, value_type)
-    if kind is None:
+    record_type = registered_type(value_format, value_type)
+    if record_type is None:
         return "its elements are messages of Protobuf"
-    if kind.single:
-        return f"{kind.name} is no record"
-    unread: list[ValueType] = [kind.root]
+    if record_type.single:
+        return f"{record_type.name} is no record"
+    unread: list[ValueType] = [record_type.root]
     while unread:
         value = unread.pop()
         made_by = hook_of(value.python_type) if value.kind is Kind.RECORD else None
         if made_by is not None:
             return f"{value} has a {made_by}"
         if value.kind in ANY_JSON or value.shape is RecordShape.TYPED_DICT:
-            return f"{kind.name} has a {value} within"
+            return f"{record_type.name} has a {value} within"
         unread += value.inner
     return None
 
@@ -171,8 +171,8 @@ def _value_reader(source: TopicSource[Any]) -> Callable[[Sequence[bytes | None]]
         takes_none = without_none(source.value_type)[1] if registered is None else registered.root.nullable
         registered = registered and registered.in_timezone(source.timezone)
         return RegisteredReader(value_format, registered, takes_none).values
-    kind = record_type(source.value_type).in_timezone(source.timezone) if value_format == "json" else None
-    return partial(_read_values, kind, value_format, without_none(source.value_type)[1])
+    element_type = record_type(source.value_type).in_timezone(source.timezone) if value_format == "json" else None
+    return partial(_read_values, element_type, value_format, without_none(source.value_type)[1])
 
 
 def _read_values(

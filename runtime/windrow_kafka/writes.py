@@ -119,8 +119,8 @@ class TopicTask:
                 texts = self._records.registered.encode_rows(rows, topic)
             else:
                 assert lines is not None, "the other format that is written of columns is JSON"
-                kind = record_type(self._step.node.element_type)
-                texts = lines_of_rows(rows, kind, lines).encode().split(b"\n")[:-1]
+                element_type = record_type(self._step.node.element_type)
+                texts = lines_of_rows(rows, element_type, lines).encode().split(b"\n")[:-1]
         return self._send(Records.of_values(topic, texts))
 
     def finish(self) -> None:

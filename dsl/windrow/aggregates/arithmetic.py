@@ -102,8 +102,8 @@ class Sum(DeclaredAggregate[T, Total, N, None], Generic[T, N]):
         return may_be_empty or gives_none(self.selector, element_type)
 
     def _value_type(self, element_type: object | None) -> object | None:
-        kind = selected_type(self.selector, element_type)
-        return int if kind is bool else kind
+        type_form = selected_type(self.selector, element_type)
+        return int if type_form is bool else type_form
 
 
 @final
@@ -165,8 +165,8 @@ def _is_exact(selector: Callable[[T], Any], element_type: object | None) -> bool
 
     A float may be a NaN or an infinity, from which no subtraction leads back.
     """
-    kind = selected_type(selector, element_type)
-    return kind in _EXACT
+    type_form = selected_type(selector, element_type)
+    return type_form in _EXACT
 
 
 # Any: as in Total.

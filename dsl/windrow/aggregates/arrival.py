@@ -87,8 +87,8 @@ class CollectList(DeclaredAggregate[T, list[Any], list[V], list[V]], Generic[T, 
         return Declaration("collect_list", () if self.selector is None else (("value", self.selector),))
 
     def _value_type(self, element_type: object | None) -> object | None:
-        kind = element_type if self.selector is None else selected_type(self.selector, element_type)
-        items: object | None = None if kind is None else list.__class_getitem__(kind)
+        type_form = element_type if self.selector is None else selected_type(self.selector, element_type)
+        items: object | None = None if type_form is None else list.__class_getitem__(type_form)
         return items
 
 

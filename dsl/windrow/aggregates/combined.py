@@ -143,15 +143,15 @@ class Combined(DeclaredAggregate[T, Accumulators, R, E, K], Generic[T, R, E, K])
         if self.target is None:
             return None if None in kinds else cast(object, tuple.__class_getitem__(tuple(kinds)))
         expected = parameter_types(self.target)
-        for (name, member), kind in zip(self.fields_of(self.target), kinds, strict=True):
+        for (name, member), type_form in zip(self.fields_of(self.target), kinds, strict=True):
             field = expected.get(name)
-            if kind is None or field is None:
+            if type_form is None or field is None:
                 continue
             none = _may_be_none(member, element_type, may_be_empty)
-            if not can_fit(kind, field) or (none and not accepts_none(field)):
+            if not can_fit(type_form, field) or (none and not accepts_none(field)):
                 raise InvalidArgumentError(
                     f"field {name} of {_name_of(self.target)} cannot take what its aggregate gives",
-                    given=f"{member.describe()}, which gives {type_name(kind)}",
+                    given=f"{member.describe()}, which gives {type_name(type_form)}",
                     expected=type_name(field),
                 )
         return self.target if isinstance(self.target, type) else result_type(self.target)

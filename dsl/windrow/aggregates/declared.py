@@ -92,8 +92,8 @@ class DeclaredAggregate(AggregateFunction[T, A, R, E, K], ABC, Generic[T, A, R, 
             key_type: The type of the key, where it is known.
             may_be_empty: Whether an evictor may remove all elements of a window.
         """
-        kind = self._value_type(element_type)
-        return kind if self.gives_none(element_type, may_be_empty=may_be_empty) is False else optional(kind)
+        type_form = self._value_type(element_type)
+        return type_form if self.gives_none(element_type, may_be_empty=may_be_empty) is False else optional(type_form)
 
     def _value_type(self, element_type: object | None) -> object | None:
         """The type of a result that is not None."""

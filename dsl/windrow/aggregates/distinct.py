@@ -91,8 +91,8 @@ class CollectSet(_Distinct[T, frozenset[V]], Generic[T, V]):
         return Declaration("collect_set", (("value", self.selector),))
 
     def _value_type(self, element_type: object | None) -> object | None:
-        kind = selected_type(self.selector, element_type)
-        values: object | None = None if kind is None else frozenset.__class_getitem__(kind)
+        type_form = selected_type(self.selector, element_type)
+        values: object | None = None if type_form is None else frozenset.__class_getitem__(type_form)
         return values
 
 

@@ -103,12 +103,12 @@ class FilledWindow(ProcessWindowFunction[tuple[Any, ...], Any, Any, Any]):
         self, key: Any, context: ProcessWindowContext[Any], elements: Sequence[tuple[Any, ...]]
     ) -> Iterable[Any]:
         (results,) = elements
-        for name, kind in self.key_fields:
-            if not is_value_of(key, kind):
+        for name, type_form in self.key_fields:
+            if not is_value_of(key, type_form):
                 raise InvalidArgumentError(
                     f"field {name} of {attribute_of(self.target, '__name__', 'the result')} cannot take the key",
                     given=f"{key!r:.200}, which is of type {type(key).__name__}",
-                    expected=type_name(kind),
+                    expected=type_name(type_form),
                     hint="give the key to a field of its type; key_by(selector, key_type=...) tells the plan",
                 )
         values: list[Any] = []

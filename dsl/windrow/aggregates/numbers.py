@@ -38,13 +38,13 @@ def add_number(total: Any, lost: float, value: Any) -> tuple[Any, float]:
         lost: What rounding took away so far.
         value: What is added.
     """
-    kind = type(value)
-    if kind is float and type(total) is float:
+    class_ = type(value)
+    if class_ is float and type(total) is float:
         moved = total + value
         if abs(total) >= abs(value):
             return moved, lost + ((total - moved) + value)
         return moved, lost + ((value - moved) + total)
-    if kind is int and type(total) is int:
+    if class_ is int and type(total) is int:
         return total + value, lost
     value = as_number(value)
     if type(value) is int and type(total) is int:
@@ -58,8 +58,8 @@ def add_number(total: Any, lost: float, value: Any) -> tuple[Any, float]:
 
 def add_value(total: Any, lost: float, value: Any) -> tuple[Any, float]:
     """As :func:`add_number`, for decimals and time spans as well."""
-    kind = type(value)
-    if (kind is float or kind is int) and type(total) is kind:
+    class_ = type(value)
+    if (class_ is float or class_ is int) and type(total) is class_:
         return add_number(total, lost, value)
     if isinstance(value, Decimal):
         return _EXACT.add(_same(total, value), value), lost

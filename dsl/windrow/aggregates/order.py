@@ -194,8 +194,8 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
         )
 
     def _value_type(self, element_type: object | None) -> object | None:
-        kind = _value_type(self.selector, element_type)
-        items: object | None = None if kind is None else list.__class_getitem__(kind)
+        type_form = _value_type(self.selector, element_type)
+        items: object | None = None if type_form is None else list.__class_getitem__(type_form)
         return items
 
 

@@ -30,11 +30,11 @@ def selector_text(selector: Callable[[Any], Any]) -> str:
 
 def selected_type(selector: Callable[[Any], Any], element_type: object | None) -> object | None:
     """The type of what a selector takes, without None; None where annotations do not say."""
-    kind = present(made_type(selector, element_type))
-    return None if kind is Never else kind
+    type_form = present(made_type(selector, element_type))
+    return None if type_form is Never else type_form
 
 
 def gives_none(selector: Callable[[Any], Any], element_type: object | None) -> bool | None:
     """Whether a selector may give None; None where annotations do not say."""
-    kind = made_type(selector, element_type)
-    return None if kind is None else holds_none(kind)
+    type_form = made_type(selector, element_type)
+    return None if type_form is None else holds_none(type_form)

@@ -69,14 +69,14 @@ class BroadcastConnectedStream(Stage, Generic[T, B, K]):
                 where=caller_location(),
                 hint=f"{function.__name__}()" if isinstance(function, type) else None,
             )
-        kind = base_argument(function, KeyedBroadcastProcessFunction, 3)
+        type_form = base_argument(function, KeyedBroadcastProcessFunction, 3)
         return self._stream_of(
             BroadcastProcessNode(
                 input=self._keyed,
                 rules=self._rules,
                 function=function,
                 name=name,
-                element_type=kind or iterable_item(result_type(function.process_element)),
+                element_type=type_form or iterable_item(result_type(function.process_element)),
                 location=caller_location(),
             )
         )

@@ -134,13 +134,13 @@ class ConnectedStreams(Stage, Generic[L, U]):
                 where=caller_location(),
                 hint=hint,
             )
-        kind = base_argument(function, CoProcessFunction, 2)
+        type_form = base_argument(function, CoProcessFunction, 2)
         return self._stream_of(
             ProcessNode(
                 input=both_inputs(self._left.node, self._right.node, counts_at_once=True),
                 function=CoProcessWithoutKeys(function),
                 name=name,
-                element_type=kind or iterable_item(result_type(function.process_element1)),
+                element_type=type_form or iterable_item(result_type(function.process_element1)),
                 location=caller_location(),
             )
         )
@@ -206,13 +206,13 @@ class KeyedConnectedStreams(Stage, Generic[L, U, K]):
                 if isinstance(function, type)
                 else "connect(...) of streams without keys takes a CoProcessFunction",
             )
-        kind = base_argument(function, KeyedCoProcessFunction, 3)
+        type_form = base_argument(function, KeyedCoProcessFunction, 3)
         return self._stream_of(
             KeyedProcessNode(
                 input=self._node,
                 function=CoProcess(function),
                 name=name,
-                element_type=kind or iterable_item(result_type(function.process_element1)),
+                element_type=type_form or iterable_item(result_type(function.process_element1)),
                 location=caller_location(),
             )
         )

@@ -119,8 +119,8 @@ class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
                 if isinstance(function, type)
                 else "apply(...) takes a plain function that makes one record of a pair",
             )
-        kind = base_argument(function, ProcessJoinFunction, 2)
-        return self._stream(function, kind or iterable_item(result_type(function.process_element)), name)
+        type_form = base_argument(function, ProcessJoinFunction, 2)
+        return self._stream(function, type_form or iterable_item(result_type(function.process_element)), name)
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
     @overload

@@ -329,8 +329,8 @@ class KeyedStream(Stage, Generic[T, K]):
                 if isinstance(function, type)
                 else "map and flat_map take functions; here it is an instance of a subclass of KeyedProcessFunction",
             )
-        kind = base_argument(function, KeyedProcessFunction, 2)
-        return self._process(function, kind or iterable_item(result_type(function.process_element)), name)
+        type_form = base_argument(function, KeyedProcessFunction, 2)
+        return self._process(function, type_form or iterable_item(result_type(function.process_element)), name)
 
     def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]:
         """Emit, for each element, the elements of its key so far combined into one.

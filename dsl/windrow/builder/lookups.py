@@ -36,8 +36,8 @@ def process_node(node: Node, function: ProcessFunction[Any, Any], name: str | No
             if isinstance(function, type)
             else "map and flat_map take functions; here it is an instance of a subclass of ProcessFunction",
         )
-    kind = base_argument(function, ProcessFunction, 1) or iterable_item(result_type(function.process_element))
-    return ProcessNode(input=node, function=function, name=name, element_type=kind, location=caller_location())
+    type_form = base_argument(function, ProcessFunction, 1) or iterable_item(result_type(function.process_element))
+    return ProcessNode(input=node, function=function, name=name, element_type=type_form, location=caller_location())
 
 
 def map_batches_node(
@@ -150,8 +150,8 @@ def _awaited(function: Callable[[Any], Awaitable[Any]]) -> object | None:
     """The type of what a coroutine function returns."""
     if isinstance(function, AsyncFunction):
         return base_argument(function, AsyncFunction, 1) or result_type(function.invoke)
-    kind = result_type(function)
-    origin, arguments = get_origin(kind), get_args(kind)
+    type_form = result_type(function)
+    origin, arguments = get_origin(type_form), get_args(type_form)
     if origin is CoroutineType or (origin is not None and issubclass(origin, Awaitable)):
         return arguments[-1] if arguments else None
-    return kind
+    return type_form

@@ -280,12 +280,16 @@ class DataStream(Stage, Generic[T_co]):
         if function is not None:
             check_function(function, "changelog")
         known = self._node.element_type
-        kind: object = Change if known is None else GenericAlias(Change, (known,))
+        type_form: object = Change if known is None else GenericAlias(Change, (known,))
         if function is not None:
-            kind = made_type(function, ChangeKind, known)
+            type_form = made_type(function, ChangeKind, known)
         return DataStream(
             ChangelogNode(
-                input=self._node, function=function or Change, element_type=kind, name=name, location=caller_location()
+                input=self._node,
+                function=function or Change,
+                element_type=type_form,
+                name=name,
+                location=caller_location(),
             )
         )
 
@@ -660,8 +664,8 @@ class DataStream(Stage, Generic[T_co]):
                 "a side output is named by a tag", given=tag, expected="an OutputTag", where=caller_location()
             )
         node = self._node
-        kind = node.late_type(tag) if tag.element_type is None else tag.element_type
-        return DataStream(SideOutputNode(input=node, tag=tag, element_type=kind, location=caller_location()))
+        type_form = node.late_type(tag) if tag.element_type is None else tag.element_type
+        return DataStream(SideOutputNode(input=node, tag=tag, element_type=type_form, location=caller_location()))
 
     def sink_to(self, sink: Sink[T_co], *, name: str | None = None) -> DataStreamSink:
         """Write the stream. Hand the result to a :class:`~windrow.Pipeline`.

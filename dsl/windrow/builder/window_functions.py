@@ -74,8 +74,8 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
             >>> threes.reduce(lambda left, right: f"{left} {right}").collect()
             ['to be or']
         """
-        following, kind = self._following(window_function, self._settings.input.element_type)
-        return self._reduce(function, following, kind, name)
+        following, type_form = self._following(window_function, self._settings.input.element_type)
+        return self._reduce(function, following, type_form, name)
 
     # Any: the stages that have aggregate() have proved that the parts fit.
     def _aggregate_keyed(
@@ -85,8 +85,8 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         name: str | None,
     ) -> DataStream[Any]:
         value = None if isinstance(window_function, ProcessWindowFunction) else self._aggregated(function)
-        following, kind = self._following(window_function, value)
-        return self._aggregate(function, following, kind, name)
+        following, type_form = self._following(window_function, value)
+        return self._aggregate(function, following, type_form, name)
 
     def process(self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None) -> DataStream[R]:
         """Compute from all elements of a window when it fires.
@@ -146,8 +146,8 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
             >>> pairs.apply(lambda key, window, elements: [(key, max(elements) - min(elements))]).collect()
             [('all', 3)]
         """
-        kind = made_type(function, self._key_type(), *self._window_and_elements())
-        return self._stream(ProcessSpec(process=Applied(check_apply(function))), iterable_item(kind), name)
+        type_form = made_type(function, self._key_type(), *self._window_and_elements())
+        return self._stream(ProcessSpec(process=Applied(check_apply(function))), iterable_item(type_form), name)
 
 
 class AllStage(WindowStage[T, W]):
@@ -188,8 +188,8 @@ class AllStage(WindowStage[T, W]):
             InvalidArgumentError: If the function cannot be called or is a coroutine function, or the window function is
                 of another kind.
         """
-        following, kind = self._following_all(window_function, self._settings.input.element_type)
-        return self._reduce(function, following, kind, name)
+        following, type_form = self._following_all(window_function, self._settings.input.element_type)
+        return self._reduce(function, following, type_form, name)
 
     # Any: as in KeyedStage.
     def _aggregate_all(
@@ -199,8 +199,8 @@ class AllStage(WindowStage[T, W]):
         name: str | None,
     ) -> DataStream[Any]:
         value = None if isinstance(window_function, ProcessAllWindowFunction) else self._aggregated(function)
-        following, kind = self._following_all(window_function, value)
-        return self._aggregate(function, following, kind, name)
+        following, type_form = self._following_all(window_function, value)
+        return self._aggregate(function, following, type_form, name)
 
     # Any: as in WindowStage._following.
     def _following_all(
@@ -250,9 +250,9 @@ class AllStage(WindowStage[T, W]):
         Raises:
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
-        kind = made_type(function, *self._window_and_elements())
+        type_form = made_type(function, *self._window_and_elements())
         process = AppliedAll(check_apply(function))
-        return self._stream(ProcessSpec(process=WithoutKey(process)), iterable_item(kind), name)
+        return self._stream(ProcessSpec(process=WithoutKey(process)), iterable_item(type_form), name)
 
 
 def check_apply(function: F) -> F:

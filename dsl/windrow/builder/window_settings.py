@@ -67,8 +67,8 @@ def count_window(node: Node, size: int, slide: int | None, *, fire_at_end: bool)
             "fire_at_end must be a bool", given=fire_at_end, expected="True or False", where=caller_location()
         )
     assigner = GlobalWindows.create()
-    kind = CountOrEndOfStreamTrigger if fire_at_end else CountTrigger
+    class_ = CountOrEndOfStreamTrigger if fire_at_end else CountTrigger
     if slide is None:
-        return WindowSettings(node, assigner, PurgingTrigger.of(kind.of(size)))
+        return WindowSettings(node, assigner, PurgingTrigger.of(class_.of(size)))
     # The evictor leaves the last elements, so a window still has some.
-    return WindowSettings(node, assigner, kind.of(slide), CountEvictor.of(size))
+    return WindowSettings(node, assigner, class_.of(slide), CountEvictor.of(size))

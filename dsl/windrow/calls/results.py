@@ -51,18 +51,18 @@ def truth(value: object) -> bool:
     """
     if value is True or value is False:
         return value
-    kind = type(value)
-    if kind in LAZY_TYPES:
+    class_ = type(value)
+    if class_ in LAZY_TYPES:
         raise not_computed(value)
     reason = ""
     try:
-        if not hasattr(kind, "__array__") or getattr(value, "ndim", 1) == 0:
+        if not hasattr(class_, "__array__") or getattr(value, "ndim", 1) == 0:
             return bool(value)
     except Exception as error:  # the user's class, or a library's, may raise anything
         reason = f", {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
     raise UnusableResultError(
         f"a condition is neither true nor false{reason}",
-        given=f"a {kind.__name__}",
+        given=f"a {class_.__name__}",
         expected="True or False, or a value that Python takes for one of them",
         hint="say what a missing value means: value is not pandas.NA and value > 0; for arrays use .any() or .all()",
     )

@@ -144,13 +144,13 @@ def reads_arrow(source: CustomSource[Any, Any]) -> bool:
     Raises:
         InvalidArgumentError: If its class has neither ``read`` nor ``read_arrow``.
     """
-    kind = type(source)
-    if kind.read_arrow is not CustomSource.read_arrow:
+    class_ = type(source)
+    if class_.read_arrow is not CustomSource.read_arrow:
         return True
-    if kind.read is CustomSource.read:
+    if class_.read is CustomSource.read:
         raise InvalidArgumentError(
             "a source of your own reads its elements",
-            given=f"{kind.__name__}, without read and read_arrow",
+            given=f"{class_.__name__}, without read and read_arrow",
             expected="a class that has one of the two methods",
             hint="read gives elements one by one, and read_arrow gives them as Arrow data",
         )

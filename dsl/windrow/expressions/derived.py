@@ -34,8 +34,8 @@ def derived_type(function: Callable[..., Any], argument_types: Sequence[object |
     expression = traced(function)
     if isinstance(expression, Opaque):
         return None
-    kind = _result_type(expression, _types_of_arguments(function, argument_types))
-    return None if kind is None or is_open(kind) else kind
+    type_form = _result_type(expression, _types_of_arguments(function, argument_types))
+    return None if type_form is None or is_open(type_form) else type_form
 
 
 def unread_part(function: Callable[..., Any], argument_types: Sequence[object | None] | None = None) -> str | None:

@@ -192,11 +192,11 @@ def record_type(target: type, fields: Sequence[tuple[str, object | None]]) -> ob
         return target
     variables: dict[object, object] = {}
     hints = resolved_hints(target)
-    for name, kind in fields:
+    for name, type_form in fields:
         declared = hints.get(name)
-        if kind is None and is_open(declared):
+        if type_form is None and is_open(declared):
             return None
-        solved(declared, kind, variables)
+        solved(declared, type_form, variables)
     if any(is_open(variables.get(each, Any)) for each in parameters):
         return None
     generic: Any = target

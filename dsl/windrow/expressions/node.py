@@ -116,8 +116,8 @@ class Expression:
         """
         types: dict[Expression, object | None] = {}
         for part in self.parts():
-            kind = known_types[part] if part in known_types else part._type(types)
-            types[part] = present(kind) if part in true_parts else kind
+            type_form = known_types[part] if part in known_types else part._type(types)
+            types[part] = present(type_form) if part in true_parts else type_form
         return types
 
     def __str__(self) -> str:
@@ -247,8 +247,8 @@ def _rebuilt(rows: list[tuple[type[Expression], tuple[Any, ...]]]) -> Expression
     def of_number(number: _Number) -> Expression:
         return nodes[number.number]
 
-    for kind, values in rows:
-        nodes.append(kind(*[_replaced(value, of_number) for value in values]))
+    for class_, values in rows:
+        nodes.append(class_(*[_replaced(value, of_number) for value in values]))
     return nodes[-1]
 
 
@@ -286,12 +286,12 @@ def _digest(key: bytes) -> bytes:
 
 def _key_of(value: object) -> str:
     """Returns a text that is the same for the same value of a node, in this process alone."""
-    kind = type(value)
-    if kind is int:
+    class_ = type(value)
+    if class_ is int:
         return f"int {value:x}"
-    if kind in (str, bytes, float, bool, type(None)) or value is tuple:
-        return f"{kind.__name__} {value!r}"
-    if kind is frozenset and all(type(each) in (str, int, bool, float) for each in typing.cast(Any, value)):
+    if class_ in (str, bytes, float, bool, type(None)) or value is tuple:
+        return f"{class_.__name__} {value!r}"
+    if class_ is frozenset and all(type(each) in (str, int, bool, float) for each in typing.cast(Any, value)):
         return collection_digest(typing.cast(Any, value))
     return f"at {id(value)}"
 

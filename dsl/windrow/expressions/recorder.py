@@ -333,9 +333,9 @@ class Table(Members):
         return default
 
     def _noted(self, key: object, value: object) -> None:
-        table, kind = self._table, type(key)
+        table, class_ = self._table, type(key)
         if self._note is not None:
-            text = shortened_text(repr(key), 40) if kind in SCALARS else "..."
+            text = shortened_text(repr(key), 40) if class_ in SCALARS else "..."
             self._note(lambda: table.get(key, Ellipsis), value, f"{self._name}[{text}]")
 
 
@@ -346,14 +346,14 @@ def call(function: str, value: object) -> object:
 
 def expression_of(value: object) -> Expression:
     """The expression of what a function gives, or computes with."""
-    kind = type(value)
+    class_ = type(value)
     if is_recorder(value):
         return _own(value)
-    if kind in SCALARS or kind is bytes:
+    if class_ in SCALARS or class_ is bytes:
         # Any: one of the scalars, or bytes, of which only the type is asked.
         scalar: Any = value
         return Constant(scalar)
-    raise RefusedError(f"computes with a constant of type {kind.__name__}")
+    raise RefusedError(f"computes with a constant of type {class_.__name__}")
 
 
 def result_of(value: object) -> Expression:
@@ -361,11 +361,11 @@ def result_of(value: object) -> Expression:
     if type(value) is Made:
         record: Record = object.__getattribute__(value, "record")
         return record
-    kind = type(value)
-    if kind is tuple or kind is list:
+    class_ = type(value)
+    if class_ is tuple or class_ is list:
         # Any: the values in it.
         items: Any = value
-        return Record(kind, tuple([(str(index), result_of(item)) for index, item in enumerate(items)]))
+        return Record(class_, tuple([(str(index), result_of(item)) for index, item in enumerate(items)]))
     return expression_of(value)
 
 

@@ -331,11 +331,11 @@ class Lookup(Expression):
 
     def _type(self, types: Types) -> object | None:
         types_of = set(map(type, self.table.values()))
-        kind = types_of.pop() if len(types_of) == 1 else None
-        if self.default is None or kind is None:
-            return kind
+        class_ = types_of.pop() if len(types_of) == 1 else None
+        if self.default is None or class_ is None:
+            return class_
         default = types[self.default]
-        return united([kind, default])
+        return united([class_, default])
 
     def _text(self, texts: Texts) -> str:
         table, key = self.shown or collection_text(self.table), texts[self.key]

@@ -44,8 +44,8 @@ def called_type(function: object) -> object | None:
         name = code[end].argval
         owner, called = called, inspect.getattr_static(called, name, None)
         end += 1
-    kind = _type_of_call(owner, called)
-    return kind if kind is not None and _is_called_last(code, end) else None
+    type_form = _type_of_call(owner, called)
+    return type_form if type_form is not None and _is_called_last(code, end) else None
 
 
 def _loaded(function: FunctionType, instruction: dis.Instruction) -> object:
@@ -69,10 +69,10 @@ def _type_of_call(owner: object, called: object) -> object | None:
         return FUNCTION_TYPES.get(called)
     if not isinstance(called, FunctionType) or inspect.iscoroutinefunction(called):
         return None
-    kind = resolved_hints(called).get("return")
-    if kind is typing.Self:
+    type_form = resolved_hints(called).get("return")
+    if type_form is typing.Self:
         return owner
-    return None if kind is None or is_open(kind) else kind
+    return None if type_form is None or is_open(type_form) else type_form
 
 
 def _gives_instances(class_: type) -> bool:

@@ -181,17 +181,17 @@ class _Copies:
 
     def _stand_in(self, name: str, value: Any, what: str | None = None) -> object:
         """Returns what a function gets in place of the value of a variable around it; refuses other values."""
-        around, kind = self._around, type(value)
-        if kind in SCALARS or any(value is each for each in _AS_THEY_ARE):
+        around, class_ = self._around, type(value)
+        if class_ in SCALARS or any(value is each for each in _AS_THEY_ARE):
             around.name(value, name)
             return value
-        if kind in (set, frozenset):
+        if class_ in (set, frozenset):
             return Members(value, name, around.note)
-        if kind is dict and around.read(self._root, lambda _: {*map(type, value.values())} <= SCALARS):
+        if class_ is dict and around.read(self._root, lambda _: {*map(type, value.values())} <= SCALARS):
             # A constant key gives the value itself, which must not do anything when it is used.
             around.has_texts = around.has_texts or str in {*map(type, value.values())}
             return Table(value, name, around.note)
-        if kind is FunctionType:
+        if class_ is FunctionType:
             return self.copied(value)
         if isinstance(value, type):
             if value in _CALLS:

@@ -28,12 +28,12 @@ class Kept(NamedTuple):
 
 def kept_by_methods(owner: object, names: Iterable[str]) -> Iterator[tuple[str, Kept]]:
     """Yields the attributes that methods of an object, and those that they call, set on it for later calls."""
-    kind = type(owner)
+    class_ = type(owner)
     uses: dict[str, list[_Use]] = {}
     waiting = list(names)
     while waiting:
         name = waiting.pop()
-        method = getattr_static(kind, name, None)
+        method = getattr_static(class_, name, None)
         if name in uses or name in ONCE or not isinstance(method, FunctionType) or is_library(method.__module__):
             continue
         code = method.__code__
@@ -41,16 +41,16 @@ def kept_by_methods(owner: object, names: Iterable[str]) -> Iterator[tuple[str, 
         uses[name] = list(_uses(code, self_name)) if self_name and not _sets_variable(code, self_name) else []
         waiting += code.co_names
     for name, of_method in uses.items():
-        method = getattr_static(kind, name)
-        callers = [other for other in uses if other != name and name in getattr_static(kind, other).__code__.co_names]
+        method = getattr_static(class_, name)
+        callers = [other for other in uses if other != name and name in getattr_static(class_, other).__code__.co_names]
         for variable in dict.fromkeys(use.name for use in of_method):
             # A caller that sets the attribute first has it for one call only.
             if any(_sets_first(uses[caller], variable) for caller in callers):
                 continue
             if (use := _kept(of_method, variable, getattr_static(owner, variable, None))) is not None:
                 kept = Kept(f"self.{variable}", method.__code__.co_filename, use.line)
-                yield f"{kind.__name__}.{name}", kept
-        yield from ((f"{kind.__name__}.{name}", kept) for kept in kept_around(method))
+                yield f"{class_.__name__}.{name}", kept
+        yield from ((f"{class_.__name__}.{name}", kept) for kept in kept_around(method))
 
 
 def kept_around(function: FunctionType) -> Iterator[Kept]:

@@ -189,15 +189,15 @@ class _Search:
 
     def _parts_of_object(self, value: object) -> Iterator[object]:
         """Yields the attributes of an object, then its class, or the attributes of its classes instead."""
-        kind = type(value)
-        is_users = is_of_windrow(kind.__module__) or not self._is_of_others(kind)
+        class_ = type(value)
+        is_users = is_of_windrow(class_.__module__) or not self._is_of_others(class_)
         attributes = attributes_of(value)
         yield from attributes.values() if is_users or not self._into_classes else (attributes.get("__wrapped__"),)
         if self._into_classes:
-            yield kind
+            yield class_
         else:
             yield from (
-                each for base in kind.__mro__ if not is_library(base.__module__) for each in vars(base).values()
+                each for base in class_.__mro__ if not is_library(base.__module__) for each in vars(base).values()
             )
 
     def _is_of_others(self, class_: type) -> bool:

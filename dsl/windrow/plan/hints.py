@@ -90,9 +90,9 @@ def _names_around(owner: object, known: object | None) -> dict[str, object]:
     """The variables of the functions around, where they can be had; inner ones hide outer ones."""
     names: dict[str, object] = {}
     around = _qualified_names_around(owner)
-    for kind in _classes_in(known):
-        if set(_qualified_names_around(kind)) & set(around):
-            names[kind.__name__] = kind
+    for class_ in _classes_in(known):
+        if set(_qualified_names_around(class_)) & set(around):
+            names[class_.__name__] = class_
     module = _globals_of(owner)
     for frame in reversed(list(_frames())):
         if frame.f_globals is module and frame.f_code.co_qualname in around:

@@ -220,8 +220,8 @@ class WindowNode(OneInputNode):
         return None if isinstance(process, (CoGroup, JoinPairs)) else process
 
     def late_type(self, tag: OutputTag[Any]) -> object | None:
-        kind = self.input.element_type
-        return kind if self.late_tag == tag else self.late_tags.element_type(tag, kind)
+        type_form = self.input.element_type
+        return type_form if self.late_tag == tag else self.late_tags.element_type(tag, type_form)
 
     def passed_aside(self, tag: OutputTag[Any]) -> tuple[Node, ...]:
         return self.inputs if tag in self.side_outputs else ()

@@ -77,8 +77,8 @@ def unrun_faults(step: Step) -> Iterator[Fault]:
                 yield from lazy_faults(type(descriptor.aggregate_function), step.where)
     for function in () if step.node.writes is None else step.node.writes.functions_called_for_effect:
         yield from _faults_of(step, function_name(function), function)
-    for kind in step.node.called_classes:
-        yield from lazy_faults(kind, step.where)
+    for class_ in step.node.called_classes:
+        yield from lazy_faults(class_, step.where)
 
 
 def _called_for_effect(class_: type) -> Iterator[str]:

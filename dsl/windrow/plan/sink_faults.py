@@ -21,10 +21,10 @@ __all__ = ["sink_faults", "sink_set_faults"]
 
 def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
     """The faults of one sink."""
-    kind = node.input.element_type
+    type_form = node.input.element_type
     if node.input.keys is not None:
         yield Fault("a keyed stream cannot go to a sink", step.where, "use the stream before key_by")
-    if node.sink.needs_schema and kind is None:
+    if node.sink.needs_schema and type_form is None:
         takes = node.sink.takes
         yield Fault(
             f"the columns of the sink {node.sink.describe()!r} cannot be known: the type of the elements is not"
@@ -33,14 +33,14 @@ def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
             step.where,
             _type_hint(node.input),
         )
-    elif node.sink.takes not in (None, kind):
+    elif node.sink.takes not in (None, type_form):
         yield Fault(
             f"the sink {node.sink.describe()!r} takes {node.sink.takes.__name__} only, and the elements are "
-            f"{type_name(kind)}",
+            f"{type_name(type_form)}",
             step.where,
             "map the elements before sink_to",
         )
-    elif node.sink.needs_schema and len(kinds := members(node.sink.encoded_type(kind))) > 1:
+    elif node.sink.needs_schema and len(kinds := members(node.sink.encoded_type(type_form))) > 1:
         yield Fault(
             f"the sink {node.sink.describe()!r} has the columns of one type, and the elements are of several: "
             f"{' and '.join(map(type_name, kinds))}",
@@ -49,10 +49,10 @@ def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
             "type a sink of their own",
         )
     else:
-        for message, hint in node.sink.misfits_of(kind):
+        for message, hint in node.sink.misfits_of(type_form):
             yield Fault(message, step.where, hint)
         if node.sink.fields_of_folders:
-            yield from partition_faults(node.sink.fields_of_folders, kind, step.where)
+            yield from partition_faults(node.sink.fields_of_folders, type_form, step.where)
 
 
 def _type_hint(node: Node) -> str:

@@ -176,13 +176,13 @@ def _cannot_merge(node: WindowNode, trigger: Trigger[Any, Any], step: Step) -> F
     guilty = parts_that_cannot_merge(trigger)
     names, (first, *_) = " and ".join(part.describe() for part in guilty), guilty
     whose = f"part{'s' * (len(guilty) > 1)} {names} of the " if first is not trigger else ""
-    kind = type(first)
-    if kind.__module__.startswith("windrow."):
+    class_ = type(first)
+    if class_.__module__.startswith("windrow."):
         hint = "use a trigger that can merge, such as CountTrigger or after_count, or windows that do not merge"
     elif isinstance(first, ComposableTrigger):
-        hint = f"derive {kind.__name__} from MergingComposableTrigger, and override merge"
+        hint = f"derive {class_.__name__} from MergingComposableTrigger, and override merge"
     else:
-        hint = f"derive {kind.__name__} from MergingTrigger, and override on_merge"
+        hint = f"derive {class_.__name__} from MergingTrigger, and override on_merge"
     message = f"the {whose}trigger {trigger.describe()} cannot merge, but {node.assigner.describe()} merges windows"
     return Fault(message, step.where, hint)
 
@@ -199,10 +199,10 @@ def _timed_join_faults(node: TimedJoinNode, step: Step, earlier_tags: EarlierTag
 
 @_node_faults.register
 def _key_faults(node: KeyByNode, step: Step, earlier_tags: EarlierTags) -> Iterator[Fault]:
-    kind = key_type(node)
-    part = unhashable_part(kind)
+    type_form = key_type(node)
+    part = unhashable_part(type_form)
     if part is not None:
-        within = "" if part == kind else f" in {type_name(kind)}"
+        within = "" if part == type_form else f" in {type_name(type_form)}"
         yield Fault(f"keys of type {type_name(part)}{within} cannot be hashed", step.where, KEY_HINT)
 
 
@@ -224,14 +224,14 @@ def _result_faults(step: Step, stated: Mapping[int, object]) -> Iterator[Fault]:
     """
     known = step.node.element_type or stated.get(id(step.node))
     for function in step.node.emitting:
-        kind = result_type(function)
-        if kind is not None and is_single(kind):
+        type_form = result_type(function)
+        if type_form is not None and is_single(type_form):
             yield Fault(
-                f"{function_name(function)} returns {type_name(kind)}, whose items would be taken for records",
+                f"{function_name(function)} returns {type_name(type_form)}, whose items would be taken for records",
                 step.where,
-                TUPLE_HINT if is_fixed_tuple(kind) else RECORDS_HINT,
+                TUPLE_HINT if is_fixed_tuple(type_form) else RECORDS_HINT,
             )
-        elif kind is None and (known is None or _is_tuple(known)) and gives_one_tuple(called_by(function)):
+        elif type_form is None and (known is None or _is_tuple(known)) and gives_one_tuple(called_by(function)):
             yield Fault(
                 f"{function_name(function)} returns one tuple, whose parts would be taken for records",
                 step.where,

@@ -42,14 +42,14 @@ def constructor_text(instance: object, parts: type) -> str:
     An argument ``limit`` is looked for in the attributes ``limit`` and ``_limit``. Numbers, times and arguments of the
     class ``parts`` are shown; anything else may be a secret of the user's class.
     """
-    kind = type(instance)
+    class_ = type(instance)
     try:
-        names = list(inspect.signature(kind.__init__).parameters)[1:]
+        names = list(inspect.signature(class_.__init__).parameters)[1:]
     except (TypeError, ValueError):
         names = []
     arguments = {name: attribute_of(instance, name, attribute_of(instance, f"_{name}", _MISSING)) for name in names}
     return call_text(
-        kind.__name__, **{name: _value(value, parts) for name, value in arguments.items() if value is not _MISSING}
+        class_.__name__, **{name: _value(value, parts) for name, value in arguments.items() if value is not _MISSING}
     )
 
 

@@ -29,14 +29,14 @@ def registered_type(value_format: RegistryFormat, annotation: object, *, is_sink
         check_libraries(value_format)
         from windrow_kafka.registry.protobuf import fit_message
 
-        kind = record_type(annotation)
-        fit_message(value_format.message, kind, is_sink=is_sink)
-        return kind
+        element_type = record_type(annotation)
+        fit_message(value_format.message, element_type, is_sink=is_sink)
+        return element_type
     from windrow_kafka.registry.avro_of_type import AvroSchema
 
-    kind = record_type(annotation)
-    AvroSchema(kind)
-    return kind
+    element_type = record_type(annotation)
+    AvroSchema(element_type)
+    return element_type
 
 
 @dataclass(frozen=True)
@@ -67,19 +67,19 @@ class RegisteredReader:
         from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 
         assert self.record_type is not None, "messages are no columns"
-        kind = arrow_type(self.record_type.root)
+        data_type = arrow_type(self.record_type.root)
         by_row = {row: self._decoded(value) for row, value in enumerate(payloads)}
         malformed = {row: each for row, each in by_row.items() if type(each) is MalformedRecord}
         plain = {row: each for row, each in by_row.items() if row not in malformed}
         try:
-            array = pa.array(list(plain.values()), kind)
+            array = pa.array(list(plain.values()), data_type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             for row, each in plain.items():
                 try:
-                    pa.array([each], kind)
+                    pa.array([each], data_type)
                 except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                     malformed[row] = self._malformed(payloads[row], f"{error}".splitlines()[0])
-            array = pa.array([each for row, each in plain.items() if row not in malformed], kind)
+            array = pa.array([each for row, each in plain.items() if row not in malformed], data_type)
         if self.record_type.single:
             return pa.RecordBatch.from_arrays([array], schema=arrow_schema(self.record_type)), malformed
         return pa.RecordBatch.from_struct_array(array), malformed

@@ -171,6 +171,6 @@ def _factory_class() -> Any:
 
 def forget_msgspec(kinds: Iterable[type]) -> None:
     """Takes from classes what msgspec keeps on them: with that, no class of the main program can be pickled."""
-    for kind in kinds:
-        if _MSGSPEC_CACHE in vars(kind):
-            delattr(kind, _MSGSPEC_CACHE)
+    for class_ in kinds:
+        if _MSGSPEC_CACHE in vars(class_):
+            delattr(class_, _MSGSPEC_CACHE)

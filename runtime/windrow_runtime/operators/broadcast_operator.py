@@ -181,7 +181,7 @@ class _RuleContext(_ReadingContext):
         self.applied = True
         operator, timestamp, name = self._operator, self._timestamp, descriptor.name
         assert isinstance(operator, BroadcastOperator), "made by one"
-        kind = operator.step.node.element_type
+        type_form = operator.step.node.element_type
         cells = {name, *other_cells(name, name)}
         for key in [key for key, key_state in operator.state.keys.items() if not cells.isdisjoint(key_state.state)]:
             try:
@@ -190,7 +190,7 @@ class _RuleContext(_ReadingContext):
                 state = self.get_state(descriptor)
                 # The state may have expired.
                 if state.holds() and (results := function(key, state)) is not None:
-                    for result in records_of(results, kind):
+                    for result in records_of(results, type_form):
                         operator.output.collect(result, timestamp)
             except USER_ERRORS as error:
                 raise_call_error(operator.step, error, f"{call_description(key)}, state {name!r}")

@@ -43,10 +43,10 @@ def own(value: Any) -> Any:
     Raises:
         UnusableResultError: If the value itself is a generator, or is computed later in another way.
     """
-    kind = type(value)
-    if kind in CONSTANT_TYPES:
+    class_ = type(value)
+    if class_ in CONSTANT_TYPES:
         return value
-    return (_COPIERS.get(kind) or _learn(kind))(value, None)
+    return (_COPIERS.get(class_) or _learn(class_))(value, None)
 
 
 def own_all(values: list[Any]) -> list[Any]:
@@ -70,13 +70,13 @@ _Copier = Callable[[Any, _Memo | None], Any]
 
 def _part(value: Any, memo: _Memo) -> Any:
     """Copies a part of a larger value; parts that are one object have one copy."""
-    kind = type(value)
-    if kind in CONSTANT_TYPES:
+    class_ = type(value)
+    if class_ in CONSTANT_TYPES:
         return value
     copied = memo.get(id(value))
     if copied is not None:
         return copied
-    return (_COPIERS.get(kind) or _learn(kind))(value, memo)
+    return (_COPIERS.get(class_) or _learn(class_))(value, memo)
 
 
 def _all_constant(parts: Iterable[Any]) -> bool:

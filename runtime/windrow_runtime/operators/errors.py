@@ -129,16 +129,16 @@ def _name_here(error: BaseException) -> str | None:
         return None
     member = error.name or ""
     snake = re.sub("([A-Z])", r"_\1", member).lower()
-    names, kind = [snake.removeprefix(prefix) for prefix in ("", "get_", "current_", "get_current_")], type(error.obj)
+    names, class_ = [snake.removeprefix(prefix) for prefix in ("", "get_", "current_", "get_current_")], type(error.obj)
     for name in names:
-        if name != member and hasattr(kind, name):
-            is_method = callable(getattr(kind, name))
+        if name != member and hasattr(class_, name):
+            is_method = callable(getattr(class_, name))
             return (
                 f"write {name}(...) in place of {member}" if is_method else f"write {name}, a property, for {member}()"
             )
-    if "key" in names and hasattr(kind, "window"):
+    if "key" in names and hasattr(class_, "window"):
         return "the key of a window is the first argument of process; a window of window_all has none"
-    if hasattr(kind, "timer_service") and not hasattr(kind, "key") and any(map(_KEYED.__contains__, names)):
+    if hasattr(class_, "timer_service") and not hasattr(class_, "key") and any(map(_KEYED.__contains__, names)):
         return f"a stream without keys has no {member}: use key_by(...) and a KeyedProcessFunction"
     return None
 
@@ -153,10 +153,10 @@ def _called_property(error: TypeError) -> str | None:
         return None
     *_, (frame, line) = walk_tb(error.__traceback__)
     for variable, service, name in _CALLED.findall(linecache.getline(frame.f_code.co_filename, line)):
-        kind = type(frame.f_locals.get(variable))
-        if service and "timer_service" in getattr(kind, "__slots__", ()):
-            kind = type(frame.f_locals[variable].timer_service)  # others are the service themselves
-        if is_of_runtime(kind.__module__) and not callable(getattr(kind, name, callable)):
+        class_ = type(frame.f_locals.get(variable))
+        if service and "timer_service" in getattr(class_, "__slots__", ()):
+            class_ = type(frame.f_locals[variable].timer_service)  # others are the service themselves
+        if is_of_runtime(class_.__module__) and not callable(getattr(class_, name, callable)):
             return f"write {name}, a property, for {name}()"
     return None
 

@@ -30,8 +30,8 @@ _SHOWN: Final = 10
 def _elements(elements: list[Any]) -> str:
     """Returns a table of elements: a column a field where they are records of one class."""
     kinds = {type(each) for each in elements}
-    kind = kinds.pop() if len(kinds) == 1 else object
-    names = [each.name for each in fields(kind)] if is_dataclass(kind) else list(getattr(kind, "_fields", ()))
+    class_ = kinds.pop() if len(kinds) == 1 else object
+    names = [each.name for each in fields(class_)] if is_dataclass(class_) else list(getattr(class_, "_fields", ()))
     rows = [[getattr(each, name, None) for name in names] if names else [each] for each in elements]
     return table(names or ["value"], [[shortened(value) for value in row] for row in rows])
 

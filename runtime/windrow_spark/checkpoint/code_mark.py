@@ -157,15 +157,15 @@ class _Walk:
 
     def of_object(self, value: Any) -> Iterator[str]:
         """Yields the name of an object's class, and the texts of its attributes and of its class's methods."""
-        kind = value if isinstance(value, type) else type(value)
-        yield attribute_of(value, "__qualname__", kind.__qualname__).rpartition("<locals>.")[2]
-        if id(value) in self._seen or isinstance(value, type) or is_library(kind.__module__):
+        class_ = value if isinstance(value, type) else type(value)
+        yield attribute_of(value, "__qualname__", class_.__qualname__).rpartition("<locals>.")[2]
+        if id(value) in self._seen or isinstance(value, type) or is_library(class_.__module__):
             return
         self._seen.add(id(value))
         for name, each in sorted(attributes_of(value).items()):
             yield name
             yield from self.of_values((each,))
-        for owner in kind.__mro__:
+        for owner in class_.__mro__:
             methods = () if is_library(owner.__module__) or is_of_windrow(owner.__module__) else vars(owner).values()
             for method in methods:
                 if isinstance(method, FunctionType) and (method.__name__ == "__call__" or method.__name__[:2] != "__"):

@@ -55,15 +55,15 @@ def step_shape(plan: PhysicalPlan, step: Step) -> Shape:
     """Describes the parts of a keyed step on which its state depends; the caller fills in its form on columns."""
     node = step.node
     keys = plan.topology.key_by(step)
-    kind = _NO_KEYS if keys is None else type_shape(key_type(keys))
+    type_form = _NO_KEYS if keys is None else type_shape(key_type(keys))
     shape: Shape = {
         "form": None,
         "kind": node.kind,
         "level": plan.topology.levels[step.id],
-        "key type": kind,
+        "key type": type_form,
         "record type": type_shape(node.inputs[0].element_type),
     }
-    if keys is not None and keys.key_type is None and kind is not None:
+    if keys is not None and keys.key_type is None and type_form is not None:
         shape[_FROM_CODE] = True
     windows, function = node.windows, node.process_function
     if windows is not None:

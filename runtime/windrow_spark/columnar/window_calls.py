@@ -67,7 +67,7 @@ class WindowCalls:
     def _call_all(
         self, keys: Sequence[Any], windows: Any, stamps: Sequence[int], contents: Any, element: Any = NOTHING
     ) -> None:
-        process, context, collect, kind = self._process, self._context, self._collect, self._result_type
+        process, context, collect, type_form = self._process, self._context, self._collect, self._result_type
         key: Any = None
         window = NOTHING
         try:
@@ -75,7 +75,7 @@ class WindowCalls:
                 context.window = window
                 results = process(key, context, elements)
                 if results is not None:
-                    for result in records_of(results, kind):
+                    for result in records_of(results, type_form):
                         collect(result, stamp)
         except USER_ERRORS as error:
             raise_call_error(self._operator.step, error, call_description(key, window=window, element=element))

@@ -76,9 +76,9 @@ class ArrowScanner(_StoredScanner[ArrowReader]):
     def scan(self, context: ScanContext) -> Scan:
         from windrow_runtime.codecs.arrow.exchanged import read_stored, stored_rows
 
-        kind, table = self.reader.table()
+        record_type, table = self.reader.table()
         frame = _stored_batches(self.reader.source.batch_size, context, table.num_rows, partial(stored_rows, table))
-        return Scan(frame, elements_of, partial(read_stored, kind, self.source.describe()), kind)
+        return Scan(frame, elements_of, partial(read_stored, record_type, self.source.describe()), record_type)
 
     def check_columns(self) -> None:
         """Accepts the source: its data are columns."""

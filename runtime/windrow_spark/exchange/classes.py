@@ -42,29 +42,29 @@ def register_classes(classes: Iterable[UserClass]) -> None:
     # A worker outlives a query, and a notebook defines a class of the same name again.
     in_worker = main.__spec__ is not None and main.__spec__.name.startswith(_WORKER_PROGRAMS)
     for user_class in classes:
-        kind = user_class.class_
+        class_ = user_class.class_
         # Over Spark Connect the `__qualname__` of a class made inside a function lacks the function's name.
-        if kind.__qualname__ != user_class.qualified:
-            kind.__qualname__ = user_class.qualified
-        name = _full_name(kind)
+        if class_.__qualname__ != user_class.qualified:
+            class_.__qualname__ = user_class.qualified
+        name = _full_name(class_)
         # This is done each time: a class that arrives again by value has its unresolved annotations again.
         _resolve_annotations(user_class)
-        if _registered.get(name) is kind and getattr(main, kind.__qualname__, kind) is kind:
+        if _registered.get(name) is class_ and getattr(main, class_.__qualname__, class_) is class_:
             continue
-        _registered[name] = kind
+        _registered[name] = class_
         _class_name.cache_clear()
         find_class.cache_clear()
-        if kind.__module__ == _MAIN and "." not in kind.__qualname__ and in_worker:
-            setattr(main, kind.__qualname__, kind)
+        if class_.__module__ == _MAIN and "." not in class_.__qualname__ and in_worker:
+            setattr(main, class_.__qualname__, class_)
 
 
 def _resolve_annotations(user_class: UserClass) -> None:
-    kind = user_class.class_
+    class_ = user_class.class_
     try:
-        get_type_hints(kind)
+        get_type_hints(class_)
     except NameError:
-        own = get_annotations(kind)
-        kind.__annotations__ = {name: user_class.hints.get(name, hint) for name, hint in own.items()}
+        own = get_annotations(class_)
+        class_.__annotations__ = {name: user_class.hints.get(name, hint) for name, hint in own.items()}
 
 
 def pickle_any(value: object) -> bytes:
@@ -94,8 +94,8 @@ def _class_name(class_: type[Any]) -> bytes:
 @lru_cache(maxsize=1024)
 def find_class(name: bytes) -> type[Any]:
     """Returns the class that :func:`class_name` named."""
-    kind: type[Any] = _registered[name[1:].decode()] if name.startswith(b"@") else pickle.loads(name)
-    return kind
+    class_: type[Any] = _registered[name[1:].decode()] if name.startswith(b"@") else pickle.loads(name)
+    return class_
 
 
 # Any throughout this module: values and classes of the user's.
@@ -153,7 +153,7 @@ class _Unpickler(pickle.Unpickler):
         self._plan_kinds, self._moved = kinds, moved
 
     def persistent_load(self, pid: Any) -> type[Any]:
-        kind = self._plan_kinds.get(pid) or self._moved.get(str(pid).partition(":")[2])
-        if kind is None:
+        class_ = self._plan_kinds.get(pid) or self._moved.get(str(pid).partition(":")[2])
+        if class_ is None:
             raise refused(str(pid))
-        return kind
+        return class_

@@ -197,12 +197,12 @@ def pack_values(values: list[Any]) -> PackedValues:
     if kinds <= _SCALARS:
         return values
     if len(kinds) == 1:
-        (kind,) = kinds
-        names = record_fields(kind)
+        (class_,) = kinds
+        names = record_fields(class_)
         if names:
             # A pass for each field is three times as fast as making a tuple of each value.
             columns = (list(map(attrgetter(name), values)) for name in names)
-            return class_name(kind), len(values), tuple(map(pack_values, columns))
+            return class_name(class_), len(values), tuple(map(pack_values, columns))
     return pickle_any(values)
 
 

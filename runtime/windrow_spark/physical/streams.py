@@ -89,8 +89,8 @@ class Streams:
 
     def _routes_from(self, step_id: str, *, of_objects: bool = False) -> tuple[Route, ...]:
         if of_objects:
-            kind = columns_type(_known_type(self._steps[step_id].node))
-            return (Route("", check_constructor(kind), has_stamps=True),)
+            record_type = columns_type(_known_type(self._steps[step_id].node))
+            return (Route("", check_constructor(record_type), has_stamps=True),)
         routes = self._routes[step_id]
         if isinstance(routes, Objects):
             raise DeclinedError(routes.reason)
@@ -143,13 +143,13 @@ def _ending(route: Route, step: Step, selector: Callable[[Any], Any] | None, *, 
 
 
 def _element_of(step: Step) -> RecordType:
-    kind = columns_type(_known_type(step.node))
+    record_type = columns_type(_known_type(step.node))
     decoded = source_of(step).decoded_type
     if decoded is not None:
         # The fields that the source itself adds to a record are well-formed.
         check_made(columns_type(decoded))
-        return kind
-    return check_made(kind)
+        return record_type
+    return check_made(record_type)
 
 
 def _known_type(node: Node) -> object:

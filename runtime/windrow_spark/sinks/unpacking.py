@@ -60,9 +60,9 @@ class Unpack:
 
 def unpacked(frame: DataFrame, number: int, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
     """Returns the elements of one sink as typed columns."""
-    kind = record_type(step.node.element_type)
-    to_columns = Unpack(lambda: partial(encode_batch, record_type=kind), step.where, classes, kind)
-    return rows_of(frame, number).mapInArrow(to_columns, spark_ddl(kind))
+    element_type = record_type(step.node.element_type)
+    to_columns = Unpack(lambda: partial(encode_batch, record_type=element_type), step.where, classes, element_type)
+    return rows_of(frame, number).mapInArrow(to_columns, spark_ddl(element_type))
 
 
 def rows_of(frame: DataFrame, number: int) -> DataFrame:

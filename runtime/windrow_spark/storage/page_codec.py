@@ -127,10 +127,10 @@ class PageCodec:
 
     def _store_tail(self, value: Any, write_segment: Callable[[bytes], int]) -> Any:
         """Moves the elements of a long list into a segment, so that the page stays small."""
-        kind = type(value)
-        if kind is GrowingList:
+        class_ = type(value)
+        if class_ is GrowingList:
             tail, segments = value, ()
-        elif kind is StoredList:
+        elif class_ is StoredList:
             tail, segments = value.tail, value.segments
         else:
             return value

@@ -126,12 +126,12 @@ class StoredClasses:
 
     def find(self, name: object, *forms: StoredForm) -> type[Any]:
         """Looks up a stored name; raises if it is unknown, or if the class is stored in none of these forms."""
-        kind = self._kinds.get(name) or self._moved.get(name.partition(":")[2]) if isinstance(name, str) else None
-        if kind is None:
+        class_ = self._kinds.get(name) or self._moved.get(name.partition(":")[2]) if isinstance(name, str) else None
+        if class_ is None:
             raise refused(f"{name!r:.200}")
-        if forms and stored_form_of(kind) not in forms:
+        if forms and stored_form_of(class_) not in forms:
             raise refused(f"{name} by {' or '.join(form.name for form in forms)}")
-        return kind
+        return class_
 
 
 def moved_classes(classes: Iterable[UserClass]) -> dict[str, type[Any]]:

@@ -185,8 +185,8 @@ def _read_mixed(reader: ColumnReader, column: Packed) -> list[Any]:
 
 
 def _read_members(reader: ColumnReader, column: Packed) -> list[Any]:
-    kind, (names,) = _enum(reader, column), reader.read_within(column)
-    members: Mapping[Any, Any] = kind.__members__
+    class_, (names,) = _enum(reader, column), reader.read_within(column)
+    members: Mapping[Any, Any] = class_.__members__
     try:
         return [members[name] for name in names]
     except KeyError as error:
@@ -199,10 +199,10 @@ def _read_members(reader: ColumnReader, column: Packed) -> list[Any]:
 
 
 def _read_flags(reader: ColumnReader, column: Packed) -> list[Any]:
-    kind, (values,) = _enum(reader, column), reader.read_within(column)
-    if not (holds_flags(kind) and all(type(value) is int for value in values)):
+    class_, (values,) = _enum(reader, column), reader.read_within(column)
+    if not (holds_flags(class_) and all(type(value) is int for value in values)):
         raise refused(f"{column.scalars[0]} as flags")
-    return list(map(kind, values))
+    return list(map(class_, values))
 
 
 def _enum(reader: ColumnReader, column: Packed) -> type[Enum]:
@@ -212,18 +212,18 @@ def _enum(reader: ColumnReader, column: Packed) -> type[Enum]:
 
 def _read_records(reader: ColumnReader, column: Packed) -> list[Any]:
     name, *fields = column.scalars
-    kind = reader.classes.find(name, StoredForm.FIELDS)
+    class_ = reader.classes.find(name, StoredForm.FIELDS)
     columns = reader.read_within(column)
     if len(columns) != len(fields) or len(set(map(len, columns))) > 1:
         raise damaged_state(f"columns of {name}")
-    return build_records(kind, fields, columns, len(columns[0]) if columns else len(column.data))
+    return build_records(class_, fields, columns, len(columns[0]) if columns else len(column.data))
 
 
 def _read_objects(reader: ColumnReader, column: Packed) -> list[Any]:
     name, *fields = column.scalars
-    kind = reader.classes.find(name, StoredForm.ATTRIBUTES)
+    class_ = reader.classes.find(name, StoredForm.ATTRIBUTES)
     rows = zip(*reader.read_within(column), strict=True)
-    return [set_attributes(object.__new__(kind), dict(zip(fields, row, strict=True))) for row in rows]
+    return [set_attributes(object.__new__(class_), dict(zip(fields, row, strict=True))) for row in rows]
 
 
 def _read_plain(reader: ColumnReader, column: Packed) -> list[Any]:

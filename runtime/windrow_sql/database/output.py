@@ -252,19 +252,19 @@ class DatabaseOutput(TableOutput):
         self, step: Step, sink: DatabaseSink[Any], identity: Identity, limits: DatabaseLimits = DatabaseLimits()
     ) -> None:
         super().__init__(step, sink)
-        kind = self._kind
+        record_type = self._kind
         key = self.fields_named(sink.key, "the key of the table")
-        check_key(key, kind, step.where)
+        check_key(key, record_type, step.where)
         self._sink = sink
         self._limits = limits
         self._identity = identity
-        self._encoder = RowEncoder(kind, sink.url.backend, {})
-        self._names = [field.column for field in kind.columns]
+        self._encoder = RowEncoder(record_type, sink.url.backend, {})
+        self._names = [field.column for field in record_type.columns]
         self._key_places = [self._names.index(field.column) for field in key]
         first, *others = self._key_places or [0]
         one = itemgetter(slice(first, first + 1))  # gives a tuple, as itemgetter does for several indices
         self._key_of: Callable[[Row], Row] = itemgetter(first, *others) if others else one
-        self._table = table_for(sink.table, sink.schema, kind, key, sink.url.backend)
+        self._table = table_for(sink.table, sink.schema, record_type, key, sink.url.backend)
         self._batches = batches_table(sink.schema)
         with self.failures("the database cannot be used"):
             self._engine = _engine(sink)

@@ -124,8 +124,8 @@ def _cell(cell: Any) -> str:
     form = _FORMS.get(type(cell))
     if form is not None:
         return form(cell)
-    for kind, of_kind in _FORMS.items():
-        if isinstance(cell, kind):
+    for class_, of_kind in _FORMS.items():
+        if isinstance(cell, class_):
             return of_kind(cell)
     raise TypeError(f"a {type(cell).__name__} has no form in a column")
 

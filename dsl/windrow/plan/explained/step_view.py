@@ -73,7 +73,7 @@ def views_of(steps: Sequence[Step], forms: Mapping[str, Form]) -> list[StepView]
     views: list[StepView] = []
     for step in steps:
         node = step.node
-        types[id(node)] = kind = _element_type(node, types)
+        types[id(node)] = type_form = _element_type(node, types)
         if id(node) in hidden:
             continue
         members = joins.get(id(node), [])
@@ -84,7 +84,7 @@ def views_of(steps: Sequence[Step], forms: Mapping[str, Form]) -> list[StepView]
                 kind=node.shown_kind,
                 text=" ".join(_text(node).split()),
                 inputs=tuple(by_node[id(each)].index for each in inputs),
-                element_type=None if kind is None or node.is_sink or node.states_type else short_type(kind),
+                element_type=None if type_form is None or node.is_sink or node.states_type else short_type(type_form),
                 notes=tuple(_notes(node, by_node)),
                 form=forms.get(step.id),
                 members=tuple(by_node[id(each)] for each in members),

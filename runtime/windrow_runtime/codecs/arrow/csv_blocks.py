@@ -40,18 +40,18 @@ _PLAIN_ROWS: Final = 1000
 
 def row_by_row(records: CsvRecords) -> str | None:
     """The reason why rows are read one by one; None: they can be read as columns."""
-    kind = records.record_type
+    record_type = records.record_type
     if records.encoding != UTF_8:
         return f"the encoding is {records.encoding}"
     if not "\0" < records.delimiter < "\x80":
         return f"the delimiter {records.delimiter!r} is more than a byte"
     if records.forms != STRICT:
         return "the source has options for null texts, truth values or numbers"
-    made_by = None if kind.single else hook_of(kind.root.python_type)
+    made_by = None if record_type.single else hook_of(record_type.root.python_type)
     if made_by is not None:
-        return f"{kind.name} has a {made_by}"
-    for column in kind.columns:
-        name = f"{kind.prefix}{column.name}"
+        return f"{record_type.name} has a {made_by}"
+    for column in record_type.columns:
+        name = f"{record_type.prefix}{column.name}"
         if column.absent_allowed:
             return f"{name} may be absent"
         if column.type.kind not in TEXT_KINDS:

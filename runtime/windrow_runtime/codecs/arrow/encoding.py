@@ -124,10 +124,10 @@ def _check_types(values: Sequence[object], value: ValueType, path: str) -> tuple
     if has_none and not value.nullable:
         raise UnfitError(path, "None in a field that is not Optional", str(value))
     kinds.discard(NoneType)
-    for kind in kinds:
-        if not value.admits(kind):
-            wrong = next(item for item in values if type(item) is kind)
-            raise UnfitError(path, f"{short_repr(wrong)} is a {kind.__name__}", str(value))
+    for class_ in kinds:
+        if not value.admits(class_):
+            wrong = next(item for item in values if type(item) is class_)
+            raise UnfitError(path, f"{short_repr(wrong)} is a {class_.__name__}", str(value))
     return has_none, kinds
 
 

@@ -16,14 +16,14 @@ def pandas_series(column: pa.ChunkedArray, pandas: Any) -> Any:
 
     Lists become arrays, of objects where an item is missing or has parts; structs and maps become dicts.
     """
-    kind = column.type
-    if not types.is_nested(kind):
+    arrow_type = column.type
+    if not types.is_nested(arrow_type):
         nullable = {"int64": pandas.Int64Dtype(), "bool": pandas.BooleanDtype()} if column.null_count else {}
         return column.to_pandas(types_mapper=lambda each: nullable.get(str(each)))
-    is_flat = types.is_list(kind) and not types.is_nested(kind.value_type)
+    is_flat = types.is_list(arrow_type) and not types.is_nested(arrow_type.value_type)
     if is_flat and not any(chunk.flatten().null_count for chunk in column.chunks):
         return column.to_pandas()
     rows = column.to_pylist(maps_as_pydicts="strict")
-    if types.is_list(kind):
+    if types.is_list(arrow_type):
         rows = [None if row is None else np.fromiter(row, np.object_, len(row)) for row in rows]
     return pandas.Series(rows, dtype=object)

@@ -327,17 +327,17 @@ def _with_nanoseconds(
 
 def _are_finer(coarse: pa.Array, fine: pa.Array) -> Any:
     """Returns which rows have a timestamp that is finer than microseconds, by the same values in nanoseconds."""
-    kind = coarse.type
-    if pa.types.is_timestamp(kind):
+    arrow_type = coarse.type
+    if pa.types.is_timestamp(arrow_type):
         # The remainder is right even where the number of nanoseconds has more than 64 bits.
         whole, exact = (each.view(pa.int64()).fill_null(0).to_numpy() for each in (coarse, fine))
         return (exact - whole * np.int64(1000)) != 0
     is_finer = np.zeros(len(coarse), np.bool_)
-    if pa.types.is_struct(kind):
+    if pa.types.is_struct(arrow_type):
         for pair in zip(coarse.flatten(), fine.flatten(), strict=True):
             is_finer |= _are_finer(*pair)
-    elif pa.types.is_map(kind) or is_list(kind):
-        items = (coarse.items, fine.items) if pa.types.is_map(kind) else (coarse.values, fine.values)
+    elif pa.types.is_map(arrow_type) or is_list(arrow_type):
+        items = (coarse.items, fine.items) if pa.types.is_map(arrow_type) else (coarse.values, fine.values)
         counts = np.concatenate([[0], np.cumsum(_are_finer(*items))])[coarse.offsets.to_numpy()]
         is_finer = counts[1:] > counts[:-1]
     return is_finer

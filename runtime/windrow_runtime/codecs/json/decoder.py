@@ -64,12 +64,12 @@ def parser(value: ValueType, path: str) -> Parser:
 
 
 def _wrong(json_value: object, value: ValueType, path: str) -> UnfitError:
-    kind = type(json_value)
-    shown = "" if kind in (list, dict, type(None)) else f" {short_repr(json_value)}"
+    class_ = type(json_value)
+    shown = "" if class_ in (list, dict, type(None)) else f" {short_repr(json_value)}"
     expected = TEXT_FORMS[value.kind].name if value.kind in TEXT_FORMS else str(value)
     if value.time_format is not None:
         expected = str(value.time_format)
-    return UnfitError(path, f"expected {expected}, not {_NAMES.get(kind, kind.__name__)}{shown}")
+    return UnfitError(path, f"expected {expected}, not {_NAMES.get(class_, class_.__name__)}{shown}")
 
 
 def _parse_as_is(value: ValueType, path: str, json_value: object) -> object:

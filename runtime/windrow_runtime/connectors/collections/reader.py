@@ -71,18 +71,18 @@ class ArrowReader(SourceReader[ArrowSource[Any]]):
             return rows_of_source(self.source)
 
     def batches(self, held: Held = tuple) -> Iterator[SourceBatch]:
-        kind, table = self.table()
+        record_type, table = self.table()
         size = self.source.batch_size or max(table.num_rows, 1)
         for start in range(0, table.num_rows, size):
             batch = SourceBatch()
-            for rows in _table_rows(table, kind, self.source.describe(), start, start + size):
+            for rows in _table_rows(table, record_type, self.source.describe(), start, start + size):
                 self.take(batch, rows)
             yield batch
 
     def as_part(self, place: int) -> RowReads:
-        kind, table = self.table()
-        rows = partial(_table_rows, table, kind, self.source.describe())
-        return RowReads(self.step.where, kind, self.source.batch_size, table.num_rows, rows)
+        record_type, table = self.table()
+        rows = partial(_table_rows, table, record_type, self.source.describe())
+        return RowReads(self.step.where, record_type, self.source.batch_size, table.num_rows, rows)
 
     @staticmethod
     def derived_type(source: ArrowSource[Any]) -> type[Any]:

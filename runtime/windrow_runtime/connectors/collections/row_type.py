@@ -63,10 +63,10 @@ def rows_of_source(source: ArrowSource[Any]) -> tuple[RecordType, pa.Table]:
     Raises:
         SourceError: If a column is missing, or cannot be decoded.
     """
-    kind = record_type(source.record_type).in_timezone(source.timezone)
+    element_type = record_type(source.record_type).in_timezone(source.timezone)
     table = table_of_source(source)
-    check_arrow_schema(table.schema, kind)
-    return kind, table
+    check_arrow_schema(table.schema, element_type)
+    return element_type, table
 
 
 def row_type_of(source: ArrowSource[Any]) -> type[Any]:

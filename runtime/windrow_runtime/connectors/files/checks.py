@@ -62,8 +62,8 @@ def _warn_of_folders(source: FileSource[Any], step: Step, paths: Iterable[str]) 
     if isinstance(source, TextFileSource):
         return
     with errors_at(step.where):
-        kind = record_type(source.record_type)
-    columns = {} if kind.single else {field.column: field.name for field in kind.columns}
+        element_type = record_type(source.record_type)
+    columns = {} if element_type.single else {field.column: field.name for field in element_type.columns}
     looked_at: set[str] = set()
     for path in chain.from_iterable(map(visible_below, paths)):
         names = {name.partition("=")[0] for name in os.path.dirname(path).split(os.sep) if "=" in name}

@@ -95,8 +95,8 @@ def file_reader(source: FileSource[Any]) -> FileReader:
     """Returns the reader for the files of a source; raises an ``UnsupportedOperationError`` for unknown formats."""
     if isinstance(source, ParquetFileSource):
         check_parquet()
-        kind = record_type(source.record_type).in_timezone(source.timezone)
-        return ParquetReader(kind, folders=folder_fields(source, kind))
+        element_type = record_type(source.record_type).in_timezone(source.timezone)
+        return ParquetReader(element_type, folders=folder_fields(source, element_type))
     records = text_records(source)
     if records is None:
         raise UnsupportedOperationError(

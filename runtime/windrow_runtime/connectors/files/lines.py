@@ -24,11 +24,11 @@ def text_records(source: FileSource[Any]) -> TextRecords | None:
     if isinstance(source, TextFileSource):
         return LineRecords(record_type(str), source.encoding, json=False)
     if isinstance(source, (JsonFileSource, CsvFileSource)):
-        kind = record_type(source.record_type).in_timezone(source.timezone)
+        element_type = record_type(source.record_type).in_timezone(source.timezone)
         if isinstance(source, JsonFileSource):
             if not source.lines:
-                return DocumentRecords(kind, source.encoding)
-            return LineRecords(kind, source.encoding, json=True)
+                return DocumentRecords(element_type, source.encoding)
+            return LineRecords(element_type, source.encoding, json=True)
         forms = CsvForms(
             frozenset(source.nulls),
             frozenset(text.lower() for text in source.true_values),
@@ -38,7 +38,7 @@ def text_records(source: FileSource[Any]) -> TextRecords | None:
             source.decimal,
             source.thousands,
         )
-        return CsvRecords(kind, source.encoding, source.delimiter, source.header, forms)
+        return CsvRecords(element_type, source.encoding, source.delimiter, source.header, forms)
     return None
 
 

@@ -193,23 +193,23 @@ def partitions_of(step: Step) -> Partitions | None:
     sink = sink_of(step)
     if not isinstance(sink, FileSink) or not sink.partition_by:
         return None
-    kind = record_type(step.node.element_type)
-    by_name = {field.name: field for field in kind.columns} if kind.root.kind is Kind.RECORD else {}
+    element_type = record_type(step.node.element_type)
+    by_name = {field.name: field for field in element_type.columns} if element_type.root.kind is Kind.RECORD else {}
     for name in sink.partition_by:
         field = by_name.get(name)
         if field is None or field.type.scalar_kind not in _PLAIN or field.column.startswith(("_", ".")):
             raise InvalidArgumentError(
                 "a field of partition_by cannot name folders",
-                given=f"{name}: {'no field of ' + kind.name if field is None else field.column_type}",
+                given=f"{name}: {'no field of ' + element_type.name if field is None else field.column_type}",
                 expected="a field of type str, int, bool, date or Enum, whose column does not begin with '_' or '.'",
                 where=step.where,
                 hint="map the field to the text that the folders are to have",
             )
-    if len(sink.partition_by) == len(kind.columns):
+    if len(sink.partition_by) == len(element_type.columns):
         raise InvalidArgumentError(
             "all fields of a record name folders, and none is left for the files",
             given=sink.describe(),
             expected="a field that is not in partition_by",
             where=step.where,
         )
-    return Partitions(kind, tuple(by_name[name] for name in sink.partition_by))
+    return Partitions(element_type, tuple(by_name[name] for name in sink.partition_by))

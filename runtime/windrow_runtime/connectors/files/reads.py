@@ -47,8 +47,11 @@ class FileReads(CountedReads):
         divide: Callable[[Sequence[str]], list[Chunk]] = _one_chunk,
     ) -> FileReads:
         """Returns the reads of a part; by default a batch is one chunk."""
-        kind, path = None if isinstance(reader, TextReader) else reader.record_type, order.literal + order.pattern
-        return cls(order.where, kind, source.files_per_batch, path, order.pattern, reader, listed, divide)
+        record_type, path = (
+            None if isinstance(reader, TextReader) else reader.record_type,
+            order.literal + order.pattern,
+        )
+        return cls(order.where, record_type, source.files_per_batch, path, order.pattern, reader, listed, divide)
 
     def count(self) -> int:
         return len(self.listed())

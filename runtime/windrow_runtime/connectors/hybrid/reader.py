@@ -42,10 +42,10 @@ class HybridReader(SourceReader[HybridSource[Any]]):
             ]
         )
         kinds = [part.record_type if isinstance(part, Reads) else None for part in parts]
-        kind = None if None in kinds or len(self.timezones) > 1 else kinds[0]
+        record_type = None if None in kinds or len(self.timezones) > 1 else kinds[0]
         node = self.step.node
         shipped = replace(self.step, node=Node(location=node.location, name=node.name, element_type=node.element_type))
-        return HybridReads(self.step.where, kind, replace(shipped, inputs=()), self.source.on_malformed, parts)
+        return HybridReads(self.step.where, record_type, replace(shipped, inputs=()), self.source.on_malformed, parts)
 
     @property
     def timezones(self) -> set[object]:
@@ -153,7 +153,7 @@ class HybridReads(Reads):
             ended = {name: reached for name, (_, reached, *_) in offsets[place - 1].items()}
             switch = SourceSwitch(ended, getattr(self.parts[place - 1], "listed", tuple))
             with connector_errors(self.where, "the function that makes the next source", lambda: shortened(switch)):
-                is_last, kind = place == len(self.parts) - 1, self.step.node.element_type
-                source = check_made(part(switch), kind, self.rule, is_last=is_last)
+                is_last, type_form = place == len(self.parts) - 1, self.step.node.element_type
+                source = check_made(part(switch), type_form, self.rule, is_last=is_last)
             self.sources[place] = reader_for(source, self.step).as_part(place)
         return self.sources[place]

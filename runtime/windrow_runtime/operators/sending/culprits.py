@@ -47,9 +47,9 @@ def refuse_unsendable(
         if error is None:
             continue
         path, culprit, reason = _find(part, error, failure)
-        kind = type(culprit)
-        on_driver = top_package(kind.__module__) == "pyspark"
-        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        class_ = type(culprit)
+        on_driver = top_package(class_.__module__) == "pyspark"
+        name = class_.__qualname__ if class_.__module__ == "builtins" else f"{class_.__module__}.{class_.__qualname__}"
         route = f"{' -> '.join(f'`{part_name}`' for part_name in path)}, " if path else ""
         raise UnsupportedOperationError(
             f"{what} cannot be sent to Spark's workers",

@@ -122,16 +122,16 @@ def refuse_expiry(descriptor: StateDescriptor) -> None:
 
 def open_state(store: HasCells, descriptor: StateDescriptor, scope: str = "") -> Any:
     """Returns a handle on the state that ``descriptor`` declares, whose name begins with ``scope`` in the store."""
-    kind = _KINDS.get(type(descriptor)) or _kind_of(descriptor)
-    if kind is _State:
+    class_ = _KINDS.get(type(descriptor)) or _kind_of(descriptor)
+    if class_ is _State:
         raise InvalidArgumentError(
             "state is asked for by a descriptor",
             given=descriptor,
             expected="a Value-, List-, Map-, Reducing- or AggregatingStateDescriptor",
         )
     if isinstance(store, _ExpiringStore):
-        kind = _EXPIRING.get(kind, kind)
-    return kind(store, scope + descriptor.name, descriptor)
+        class_ = _EXPIRING.get(class_, class_)
+    return class_(store, scope + descriptor.name, descriptor)
 
 
 def _check_kind(class_: type[_State], descriptor: StateDescriptor, stored: Any, *, is_pair: bool = False) -> None:
@@ -229,11 +229,11 @@ class _State:
         stored, cell = (cells.cells, cells.cell) if expiring else (cells, self._name)
         if not stored:
             return
-        kind = _KINDS.get(type(self.descriptor)) or _kind_of(self.descriptor)
+        class_ = _KINDS.get(type(self.descriptor)) or _kind_of(self.descriptor)
         if cell not in stored:
-            (_adopt_lasting if expiring else _adopt_expiring)(cells, kind, self.descriptor, self._name)
+            (_adopt_lasting if expiring else _adopt_expiring)(cells, class_, self.descriptor, self._name)
         if cell in stored:
-            _check_kind(kind, self.descriptor, stored[cell], is_pair=expiring)
+            _check_kind(class_, self.descriptor, stored[cell], is_pair=expiring)
 
     @staticmethod
     def merged(descriptor: Any, first: Any, second: Any) -> Any:

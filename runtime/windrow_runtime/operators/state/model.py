@@ -443,12 +443,12 @@ def _hold_none(keys: Sequence[Any], kinds: set[type]) -> bool:
         return True
     if len(kinds) != 1:
         return False
-    (kind,) = kinds
-    if issubclass(kind, enum.Enum):
+    (class_,) = kinds
+    if issubclass(class_, enum.Enum):
         return True
-    if issubclass(kind, tuple):
+    if issubclass(class_, tuple):
         return set(map(type, chain.from_iterable(keys))) <= _NEVER
-    names = field_names(kind)
+    names = field_names(class_)
     return bool(names) and all(set(map(type, map(attrgetter(name), keys))) <= _NEVER for name in names)
 
 
@@ -462,8 +462,8 @@ def field_names(class_: type) -> tuple[str, ...]:
 
 def _one(key: Any) -> Any:
     """Returns the object that replaces a key with NaNs; the key itself if it contains none."""
-    kind = type(key)
-    if kind in _NEVER or isinstance(key, enum.Enum):
+    class_ = type(key)
+    if class_ in _NEVER or isinstance(key, enum.Enum):
         return key
     if isinstance(key, float):
         return math.nan if math.isnan(key) else key
@@ -471,7 +471,7 @@ def _one(key: Any) -> Any:
         return _DECIMAL_NAN if key.is_qnan() else key
     if isinstance(key, (tuple, frozenset)):
         return _one_sequence(key)
-    values = {name: getattr(key, name) for name in field_names(kind)}
+    values = {name: getattr(key, name) for name in field_names(class_)}
     changed = {name: one for name, value in values.items() if (one := _one(value)) is not value}
     if not changed and not any(map(_holds_the_nan, values.values())):
         return key
@@ -483,7 +483,7 @@ def _one(key: Any) -> Any:
         return _the_one(twin, [each.name for each in fields(key) if each.compare])
     from msgspec.structs import replace
 
-    return _the_one(replace(key, **changed), field_names(kind))
+    return _the_one(replace(key, **changed), field_names(class_))
 
 
 def _holds_the_nan(value: Any) -> bool:

@@ -56,7 +56,7 @@ class PartialsOperator(WindowOperator):
         one loop: calls between functions take as long as the functions of most users. Nobody observes faster forms.
         """
         keyed, sessions, entry, context = self.state.keys, self.state.sessions, self._entry, self._window_context
-        process, collect, kind, owns = self.process, self.output.collect, self._result_type, self.exposure.process
+        process, collect, type_form, owns = self.process, self.output.collect, self._result_type, self.exposure.process
         elements_of, clears = self.contents.elements, self._clears and not stays
         with_state: list[tuple[Hashable, TimeWindow, dict[str, Any]]] = []
         blank = self._blank
@@ -74,7 +74,7 @@ class PartialsOperator(WindowOperator):
                 results = elements if process is None else process.process(key, context, elements)
                 if results is not None:
                     timestamp = window.max_timestamp()
-                    for result in elements if process is None else records_of(results, kind):
+                    for result in elements if process is None else records_of(results, type_form):
                         collect(result, timestamp)
                 if clears and process is not None:
                     process.clear(context.at(window, entry, key_state.state))

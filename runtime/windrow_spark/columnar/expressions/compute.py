@@ -238,10 +238,12 @@ class Evaluation:
             self._sides[expression.test] = sides
         values = [side._value(branch) for side, branch in zip(sides, expression.sides, strict=True)]
         # None has no type of its own.
-        kind = next((each.type for each in values if each.type != pa.null()), pa.null())
+        arrow_type = next((each.type for each in values if each.type != pa.null()), pa.null())
         counts = np.count_nonzero(mask), np.count_nonzero(~mask)
         arrays = [
-            pa.repeat(pa.scalar(each.as_py(), kind), count) if isinstance(each, pa.Scalar) else each.cast(kind)
+            pa.repeat(pa.scalar(each.as_py(), arrow_type), count)
+            if isinstance(each, pa.Scalar)
+            else each.cast(arrow_type)
             for each, count in zip(values, counts, strict=True)
         ]
         indices = np.where(mask, np.cumsum(mask) - 1, counts[0] + np.cumsum(~mask) - 1)

@@ -158,18 +158,18 @@ class _Parts:
 
 
 def _over_columns(expression: Expression, parts: _Parts) -> ColumnExpression:
-    kind = parts.record_type
+    record_type = parts.record_type
     match expression:
         case Element():
-            if not kind.single:
+            if not record_type.single:
                 raise DeclinedError("takes the whole element")
-            return ColumnExpression(Field(Element(), kind.columns[0].column), kind.columns[0].type)
+            return ColumnExpression(Field(Element(), record_type.columns[0].column), record_type.columns[0].type)
         case Item(of=Method(name="split") as split):
             return _part(expression, split, parts)
         case Field(of=Field() | Item() as record):
             return _within(expression, record, parts)
         case Field() | Item():
-            field = _field_of(expression, kind)
+            field = _field_of(expression, record_type)
             return ColumnExpression(Field(Element(), field.column), field.type)
         case Constant():
             return ColumnExpression(expression, _constant_type(expression))

@@ -111,8 +111,8 @@ class ColumnarForm(ScanTarget):
         kernel = CountingKernel(self.kernel) if counts else self.kernel
         rows = None
         if self.windows.lateness:
-            kind, function = self.stored_element, self.calls_function
-            rows = RowAggregate(self.step, kind, self.kernel, self.aggregate, self.filled, function)
+            record_type, function = self.stored_element, self.calls_function
+            rows = RowAggregate(self.step, record_type, self.kernel, self.aggregate, self.filled, function)
         has_timers = any(route.has_stamps for route in self.routes)
         defaults = (
             defaults_of(self.element) if any(isinstance(each, WholeElement) for each in self.inputs) else NO_DEFAULTS
@@ -289,8 +289,8 @@ def _check_key(key: ColumnExpression | None, filled: FilledWindow | None) -> Non
     python_type: object = type(None) if key is None else key.value.python_type
     if key is not None and key.value.nullable:
         python_type = key.value.python_type | None
-    for name, kind in () if filled is None else filled.key_fields:
-        if not is_subtype(python_type, kind):
+    for name, type_form in () if filled is None else filled.key_fields:
+        if not is_subtype(python_type, type_form):
             raise DeclinedError(f"the field {name} may not take the key")
 
 

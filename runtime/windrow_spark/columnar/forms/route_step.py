@@ -199,17 +199,17 @@ def _made_by(node: MapNode, element: RecordType) -> ColumnExpression | ColumnRec
         for name, of in record.fields
     ]
     values = [field.value for field in fields]
-    kind = (
+    record_type = (
         tuple_of(values) if record.target is tuple else record_of(record.target, [n for n, _ in record.fields], values)
     )
-    check_made(kind)
-    return ColumnRecord(kind, tuple(fields))
+    check_made(record_type)
+    return ColumnRecord(record_type, tuple(fields))
 
 
 def _types_of_none(target: type[Any]) -> dict[str, ValueType]:
     """The types of the fields of a record class that may be None, which has no type of its own."""
-    kind = columns_type(target)
-    return {field.name: field.type for field in kind.root.fields if field.type.nullable}
+    record_type = columns_type(target)
+    return {field.name: field.type for field in record_type.root.fields if field.type.nullable}
 
 
 def _total(expression: ColumnExpression, what: str) -> ColumnExpression:
@@ -226,14 +226,14 @@ def record_of(target: Any, names: Sequence[str], values: Sequence[ValueType]) ->
     """
     if not isinstance(target, type):
         raise DeclinedError(f"{getattr(target, '__name__', 'a function')} makes its results")
-    kind = columns_type(target)
-    fields = kind.root.fields
+    record_type = columns_type(target)
+    fields = record_type.root.fields
     by_name = dict(zip(names if names[0] else [field.name for field in fields], values, strict=False))
-    if kind.single or len(values) != len(fields) or by_name.keys() != {field.name for field in fields}:
+    if record_type.single or len(values) != len(fields) or by_name.keys() != {field.name for field in fields}:
         # A field that is left out has a default, which the class knows.
         raise DeclinedError(f"{target.__name__} makes its results")
     fields = tuple([replace(field, type=by_name[field.name]) for field in fields])
-    return RecordType(None, kind.name, replace(kind.root, fields=fields), fields)
+    return RecordType(None, record_type.name, replace(record_type.root, fields=fields), fields)
 
 
 def tuple_of(values: Sequence[ValueType]) -> RecordType:

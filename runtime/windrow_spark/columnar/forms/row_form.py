@@ -355,8 +355,8 @@ def _has_life(function: RichFunction) -> bool:
     """Returns whether a function wants to be opened or closed, which is done where the step runs."""
     if isinstance(function, Combined):
         return any(_has_life(member) for _, member in function.members)
-    kind = type(function)
-    if isinstance(function, DeclaredAggregate) and kind.open is DeclaredAggregate.open:
+    class_ = type(function)
+    if isinstance(function, DeclaredAggregate) and class_.open is DeclaredAggregate.open:
         # An aggregate with `open` opens its selectors.
         return any(isinstance(selector, RichFunction) for _, selector in function.declaration.selectors)
-    return kind.open is not RichFunction.open or kind.close is not RichFunction.close
+    return class_.open is not RichFunction.open or class_.close is not RichFunction.close

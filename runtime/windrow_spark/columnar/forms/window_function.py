@@ -38,9 +38,9 @@ def check_window_function(process: ProcessWindowFunction[Any, Any, Any, Any], wi
 
 def _sees_window_alone(process: ProcessWindowFunction[Any, Any, Any, Any]) -> bool:
     """Returns whether the code of a function reads attributes of its context, none of them state, and no more."""
-    kind = type(process)
-    method = kind.process
-    if "process" in getattr(process, "__dict__", ()) or kind.__getattribute__ is not object.__getattribute__:
+    class_ = type(process)
+    method = class_.process
+    if "process" in getattr(process, "__dict__", ()) or class_.__getattribute__ is not object.__getattribute__:
         return False
     if not isinstance(method, FunctionType):
         return False

@@ -70,18 +70,18 @@ def present_rows(column: pa.Array) -> Ints | None:
 
 def numbers(column: pa.Array) -> NDArray[Any]:
     """Returns a column without nulls as numpy numbers, times as the ints that Arrow stores."""
-    kind = column.type
-    if _is_temporal(kind):
-        column = column.view(pa.int64() if kind.bit_width == 64 else pa.int32())
+    arrow_type = column.type
+    if _is_temporal(arrow_type):
+        column = column.view(pa.int64() if arrow_type.bit_width == 64 else pa.int32())
     return np.asarray(column)
 
 
 def order_keys(column: pa.Array) -> Ints:
     """Returns ints that sort as the values of a column without nulls; 0.0 equals -0.0, and NaNs are the highest."""
-    kind = column.type
-    if pa.types.is_struct(kind):
+    arrow_type = column.type
+    if pa.types.is_struct(arrow_type):
         return _tuple_keys(column)
-    if _is_ranked(kind):
+    if _is_ranked(arrow_type):
         # Arrow orders texts by their UTF-8 bytes, which is the order of code points: Python's.
         encoded = column.dictionary_encode()
         order = pc.sort_indices(encoded.dictionary).to_numpy()
@@ -89,7 +89,7 @@ def order_keys(column: pa.Array) -> Ints:
         ranks[order] = np.arange(len(order), dtype=np.int64)
         return np.asarray(ranks[encoded.indices.to_numpy()])
     values = numbers(column)
-    if pa.types.is_floating(kind):
+    if pa.types.is_floating(arrow_type):
         values = values.astype(np.float64, copy=False)
         bits = (values + 0.0).view(np.int64)  # adding 0.0 turns -0.0 into 0.0
         # The bits of positive floats ascend with the floats, those of negative ones descend.

@@ -197,12 +197,12 @@ _PYTHONS_PRIME = 2**61 - 1
 
 def hash_keys(keys: pa.Array) -> Hashes:
     """Hashes each key of an Arrow array to 64 bits, all of them well mixed."""
-    kind = keys.type
-    if types.is_null(kind):
+    arrow_type = keys.type
+    if types.is_null(arrow_type):
         return _mixed(np.zeros(len(keys), np.uint64))
-    if types.is_string(kind) or types.is_binary(kind):
+    if types.is_string(arrow_type) or types.is_binary(arrow_type):
         return _hashes_of_texts(keys)
-    if types.is_struct(kind):
+    if types.is_struct(arrow_type):
         hashes = np.zeros(len(keys), np.uint64)
         for part in keys.flatten():
             hashes = _mixed(hashes * _GOLDEN ^ hash_keys(part))
@@ -255,14 +255,14 @@ def _hashes_of_texts(texts: pa.Array) -> Hashes:
 
 def stable_hashes(keys: pa.Array) -> Hashes:
     """Hashes each key of an Arrow array, as :func:`~windrow_runtime.codecs.stable_hash.stable_hash` does for one."""
-    kind = keys.type
-    if types.is_string(kind) or types.is_binary(kind):
+    arrow_type = keys.type
+    if types.is_string(arrow_type) or types.is_binary(arrow_type):
         # The checksum covers a letter for the type, then the text; it is computed once for the letter.
-        seed = crc32(b"s" if types.is_string(kind) else b"b")
+        seed = crc32(b"s" if types.is_string(arrow_type) else b"b")
         texts = keys.cast(pa.binary()).to_pylist()
         sums = [_NONE_SUM if text is None else crc32(text, seed) for text in texts]
         return _finished(np.array(sums, np.uint64))
-    if types.is_int64(kind) and not keys.null_count:
+    if types.is_int64(arrow_type) and not keys.null_count:
         numbers = keys.to_numpy()
         if not len(numbers) or (numbers.min() > -_PYTHONS_PRIME and numbers.max() < _PYTHONS_PRIME):
             # Python's hash of an int below that prime is the int itself, but that of -1 is -2.
@@ -270,7 +270,7 @@ def stable_hashes(keys: pa.Array) -> Hashes:
             seed = crc32(b"i")
             sums = [crc32(view[start : start + 8], seed) for start in range(0, len(view), 8)]
             return _finished(np.array(sums, np.uint64))
-    if types.is_struct(kind):
+    if types.is_struct(arrow_type):
         tuples = zip(*[part.to_pylist() for part in keys.flatten()], strict=True)
         return np.array(list(map(stable_hash, tuples)), np.uint64)
     return np.array(list(map(stable_hash, keys.to_pylist())), np.uint64)

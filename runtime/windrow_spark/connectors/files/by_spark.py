@@ -181,13 +181,13 @@ def _write_folder(
     path = as_spark_path(address)
     partitions = partitions_of(step)
     names = [] if partitions is None else partitions.columns
-    kind = record_type(step.node.element_type)
+    element_type = record_type(step.node.element_type)
     with settings_changed(frame.sparkSession, _WRITER_SETTINGS):
         if isinstance(sink, ParquetFileSink):
             columns = unpacked(frame, number, step, classes)
         else:
-            encoder = partial(_line_encoder, sink, kind, partitions)
-            to_lines = Unpack(encoder, step.where, classes, kind, makes_lines=True)
+            encoder = partial(_line_encoder, sink, element_type, partitions)
+            to_lines = Unpack(encoder, step.where, classes, element_type, makes_lines=True)
             texts = ", ".join(f"{quoted(name)} string" for name in _text_columns(partitions))
             columns = rows_of(frame, number).mapInArrow(to_lines, texts)
         if beside_others is not None:

@@ -137,22 +137,22 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         check_visible(absolute)
         pattern = split_pattern(absolute)[1]
         files = NamedFiles(absolute, pattern, context.step.where, reader, marks=context.marks_partitions)
-        kind = None if isinstance(reader, TextReader) else reader.record_type
+        element_type = None if isinstance(reader, TextReader) else reader.record_type
         if context.checkpoint is None:
             shared = TaskShares.of(context).divide(FileOrder.of(source, context.step).sorted_files())
             # Spark sends all chunks to each worker, which reads a few of them.
             files = replace(files, chunks=tuple([zlib.compress(json.dumps(chunk).encode()) for chunk in shared]))
             # Each partition has the number of a chunk, so that elements are in the order of their files.
             numbers = context.spark.range(0, len(shared), 1, max(1, len(shared)))
-            return Scan(numbers, elements_of, files, kind)
+            return Scan(numbers, elements_of, files, element_type)
         planned = _planned(source, context, context.checkpoint)
         if planned is not None:
-            return Scan(planned, elements_of, replace(files, chunks=()), kind)
+            return Scan(planned, elements_of, replace(files, chunks=()), element_type)
         keeps_order = context.ordered and (
             source.files_per_batch != 1 or context.checkpoint.takes_several(context.place)
         )
         names = _names(context, stream, absolute, path, keeps_order=keeps_order)
-        return Scan(names, elements_of, files, kind)
+        return Scan(names, elements_of, files, element_type)
     if source.files_in_order != "time":
         raise UnsupportedOperationError(
             "files are read in another order than that of their times in mounted file systems only",
@@ -178,7 +178,7 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         schema = _schema_read(context, reader.record_type, path)
         return scan_rows(stream.schema(schema).parquet(path), reader.record_type, source.shown_path)
     records = reader.records
-    kind = None if isinstance(reader, TextReader) else reader.record_type
+    element_type = None if isinstance(reader, TextReader) else reader.record_type
     if isinstance(records, LineRecords) and records.has_lines:
         lines = stream.schema(LINE_SCHEMA).text(path)
         frame = lines.selectExpr("CAST(__text AS BINARY) AS __text", FILE_COLUMN)
@@ -186,7 +186,7 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
             return Scan(frame, elements_of, SparkLines(reader, source.shown_path), reader.record_type)
         return Scan(frame, partial(_decode_lines, records, source.shown_path))
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(path).selectExpr("content", FILE_COLUMN)
-    return Scan(frame, partial(_decode_files, records, source.shown_path, context.step.where), record_type=kind)
+    return Scan(frame, partial(_decode_files, records, source.shown_path, context.step.where), record_type=element_type)
 
 
 def _schema_read(context: ScanContext, record_type: RecordType, path: str) -> Any:

@@ -69,8 +69,8 @@ class FileSparkWriter(SparkWriter[FileWriter]):
         path = local_path(self.writer.sink.path)
         assert path is not None, "Spark writes to other file systems"
         # A worker may run in another folder than the driver.
-        kind = record_type(self.step.node.element_type)
-        return PartSink(sink_alone(self.step), os.path.abspath(path), kind, partitions_of(self.step))
+        element_type = record_type(self.step.node.element_type)
+        return PartSink(sink_alone(self.step), os.path.abspath(path), element_type, partitions_of(self.step))
 
     def check_unwritten(self, spark: SparkSession) -> None:
         if self.writer.folder is None:

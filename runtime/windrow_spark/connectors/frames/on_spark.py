@@ -32,15 +32,17 @@ class DataFrameScanner(SparkScanner[DataFrameReader]):
 
     def scan(self, context: ScanContext) -> Scan:
         source = self.reader.source
-        kind = record_type(source.record_type).in_timezone(source.timezone)
+        element_type = record_type(source.record_type).in_timezone(source.timezone)
         dataframe: Any = source.dataframe
         with errors_at(self.step.where):
-            check_spark_schema(dataframe.schema, kind)
-        unmatched = unmatched_columns("the DataFrame", kind.columns, spark_names(dataframe.schema), any_case=False)
+            check_spark_schema(dataframe.schema, element_type)
+        unmatched = unmatched_columns(
+            "the DataFrame", element_type.columns, spark_names(dataframe.schema), any_case=False
+        )
         if unmatched is not None:
             warn_of_header(unmatched.reason, self.step.where, self.step.node.location)
         with engine_errors(self.step.where, source.secrets):
-            frame, names = _columns_of(dataframe, kind)
+            frame, names = _columns_of(dataframe, element_type)
             if not frame.isStreaming and context.checkpoint is not None:
                 # Spark does not unite static rows with a stream, so they are written to files, and streamed from these.
                 folder = context.checkpoint.folder_of(context.step)
@@ -49,7 +51,7 @@ class DataFrameScanner(SparkScanner[DataFrameReader]):
                 frame = context.reader.option(*ANY_AGE).schema(frame.schema).parquet(as_read_path(folder))
             else:
                 frame = moved_to(context.spark, frame)
-            return scan_rows(frame.toDF(*names), kind, source.describe())
+            return scan_rows(frame.toDF(*names), element_type, source.describe())
 
     def check_columns(self) -> None:
         """Declines a column of decimals whose scale differs from the field's, since elements would show that."""
