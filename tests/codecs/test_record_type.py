@@ -219,7 +219,7 @@ def test_types_without_columns_are_refused(annotation: object, where: str, hint:
 def test_importing_the_codecs_imports_no_engine() -> None:
     program = (
         "import sys, windrow_runtime.codecs.text_files;"
-        "import windrow_runtime.codecs.stable_hash, windrow_spark.spark_schema;"
+        "import windrow_spark.stable_hash, windrow_spark.spark_schema;"
         "print([name for name in ('pyarrow', 'pyspark', 'numpy', 'msgspec') if name in sys.modules])"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

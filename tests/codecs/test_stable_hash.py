@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from tests.codecs.samples import Colour, Event, Level, Place, Point, Reading
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.codecs.stable_hash import stable_hash
+from windrow_spark.stable_hash import stable_hash
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
@@ -133,7 +133,7 @@ def test_hashes_are_pinned() -> None:
 @pytest.mark.parametrize("seed", ["0", "1", "random"])
 def test_other_processes_agree(seed: str) -> None:
     program = (
-        "from windrow_runtime.codecs.stable_hash import stable_hash; import uuid, datetime\n"
+        "from windrow_spark.stable_hash import stable_hash; import uuid, datetime\n"
         "keys = ['a', b'a', 1, None, ('a', 1), frozenset('abcdef'), datetime.date(2024, 1, 1), uuid.UUID(int=1)]\n"
         "print([stable_hash(key) for key in keys])"
     )

@@ -38,9 +38,9 @@ from windrow.windows import (
     TimeWindow,
     TumblingEventTimeWindows,
 )
-from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.topology import Topology
 from windrow_spark.columnar.rows.groups import stable_hashes
+from windrow_spark.stable_hash import stable_hash
 from windrow_spark.storage.tuning import OBJECT_PAGES, PageTuning, StateTuning
 
 # Any in this module: results of every type.

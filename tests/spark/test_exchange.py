@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
-from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_spark.clock import END_OF_STREAM, decode_watermark, encode_timer, encode_watermark
 from windrow_spark.exchange.classes import class_name, find_class, register_classes
 from windrow_spark.exchange.packer import Packer, ToAllKeys, ToSink, ToStep
@@ -31,6 +30,7 @@ from windrow_spark.exchange.rows import (
     unpack_values,
 )
 from windrow_spark.key_groups import KeyGroups
+from windrow_spark.stable_hash import stable_hash
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
-from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
@@ -52,6 +51,7 @@ from windrow_spark.keyed.batch_level import BatchLevel
 from windrow_spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_spark.keyed.level import KeyedStep, Level
 from windrow_spark.shipping import known_classes
+from windrow_spark.stable_hash import stable_hash
 from windrow_spark.storage.group_record import WORKING_SET, GroupState
 from windrow_spark.storage.object_pages import ObjectPages, Share, segments_in
 from windrow_spark.storage.page_codec import PageCodec, keys_in

@@ -62,7 +62,7 @@ class SourceReader(Generic[S_co]):
             raise UnsupportedOperationError(
                 "the interpreter cannot read this source",
                 given=self.source.describe(),
-                expected="a collection, files, a socket or a CustomSource",
+                expected="a source that needs no Spark, such as a collection, files or a CustomSource",
                 where=self.step.where,
                 hint="run the pipeline with SparkRunner",
             )

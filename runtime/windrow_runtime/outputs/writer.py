@@ -53,8 +53,7 @@ class SinkWriter(Generic[S_co]):
             raise UnsupportedOperationError(
                 "the interpreter cannot write to this sink",
                 given=self.sink.describe(),
-                expected="memory, the console, files, topics by confluent-kafka, a database, a Delta table, a function "
-                "or a CustomSink",
+                expected="a sink that needs no Spark, such as memory, files or a CustomSink",
                 where=self.step.where,
                 hint="run the pipeline with SparkRunner",
             )

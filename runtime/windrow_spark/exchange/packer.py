@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.errors import check_hashable
 from windrow_spark.exchange.facts import Count, records_in
 from windrow_spark.exchange.picklable import check_sendable
@@ -23,6 +22,7 @@ from windrow_spark.exchange.rows import (
     sequence_number,
 )
 from windrow_spark.key_groups import KeyGroups
+from windrow_spark.stable_hash import stable_hash
 
 if TYPE_CHECKING:
     from windrow_spark.exchange.column_sender import ColumnSender

@@ -56,8 +56,7 @@ class SparkWriter(Generic[W_co]):
         raise UnsupportedOperationError(
             "Spark cannot write to this sink",
             given=self.sink.describe(),
-            expected="memory, the console, files, Kafka, a database, a Delta table, a function, a CustomSink or a "
-            "DataStreamWriter",
+            expected="a sink whose writer has an output, such as memory, files or a CustomSink",
             where=self.step.where,
         )
 

@@ -46,7 +46,7 @@ class SparkScanner(Generic[R_co]):
             raise UnsupportedOperationError(
                 "Spark cannot read this source",
                 given=self.source.describe(),
-                expected="a collection, files, a DataFrame, Kafka, a socket, the rate source or a CustomSource",
+                expected="a source whose reader has offsets, such as a collection, files or a CustomSource",
                 where=self.step.where,
             )
         return scan_reads(reads, context)

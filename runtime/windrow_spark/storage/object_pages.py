@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import chain, filterfalse, islice
 from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar
 
-from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_runtime.operators.state.model import OperatorState, StoredList, TimerQueue
+from windrow_spark.stable_hash import stable_hash
 from windrow_spark.storage.group_record import WORKING_SET, PageStore, StepRecord, present, stored_timer
 from windrow_spark.storage.keyed_pages import KeyedPages, page_of, pages_of
 from windrow_spark.storage.page_codec import TIMERS, PageCodec, keys_in

@@ -13,8 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import types
 
-from windrow_runtime.codecs.stable_hash import stable_hash
 from windrow_spark.columnar import Floats, Hashes, Ints, Mask
+from windrow_spark.stable_hash import stable_hash
 
 # Any: numbers of several types.
 
@@ -254,7 +254,7 @@ def _hashes_of_texts(texts: pa.Array) -> Hashes:
 
 
 def stable_hashes(keys: pa.Array) -> Hashes:
-    """Hashes each key of an Arrow array, as :func:`~windrow_runtime.codecs.stable_hash.stable_hash` does for one."""
+    """Hashes each key of an Arrow array, as :func:`~windrow_spark.stable_hash.stable_hash` does for one."""
     arrow_type = keys.type
     if types.is_string(arrow_type) or types.is_binary(arrow_type):
         # The checksum covers a letter for the type, then the text; it is computed once for the letter.
