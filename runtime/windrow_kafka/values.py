@@ -14,7 +14,7 @@ from windrow.kafka import KafkaFormat, KafkaRecord, TopicSource, ValueFormat
 from windrow.plan.records import hook_of
 from windrow_kafka.registry.values import RegisteredReader, registered_type
 from windrow_runtime.codecs.json.decoder import JsonDecoder
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_files import UTF_8, LineRecords
 from windrow_runtime.codecs.value_type import ANY_JSON, Kind, RecordShape, ValueType
@@ -179,7 +179,7 @@ def _read_values(
     record_type: RecordType | None, value_format: KafkaFormat, takes_none: bool, values: Sequence[bytes | None]
 ) -> list[Any]:
     decode: Callable[[bytes], object] = _decode_text if value_format == "text" else bytes
-    empty: object = None if takes_none else MalformedRecord("null", "the record has no value", None)
+    empty: object = None if takes_none else MalformedValue("null", "the record has no value", None)
     if record_type is not None:
         decode_json = JsonDecoder(record_type).decode
         decode = partial(_decode_json, decode_json)
@@ -200,7 +200,7 @@ def _decode_rows(read: Callable[[Sequence[bytes | None]], list[Any]], whole_reco
 
 def _decode_json(decode: Callable[[bytes], object], raw: bytes) -> object:
     element = decode(raw)
-    if isinstance(element, MalformedRecord) and raw[:1] == b"\0" and len(raw) >= 5:
+    if isinstance(element, MalformedValue) and raw[:1] == b"\0" and len(raw) >= 5:
         number = int.from_bytes(raw[1:5])
         reason = (
             f"not JSON: it begins with a zero byte and the id of a schema, {number}, as serializers of a schema "
@@ -210,15 +210,15 @@ def _decode_json(decode: Callable[[bytes], object], raw: bytes) -> object:
     return element
 
 
-def _decode_text(raw: bytes) -> str | MalformedRecord:
+def _decode_text(raw: bytes) -> str | MalformedValue:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        return MalformedRecord(repr(raw), f"is not UTF-8: {error.reason}", None)
+        return MalformedValue(repr(raw), f"is not UTF-8: {error.reason}", None)
 
 
 def _whole_record(row: Mapping[str, Any], value: Any) -> Any:
-    if isinstance(value, MalformedRecord):
+    if isinstance(value, MalformedValue):
         return value
     return KafkaRecord(
         key=row["key"],

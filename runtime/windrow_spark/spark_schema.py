@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from windrow_runtime.codecs.malformed import columns_error
 from windrow_runtime.codecs.unmatched import Names, missing_column
-from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Kind, RecordField, RecordType, ValueType
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -147,7 +147,7 @@ def _ddl(value: ValueType) -> str:
     return f"ARRAY<{_ddl(value.arguments[0])}>" if kind in COLLECTIONS else _SCALARS[value.scalar_kind][0]
 
 
-def _struct_faults(schema: StructType, fields: tuple[Field, ...], prefix: str) -> list[str]:
+def _struct_faults(schema: StructType, fields: tuple[RecordField, ...], prefix: str) -> list[str]:
     faults: list[str] = []
     for field in fields:
         path = f"{prefix}{field.column}"

@@ -27,7 +27,7 @@ from windrow.windows import (
     TimeWindow,
     TumblingEventTimeWindows,
 )
-from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.testing import PushSource, StreamHarness
 
@@ -102,7 +102,7 @@ def run(pipeline: Pipeline, stream: list[tuple[int, list[Row], bool]], *, fast: 
     watermark = 0
     for number, (advance, batch, cut) in enumerate([*stream, (0, [], False)]):
         watermark = MAX_TIMESTAMP if number == len(stream) else watermark + advance
-        chunk = Elements(list(batch), [row.at for row in batch])
+        chunk = StampedElements(list(batch), [row.at for row in batch])
         execution.round({port: chunk} if batch else {}, watermark=watermark)
         for identifier, sink in execution.sinks.items():
             # Both steps fire the same windows, in the order of their time and, among these, of their keys.

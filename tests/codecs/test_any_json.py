@@ -23,7 +23,7 @@ from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.csv import CsvDecoder, CsvEncoder, CsvRow, csv_rows
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.encoder import JsonEncoder, JsonLines
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 
 # Any in this module: it is what a field says that holds any JSON.
@@ -81,7 +81,7 @@ def nested(depth: int) -> list[Any]:
 
 
 def fault_of(record: object) -> str:
-    assert isinstance(record, MalformedRecord), record
+    assert isinstance(record, MalformedValue), record
     return f"{record.field}: {record.reason}"
 
 
@@ -201,7 +201,7 @@ def test_values_that_python_cannot_hold_are_malformed(text: str, reason: str) ->
         CsvDecoder(kind, ["key", "body"]).decode(CsvRow(1, "", ["a", text])),
     ):
         assert reason in fault_of(record)
-    faults: list[MalformedRecord] = []
+    faults: list[MalformedValue] = []
     batch = pa.RecordBatch.from_pydict({"key": ["a", "b"], "body": [text, "[2]"]})
     assert decode_batch(batch, kind, faults.append) == [Row("b", [2])]
     assert faults[0].row == 0
@@ -212,7 +212,7 @@ def test_values_that_python_cannot_hold_are_malformed(text: str, reason: str) ->
 def test_a_column_of_texts_that_are_no_json(text: str) -> None:
     batch = pa.RecordBatch.from_pydict({"body": [text]})
     for annotation in (Letter, Row):
-        faults: list[MalformedRecord] = []
+        faults: list[MalformedValue] = []
         columns = batch if annotation is Letter else batch.append_column("key", pa.array(["a"]))
         assert decode_batch(columns, record_type(annotation), faults.append) == []
         assert "is not JSON" in fault_of(faults[0])

@@ -35,7 +35,7 @@ from tests.codecs.strategies import elements_of
 from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 
 UTC = datetime.UTC
@@ -141,7 +141,7 @@ def test_timestamps_without_a_zone_need_one_of_the_source() -> None:
 def test_times_finer_than_microseconds_do_not_fit() -> None:
     for unit, kind in ((pa.timestamp("ns", "UTC"), datetime.datetime), (pa.duration("ns"), datetime.timedelta)):
         batch = pa.record_batch({"value": pa.array([1000, 1001], pa.int64()).view(unit)})
-        bad: list[MalformedRecord] = []
+        bad: list[MalformedValue] = []
         assert len(decode_batch(batch, record_type(kind), bad.append)) == 1
         assert [(record.row, record.field) for record in bad] == [(1, kind.__name__)]
 
@@ -233,7 +233,7 @@ def test_malformed_rows_are_reported_in_order_and_left_out() -> None:
     rows[3] = (None, 3, 0.5)
     rows[70] = ("s70", None, 0.5)
     rows[99] = ("s99", 99, None)
-    bad: list[MalformedRecord] = []
+    bad: list[MalformedValue] = []
     good = decode_batch(readings(*rows), record_type(Reading), bad.append)
     assert [(record.row, record.field) for record in bad] == [
         (3, "Reading.sensor"),
@@ -246,7 +246,7 @@ def test_malformed_rows_are_reported_in_order_and_left_out() -> None:
 
 def test_a_long_record_is_shortened_in_the_error_only() -> None:
     batch = readings(("x" * 1000, None, 1.0))
-    bad: list[MalformedRecord] = []
+    bad: list[MalformedValue] = []
     decode_batch(batch, record_type(Reading), bad.append)
     assert len(bad[0].raw) > 1000
     assert len(str(bad[0].error())) < 600
@@ -268,7 +268,7 @@ def test_nulls_inside(annotation: object, cell: object, where: str) -> None:
         batch = pa.RecordBatch.from_arrays([pa.array([cell], schema.field(0).type)], schema=schema)
     else:
         batch = pa.RecordBatch.from_pylist([cell], schema=schema)
-    bad: list[MalformedRecord] = []
+    bad: list[MalformedValue] = []
     assert decode_batch(batch, kind, bad.append) == []
     assert bad[0].field is not None
     assert bad[0].field.endswith(where)
@@ -291,14 +291,14 @@ def test_nulls_under_a_null_parent_are_no_fault() -> None:
     ids=count(),
 )
 def test_values_without_a_python_form(annotation: object, column: pa.Array, reason: str) -> None:
-    bad: list[MalformedRecord] = []
+    bad: list[MalformedValue] = []
     assert decode_batch(pa.record_batch({"value": column}), record_type(annotation), bad.append) == []
     assert reason in bad[0].reason
     assert bad[0].raw
 
 
 def test_a_constructor_may_refuse_a_record() -> None:
-    bad: list[MalformedRecord] = []
+    bad: list[MalformedValue] = []
     batch = pa.record_batch({"n": pa.array([1, -2, 3])})
     assert decode_batch(batch, record_type(Positive), bad.append) == [Positive(1), Positive(3)]
     assert bad[0].reason == "Positive refuses the record: ValueError: n is negative"

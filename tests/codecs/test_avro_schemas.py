@@ -19,7 +19,7 @@ from windrow.errors import InvalidArgumentError
 from windrow.kafka import AvroFormat
 from windrow_kafka.registry.client import client_of
 from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 
 fastavro = pytest.importorskip("fastavro")
 pytest.importorskip("confluent_kafka.schema_registry")
@@ -138,9 +138,9 @@ def test_a_value_of_another_branch_is_malformed(
     data = [datum, other, *([None] if "null" in union else [])]
     first, second, *null = read(form, whole, *(written(form, schema, wrap(each)) for each in data))
     assert first == made(expected)
-    assert type(second) is MalformedRecord
+    assert type(second) is MalformedValue
     assert "the value is of another branch: the schema has " in second.reason
-    assert all(type(each) is MalformedRecord and "null in a required field" in each.reason for each in null)
+    assert all(type(each) is MalformedValue and "null in a required field" in each.reason for each in null)
     optional = kind | None
     if place == "top" and "null" in union:
         assert read(form, optional, *(written(form, union, each) for each in data))[::2] == [expected, None]
@@ -151,7 +151,7 @@ def test_records_of_a_union_are_told_apart_by_their_names(form: AvroFormat) -> N
     schema = [CLOSED, record("Gone", door="string"), record("Shut", door="long")]
     values = [written(form, schema, each) for each in (("Shut", {"door": 1}), ("Gone", {"door": "a"}))]
     only, gone = read(form, Other, *values)
-    assert (only, type(gone)) == (Other(1), MalformedRecord)
+    assert (only, type(gone)) == (Other(1), MalformedValue)
     (unclear,) = read(form, Other, written(form, [OPENED, TWIN], ("acme.Twin", {"door": 1})))
     assert "acme.Opened and acme.Twin, which both have the fields of Other" in unclear.reason
     # Outside of a union names do not matter.
@@ -240,7 +240,7 @@ def test_values_that_a_type_cannot_hold_are_malformed(
     data = BytesIO()
     fastavro.schemaless_writer(data, fastavro.parse_schema(raw), datum)
     (bad,) = read(form, kind, payload(form, schema, data.getvalue()))
-    assert type(bad) is MalformedRecord
+    assert type(bad) is MalformedValue
     assert reason in bad.reason
 
 
@@ -312,7 +312,7 @@ def test_few_bytes_do_not_take_much_memory(form: AvroFormat, schema: Any, raw: b
     found = read(form, Unread, value) + (read(form, Read, value) if schema == EMPTY else [])
     assert tracemalloc.get_traced_memory()[1] < 64 << 20
     tracemalloc.stop()
-    assert {*map(type, found)} == {MalformedRecord}
+    assert {*map(type, found)} == {MalformedValue}
 
 
 def test_few_empty_items_and_small_trees_are_read(form: AvroFormat) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.codecs.samples import Colour, Defaults, Options, Place, Reading
 from windrow.errors import SourceError
 from windrow_runtime.codecs.csv import CsvDecoder, CsvRow
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import CsvRecords
 
@@ -82,7 +82,7 @@ def test_a_malformed_cell(place: int, cell: str, field: str, reason: str) -> Non
     row[place] = cell
     decoder = decoder_of(Reading, ["sensor", "at", "celsius"])
     record = decoder.decode(row_of(row, "as it was; read\r\n"))
-    assert isinstance(record, MalformedRecord)
+    assert isinstance(record, MalformedValue)
     assert record.raw == "as it was; read"
     error = record.error()
     assert error.where == field
@@ -92,7 +92,7 @@ def test_a_malformed_cell(place: int, cell: str, field: str, reason: str) -> Non
 @pytest.mark.parametrize("row", [["a", "1"], ["a", "1", "2.5", "4"], []], ids=len)
 def test_a_row_of_another_width(row: list[str]) -> None:
     record = decoder_of(Reading, ["sensor", "at", "celsius"]).decode(row_of(row))
-    assert isinstance(record, MalformedRecord)
+    assert isinstance(record, MalformedValue)
     assert record.reason == f"{len(row)} cells in a row of 3 columns"
 
 
@@ -109,14 +109,14 @@ def test_a_row_of_another_width(row: list[str]) -> None:
 def test_a_malformed_record_is_what_was_read(text: str, raws: list[str]) -> None:
     records = CsvRecords(record_type(Reading), "utf-8", ";", header=False)
     found = [record for _, record in records.read("x", io.BytesIO(text.encode()))]
-    assert [record.raw for record in found if isinstance(record, MalformedRecord)] == raws
+    assert [record.raw for record in found if isinstance(record, MalformedValue)] == raws
 
 
 def test_json_in_a_cell_may_be_malformed() -> None:
     row = list(CELLS)
     row[7] = "[1,"
     record = decoder_of(Row, HEADER).decode(row_of(row))
-    assert isinstance(record, MalformedRecord)
+    assert isinstance(record, MalformedValue)
     assert record.field == "Row.tags"
     assert "not JSON" in record.reason
 

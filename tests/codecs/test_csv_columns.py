@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from tests.codecs.samples import Event, Reading
 from windrow_runtime.codecs.arrow.csv_blocks import CsvColumns, end_of_regular_rows, row_by_row
 from windrow_runtime.codecs.arrow.decoding import decode_batch
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_files import CsvRecords
 
@@ -275,7 +275,7 @@ def test_each_odd_cell_is_read_alone(place: int, cell: str) -> None:
         "2026-01-31T12:00:00+01:30",
         "2024-02-29",
     )
-    assert not was_read or not any(isinstance(value, MalformedRecord) for value in plain)
+    assert not was_read or not any(isinstance(value, MalformedValue) for value in plain)
 
 
 @given(st.text(st.sampled_from('"",;a1\n\r \0\ufeffä'), max_size=40), DELIMITERS)

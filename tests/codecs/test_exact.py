@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from windrow_runtime.codecs.csv import CsvDecoder, CsvRow
-from windrow_runtime.codecs.exact import NANOS, Form, exactly, float_of_digits, stored
+from windrow_runtime.codecs.exact import NANOS, NumberForm, exactly, float_of_digits, stored
 from windrow_runtime.codecs.json.decoder import JsonDecoder
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
+from windrow_runtime.codecs.malformed import MalformedValue, UnfitError
 from windrow_runtime.codecs.record_type import record_type
 
 
@@ -93,20 +93,25 @@ def test_counts_of_finer_units() -> None:
 
 
 def test_forms_of_others_schemas() -> None:
-    assert stored(2**31 - 1, Form.INT32, "x") == 2**31 - 1
-    assert stored(2**64 - 1, Form.UINT64, "x") == 2**64 - 1
-    assert math.isinf(stored(math.inf, Form.FLOAT32, "x"))
-    assert stored(0.1, Form.FLOAT32, "x") == 0.1
-    for number, form in ((2**31, Form.INT32), (-1, Form.UINT32), (-1, Form.UINT64), (1e39, Form.FLOAT32)):
+    assert stored(2**31 - 1, NumberForm.INT32, "x") == 2**31 - 1
+    assert stored(2**64 - 1, NumberForm.UINT64, "x") == 2**64 - 1
+    assert math.isinf(stored(math.inf, NumberForm.FLOAT32, "x"))
+    assert stored(0.1, NumberForm.FLOAT32, "x") == 0.1
+    for number, form in (
+        (2**31, NumberForm.INT32),
+        (-1, NumberForm.UINT32),
+        (-1, NumberForm.UINT64),
+        (1e39, NumberForm.FLOAT32),
+    ):
         with pytest.raises(UnfitError, match="beyond"):
             stored(number, form, "Row.x")
     for wrong in (1.5, True, "1"):
         with pytest.raises(UnfitError, match="no whole number"):
-            stored(wrong, Form.INT64, "Row.x")
-    assert stored(2.0**-149, Form.FLOAT32, "x") == 2.0**-149
-    assert stored(-0.0, Form.FLOAT32, "x") == 0
+            stored(wrong, NumberForm.INT64, "Row.x")
+    assert stored(2.0**-149, NumberForm.FLOAT32, "x") == 2.0**-149
+    assert stored(-0.0, NumberForm.FLOAT32, "x") == 0
     with pytest.raises(UnfitError, match="nearer to zero"):
-        stored(-1e-50, Form.FLOAT32, "x")
+        stored(-1e-50, NumberForm.FLOAT32, "x")
 
 
 def test_floats_named_by_digits() -> None:
@@ -128,9 +133,9 @@ def test_whole_numbers_of_texts_that_are_no_floats(text: str) -> None:
     for use_msgspec in (True, False):
         decoder = JsonDecoder(kind, use_msgspec=use_msgspec)
         for line in (f'{{"weight": {text}}}', f'{{"weight": 1, "maybe": {text}}}'):
-            assert isinstance(decoder.decode(line), MalformedRecord)
+            assert isinstance(decoder.decode(line), MalformedValue)
     read = CsvDecoder(kind, ["weight", "maybe"]).decode(CsvRow(1, text, [text, "1"]))
-    assert isinstance(read, MalformedRecord)
+    assert isinstance(read, MalformedValue)
     assert read.field == "Weighed.weight"
 
 

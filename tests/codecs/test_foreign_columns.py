@@ -21,7 +21,7 @@ from windrow.sources import CsvFileSource, FileSource, ParquetFileSource
 from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 from windrow_spark.spark_schema import spark_ddl
@@ -126,7 +126,7 @@ def test_values_that_fit_are_read_and_others_are_malformed(case: str) -> None:
     # Nested in a record, so that a tuple is one column; and a slice, which has offsets of its own.
     kind = record_type(list[annotation])  # type: ignore[valid-type]  # a type that is known when the test runs
     lists = pa.ListArray.from_arrays(pa.array(range(len(column) + 1), pa.int32()), _plain_if_needed(column))
-    malformed: list[MalformedRecord] = []
+    malformed: list[MalformedValue] = []
     batch = pa.RecordBatch.from_arrays([lists], ["value"])
     assert decode_batch(batch, kind, malformed.append) == [[value] for value in expected]
     assert len(malformed) == bad
@@ -144,7 +144,7 @@ def test_columns_are_taken_as_they_are_decoded(case: str) -> None:
     annotation, column, expected, bad = COLUMNS[case]
     kind = record_type(tuple[annotation])  # type: ignore[valid-type]  # a type that is known when the test runs
     batch = pa.RecordBatch.from_arrays([column], ["_1"])
-    malformed: list[MalformedRecord] = []
+    malformed: list[MalformedValue] = []
     assert decode_batch(batch, kind, malformed.append) == [(value,) for value in expected]
     assert len(malformed) == bad
     columns = clean_columns(batch, kind)

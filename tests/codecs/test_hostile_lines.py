@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.budget import examples
 from windrow_runtime.codecs.csv import csv_rows
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import CsvRecords, LineRecords
 from windrow_runtime.connectors.files.formats import lines_before, range_of
@@ -44,7 +44,7 @@ def test_each_record_is_an_element_or_malformed(data: bytes, encoding: str) -> N
     kind = record_type(Row)
     found = list(LineRecords(kind, encoding, json=True).read("x", io.BytesIO(data)))
     found += CsvRecords(kind, encoding, ",", header=False).read("x", io.BytesIO(data))
-    assert all(isinstance(value, (Row, MalformedRecord)) for _, value in found)
+    assert all(isinstance(value, (Row, MalformedValue)) for _, value in found)
     assert all(line >= 1 for line, _ in found)
 
 
@@ -56,8 +56,8 @@ def test_each_line_of_a_text_is_an_element_or_malformed(data: bytes) -> None:
     assert [line for line, _ in found] == list(range(1, len(lines) + 1))
     for (_, value), line in zip(found, lines, strict=True):
         text = line.removesuffix("\n")
-        assert value == text or isinstance(value, MalformedRecord)
-        assert isinstance(value, MalformedRecord) == any("\udc80" <= sign <= "\udcff" for sign in text)
+        assert value == text or isinstance(value, MalformedValue)
+        assert isinstance(value, MalformedValue) == any("\udc80" <= sign <= "\udcff" for sign in text)
 
 
 @examples(200)

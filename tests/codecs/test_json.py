@@ -32,7 +32,7 @@ from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.csv import CsvDecoder, CsvRow
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.encoder import JsonEncoder
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 
 TYPES = [
@@ -178,7 +178,7 @@ def test_msgspec_and_plain_python_agree_on_numbers(text: str) -> None:
 def test_msgspec_and_plain_python_agree_on_datetimes(text: str) -> None:
     assert_read_alike(datetime, json.dumps(text))
     decoded = JsonDecoder(record_type(datetime)).decode(json.dumps(text))
-    assert isinstance(decoded, MalformedRecord) or (isinstance(decoded, datetime) and decoded.tzinfo is UTC)
+    assert isinstance(decoded, MalformedValue) or (isinstance(decoded, datetime) and decoded.tzinfo is UTC)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_faults_name_the_field_and_the_reason(
 ) -> None:
     decoder = JsonDecoder(record_type(annotation), use_msgspec=use_msgspec)
     record = decoder.decode(line)
-    assert isinstance(record, MalformedRecord)
+    assert isinstance(record, MalformedValue)
     assert (record.field, record.raw) == (field, line)
     error = record.error()
     assert error.where == field
@@ -249,7 +249,7 @@ def test_faults_name_the_field_and_the_reason(
 
 def test_bytes_that_are_not_utf_8() -> None:
     record = JsonDecoder(record_type(str)).decode(b'"\xff"')
-    assert isinstance(record, MalformedRecord)
+    assert isinstance(record, MalformedValue)
     assert record.raw == '"\\xff"'
     assert "utf-8" in record.reason
 
@@ -274,7 +274,7 @@ def test_datetimes_that_name_no_moment_or_are_too_fine(text: str, use_msgspec: b
     for kind, line in kinds.items():
         for text_or_bytes in (line, line.encode()):
             record = JsonDecoder(record_type(kind), use_msgspec=use_msgspec).decode(text_or_bytes)
-            assert isinstance(record, MalformedRecord), kind
+            assert isinstance(record, MalformedValue), kind
             assert "timezone=" in record.reason or "finer than a microsecond" in record.reason
 
 

@@ -29,7 +29,7 @@ from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
 from windrow_runtime.codecs.json.decoder import JsonDecoder
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.text_files import LineRecords
 from windrow_runtime.codecs.text_sizes import TextSizes
 from windrow_runtime.connectors.files.formats import file_reader
@@ -410,7 +410,7 @@ def test_texts_of_a_topic_are_decoded_each_alone(texts: list[bytes]) -> None:
     decode = JsonDecoder(records.record_type).decode
     wanted = [decode(text) for number, text in enumerate(texts) if number not in others]
     assert list(map(repr, decode_batch(columns, records.record_type))) == list(map(repr, wanted))
-    assert all(isinstance(decode(texts[number]), MalformedRecord) for number in others)
+    assert all(isinstance(decode(texts[number]), MalformedValue) for number in others)
 
 
 @pytest.mark.parametrize("parts", [1, 4])

@@ -18,7 +18,7 @@ from windrow.kafka import ProtobufFormat
 from windrow_kafka.registry.client import client_of
 from windrow_kafka.registry.protobuf_schema import message_at, parse_protobuf, place_of
 from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 
 pytest.importorskip("confluent_kafka.schema_registry.protobuf")
 
@@ -235,7 +235,7 @@ def test_wrappers_are_scalars_that_may_be_absent() -> None:
 
     assert read(form, Whole, encoded[2]) == [Whole("")]
     (absent,) = read(form, Whole, encoded[1])
-    assert type(absent) is MalformedRecord
+    assert type(absent) is MalformedValue
 
 
 class Level(enum.Enum):

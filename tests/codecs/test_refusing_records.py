@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from windrow_runtime.codecs.arrow.decoding import decode_batch
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 
 
@@ -47,7 +47,7 @@ class Levelled:
 @pytest.mark.parametrize(("kind", "fine"), [(Checked, (1, 4)), (Levelled, (1,))])
 def test_no_row_is_lost_behind_one_that_is_refused(kind: type, fine: tuple[int, ...]) -> None:
     numbers = [1, 2, 3, 4, 1]
-    malformed: list[MalformedRecord] = []
+    malformed: list[MalformedValue] = []
     records = decode_batch(pa.record_batch({"a": numbers}), record_type(kind), malformed.append)
     assert len(records) == sum(number in fine for number in numbers)
     assert [each.row for each in malformed] == [row for row, number in enumerate(numbers) if number not in fine]

@@ -23,7 +23,7 @@ from windrow.errors import InvalidArgumentError, SinkError, SourceError
 from windrow.kafka import AvroFormat, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
 from windrow_kafka.values import kafka_decoder, topic_values
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 
 fastavro = pytest.importorskip("fastavro")
 pytest.importorskip("confluent_kafka.schema_registry")
@@ -248,7 +248,7 @@ def test_a_schema_that_does_not_fit_is_malformed(registry: Registry, schema: dic
     registry.register("in-value", {"schema": json.dumps(schema)})
     reader = reader_of(AvroFormat(registry.address), Reading)
     bad, again = reader.values([b"\0\0\0\0\1abc"] * 2)
-    assert type(bad) is MalformedRecord
+    assert type(bad) is MalformedValue
     assert bad.reason.startswith(f"schema 1 does not fit Reading: {reason}")
     assert again == bad
     assert registry.asked == ["GET /schemas/ids/1"]

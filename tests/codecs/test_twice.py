@@ -24,7 +24,7 @@ from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.json.decoder import JsonDecoder
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 from windrow_spark.spark_schema import check_spark_schema, with_texts, without_void
@@ -193,7 +193,7 @@ def test_types_of_columns_without_values_say_nothing(case: str) -> None:
     # Nested, so that a tuple is one column.
     kind = record_type(list[annotation])  # type: ignore[valid-type]  # a type that is known when the test runs
     lists = pa.ListArray.from_arrays(pa.array(range(len(column) + 1), pa.int32()), column)
-    malformed: list[MalformedRecord] = []
+    malformed: list[MalformedValue] = []
     batch = pa.record_batch({"value": lists})
     assert decode_batch(batch, kind, malformed.append) == [[value] for value in expected]
     assert len(malformed) == bad
@@ -265,7 +265,7 @@ def test_bytes_of_parquet_that_spark_reads_as_texts() -> None:
 def test_required_column_of_nulls_alone_is_malformed() -> None:
     for kind in (Text, Texts, int):
         rows = pa.record_batch({"text": pa.nulls(2), "value": pa.nulls(2)})
-        malformed: list[MalformedRecord] = []
+        malformed: list[MalformedValue] = []
         assert decode_batch(rows, record_type(kind), malformed.append) == []
         assert len(malformed) == 2
         assert clean_columns(rows, record_type(kind)) is None
@@ -317,7 +317,7 @@ def test_key_of_a_map_twice(tmp_path: Path) -> None:
     rows = pa.record_batch({"counts": maps})
     assert clean_columns(rows, kind) is None
     assert clean_columns(rows.slice(2), kind) is not None
-    malformed: list[MalformedRecord] = []
+    malformed: list[MalformedValue] = []
     assert decode_batch(rows, kind, malformed.append) == [Counts({"a": 1}), Counts({}), Counts({"b": 1})]
     assert [(bad.row, bad.field, bad.reason) for bad in malformed] == [
         (1, "Counts.counts{key}", "a map has a key twice")
@@ -353,10 +353,10 @@ class UserMade(NamedTuple):
 def test_code_of_the_users_that_refuses_a_value(text: str, reason: str) -> None:
     kind = record_type(UserMade)
     decoded = JsonDecoder(kind).decode(text)
-    assert isinstance(decoded, MalformedRecord)
+    assert isinstance(decoded, MalformedValue)
     assert reason in f"{decoded.field} {decoded.reason}"
     data = json.loads(text)
     rows = pa.RecordBatch.from_pylist([data], schema=pa.schema([arrow_schema(kind).field(name) for name in data]))
-    malformed: list[MalformedRecord] = []
+    malformed: list[MalformedValue] = []
     assert decode_batch(rows, kind, malformed.append) == []
     assert reason in f"{malformed[0].field} {malformed[0].reason}"

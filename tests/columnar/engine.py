@@ -21,7 +21,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
@@ -355,7 +355,7 @@ def run(
         batch = elements or []
         watermark = MAX_TIMESTAMP if elements is None else max(MIN_TIMESTAMP, highest - 81)
         following = Times(watermark, number * 10)
-        chunk = Elements(list(batch), [None] * len(batch))
+        chunk = StampedElements(list(batch), [None] * len(batch))
         if not alone:
             reference.round({Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=following.now)
         engine.batch(batch, time, following, 1 + number % 3, crash=number % 5 == crash_at)

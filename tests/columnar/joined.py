@@ -15,7 +15,7 @@ from windrow.sources import ParquetFileSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_spark.columnar.forms.join_form import JoinForm
 from windrow_spark.columnar.forms.route import Route
@@ -107,7 +107,7 @@ def run(
         watermark = MAX_TIMESTAMP if elements is None else max(MIN_TIMESTAMP, highest - late)
         following = Times(watermark, number * 10)
         chunks = {
-            Port(source.id): Elements(list(some), [None] * len(some))
+            Port(source.id): StampedElements(list(some), [None] * len(some))
             for source, some in zip(topology.sources, batch, strict=True)
         }
         reference.round(chunks, watermark=watermark, processing_time=following.now)

@@ -17,7 +17,7 @@ from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.arrow.parquet import UNREAD, read_parquet
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 
 # Any in this module: pyarrow has no types.
@@ -152,7 +152,7 @@ def test_decimals_of_files_look_the_same_with_and_without_a_malformed_row(tmp_pa
         rows = read.rows
         clean = clean_columns(rows, KIND)
         assert (clean is None) == (None in cents)
-        bad: list[MalformedRecord] = []
+        bad: list[MalformedValue] = []
         # Any: elements.
         found: list[Any] = decode_batch(rows if clean is None else clean, KIND, bad.append)
         assert len(bad) == cents.count(None)
@@ -166,7 +166,7 @@ def test_decimals_too_fine_for_columns_do_not_fit(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_batches([fine]), file)
     (read,) = read_parquet(str(file), KIND)
     assert clean_columns(read.rows, KIND) is None
-    bad: list[MalformedRecord] = []
+    bad: list[MalformedValue] = []
     decoded: list[Any] = decode_batch(read.rows, KIND, bad.append)  # Any: elements
     assert [parcel.price for parcel in decoded] == [1]
     assert len(bad) == 1

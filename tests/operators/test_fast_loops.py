@@ -28,7 +28,7 @@ from windrow.windows import (
     TumblingEventTimeWindows,
 )
 from windrow_runtime.local import LocalRunner
-from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
@@ -167,7 +167,7 @@ def run(
     rounds: list[tuple[int, list[tuple[str, int, int]], bool]] = [*stream, (0, [], False)]
     for number, (advance, batch, cut) in enumerate(rounds):
         watermark = MAX_TIMESTAMP if number == len(stream) else watermark + advance
-        chunk = Elements([(key, value) for key, _, value in batch], [timestamp for _, timestamp, _ in batch])
+        chunk = StampedElements([(key, value) for key, _, value in batch], [timestamp for _, timestamp, _ in batch])
         execution.round({port: chunk} if batch else {}, watermark=watermark)
         for identifier in sorted(execution.sinks):
             taken = execution.sinks[identifier]

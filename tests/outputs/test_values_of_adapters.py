@@ -34,7 +34,7 @@ from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, Par
 from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import encode_batch
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
@@ -182,7 +182,7 @@ def _of_avro(_: Path, kind: Any, values: Sequence[Any]) -> list[Any]:
     payloads = RegisteredWriter(value_format, of_kind).encode(values, [next(_TOPICS)] * len(values))
     elements = RegisteredReader(value_format, of_kind).values(payloads)
     for each in elements:
-        if isinstance(each, MalformedRecord):
+        if isinstance(each, MalformedValue):
             raise each.error()
     return elements
 

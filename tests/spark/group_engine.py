@@ -22,7 +22,7 @@ from windrow_spark.exchange.rows import PackedRow, Phase, RowKind, load_values
 from windrow_spark.key_groups import KeyGroups
 from windrow_spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_spark.keyed.level import KeyedStep, Level
-from windrow_spark.physical.plan import Edge
+from windrow_spark.physical.plan import ColumnEdge
 from windrow_spark.shipping import known_classes
 from windrow_spark.storage.tuning import StateTuning
 
@@ -71,7 +71,7 @@ class GroupEngine(Engine):
     def scan(self, elements: Sequence[Any], pieces: int, watermark: int) -> dict[int, list[Any]]:
         arrived: dict[int, list[Any]] = {label: [] for label in GROUPS.labels}
         for task, (route, part) in enumerate(self.parts(elements, pieces)):
-            targets = [Edge(0, self.form, route)]
+            targets = [ColumnEdge(0, self.form, route)]
             packer = Packer(GROUPS, Phase.AFTER_WATERMARK)
             packer.start(task, GROUPS.service_labels[0])
             packer.bound_of = partial(self.bound_of, task, watermark)

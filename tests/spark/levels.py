@@ -20,7 +20,7 @@ from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_spark.clock import BatchTime, BatchTimes, encode_timer
 from windrow_spark.columnar.state import load_rows
@@ -231,7 +231,7 @@ def run(
         batch = elements or []
         watermark = MAX_TIMESTAMP if elements is None else max(MIN_TIMESTAMP, highest - delay - 1)
         following = BatchTime(watermark, number * 10)
-        chunk = Elements(list(batch), [None] * len(batch))
+        chunk = StampedElements(list(batch), [None] * len(batch))
         reference.round({Port(topology.sources[0].id): chunk}, watermark=watermark, processing_time=following.now)
         workers.batch(batch, BatchTimes(time, following), 1 + number % 3, crash=number % 5 == crash_at)
         time = following

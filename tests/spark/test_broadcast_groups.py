@@ -20,7 +20,7 @@ from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_spark.clock import BatchTime, BatchTimes
 from windrow_spark.storage.group_record import GroupState
@@ -83,8 +83,8 @@ def test_pages_give_what_one_piece_gives(seed: int, shares: list[tuple[bool, int
         rules = [(rule, number * 60) for rule in random_rules(chance, chance.choice([0, 0, 1, 4]))]
         reference.round(
             {
-                of_elements: Elements([*elements], [None] * len(elements)),
-                of_rules: Elements([*rules], [None] * len(rules)),
+                of_elements: StampedElements([*elements], [None] * len(elements)),
+                of_rules: StampedElements([*rules], [None] * len(rules)),
             },
             watermark=watermark,
             processing_time=following.now,

@@ -22,7 +22,7 @@ from windrow_spark.connectors.files.writer import PartSink
 from windrow_spark.exchange.packer import Packer, ToSink
 from windrow_spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, load_values
 from windrow_spark.key_groups import KeyGroups
-from windrow_spark.physical.plan import Edge, Objects, PhysicalSink
+from windrow_spark.physical.plan import ColumnEdge, Objects, PhysicalSink
 from windrow_spark.sinks.parts import WorkerSinks, worker_sinks
 
 # Any in this module: pyarrow has no types.
@@ -110,7 +110,7 @@ def test_elements_of_the_stage_are_written_as_they_are(sinks: WorkerSinks, part:
             packer.add(ToSink(sink), elements, [None] * 3)
         to_files = PhysicalSink(part.step, part.record_type, Objects("none"))
         more = encode_batch([Row("d", 4)], record_type(Row))
-        (name, *rest) = [*packer.flush(), *packer.send_to_sink(Edge(SINK, to_files), more)]
+        (name, *rest) = [*packer.flush(), *packer.send_to_sink(ColumnEdge(SINK, to_files), more)]
     assert (name.kind, name.target) == (RowKind.PART, SINK)
     (output,) = rest
     assert (output.kind, output.target, list(load_values(output.payload))) == (RowKind.OUTPUT, SINK + 1, elements)

@@ -31,7 +31,7 @@ from windrow.windows import (
     TumblingProcessingTimeWindows,
     WindowStagger,
 )
-from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_spark.clock import BatchTime, BatchTimes, encode_timer
@@ -393,7 +393,7 @@ def test_pages_give_what_one_piece_gives(name: str, seed: int, shares: list[int]
         for group, reference in enumerate(references):
             mine = of_group(group, batch)
             reference.round(
-                {port: Elements(mine, [None] * len(mine))}, watermark=watermark, processing_time=following.now
+                {port: StampedElements(mine, [None] * len(mine))}, watermark=watermark, processing_time=following.now
             )
         engine.batch(batch, BatchTimes(time, following), crash=number % 5 == seed)
         time = following

@@ -26,7 +26,7 @@ from windrow_spark.columnar.state import load_rows
 from windrow_spark.exchange.packer import Packer
 from windrow_spark.exchange.rows import Phase, RowKind
 from windrow_spark.key_groups import KeyGroups
-from windrow_spark.physical.plan import Edge
+from windrow_spark.physical.plan import ColumnEdge
 from windrow_spark.sources.stage import MalformedRule, SourceStage
 
 # Any in this module: results of every type, and pyarrow has no types.
@@ -47,7 +47,7 @@ def rows_by_label(groups: KeyGroups, elements: list[Element], *, late: bool) -> 
     form = column_form(topology, step)
     packer = Packer(groups, Phase.AFTER_WATERMARK)
     columns = encode_batch(elements, record_type(Element))
-    packer.add_columns([Edge(0, form, form.routes[0])], columns, None, lambda step, highest: None)
+    packer.add_columns([ColumnEdge(0, form, form.routes[0])], columns, None, lambda step, highest: None)
     rows = list(packer.flush())
     assert len({row.group for row in rows}) == len(rows), "one row for a group"
     assert {row.kind for row in rows} == {RowKind.COLUMNS if late else RowKind.AGGREGATED}

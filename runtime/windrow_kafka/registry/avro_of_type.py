@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.codecs.value_type import COLLECTIONS, Constant, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import COLLECTIONS, DefaultFactory, Kind, RecordField, RecordType, ValueType
 
 # Any in this module: schemas are JSON.
 
@@ -66,11 +66,11 @@ class AvroSchema:
             record_schema["fields"] = [self._field(field, f"{path}.{field.column}") for field in value.columns]
         return record_schema
 
-    def _field(self, field: Field, path: str) -> dict[str, Any]:
+    def _field(self, field: RecordField, path: str) -> dict[str, Any]:
         if not _NAME.fullmatch(field.column):
             raise InvalidArgumentError("a field has a name that Avro has not", given=path, expected="letters of ASCII")
         field_schema = {"name": field.column, "type": self._schema(field.type, path)}
-        default = field.default.value if isinstance(field.default, Constant) else None
+        default = field.default.value if isinstance(field.default, DefaultFactory) else None
         if field.type.nullable:
             return {**field_schema, "default": None}
         has_default = type(default) in (bool, int, float, str) and field.type.kind in (

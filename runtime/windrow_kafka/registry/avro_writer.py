@@ -13,7 +13,7 @@ from typing import Any, Final
 from windrow_kafka.registry.avro_reader import branches_that_fit, misfit
 from windrow_kafka.registry.avro_schema import AvroType, branch_field, branch_record, parse_avro, wire_schema
 from windrow_kafka.registry.datum import Convert, each_of
-from windrow_runtime.codecs.exact import Form, stored
+from windrow_runtime.codecs.exact import NumberForm, stored
 from windrow_runtime.codecs.malformed import UnfitError, short_repr
 from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, ValueType
 
@@ -145,7 +145,7 @@ def _moment(logical: str, path: str, moment: datetime.datetime) -> int:
     if logical.endswith("micros"):
         return micros
     if logical.endswith("nanos"):
-        return int(stored(micros * 1_000, Form.INT64, path))
+        return int(stored(micros * 1_000, NumberForm.INT64, path))
     millis, finer = divmod(micros, 1_000)
     if finer:
         raise UnfitError(path, f"{moment} is finer than a {logical}")
@@ -180,8 +180,8 @@ def _uuid_text(avro_type: AvroType, path: str, text: str) -> str:
 
 
 _CHECKS: Final[Mapping[str, Callable[[AvroType, str, Any], Any]]] = {
-    "int": lambda _, path, number: stored(number, Form.INT32, path),
-    "float": lambda _, path, number: stored(number, Form.FLOAT32, path),
+    "int": lambda _, path, number: stored(number, NumberForm.INT32, path),
+    "float": lambda _, path, number: stored(number, NumberForm.FLOAT32, path),
     "fixed": _fixed,
     "uuid": _uuid_text,
 }

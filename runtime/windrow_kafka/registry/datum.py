@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from windrow_runtime.codecs.malformed import UnfitError
-from windrow_runtime.codecs.value_type import Field, RecordType
+from windrow_runtime.codecs.value_type import RecordField, RecordType
 
 # Any in this module: data are of every type.
 
@@ -48,12 +48,12 @@ def record_converter(converters: Sequence[tuple[str, Convert]], missing: Sequenc
     return convert
 
 
-def plain_default(field: Field) -> Any:
+def plain_default(field: RecordField) -> Any:
     """The default of a field as a plain value; None where it is optional and has none."""
     if field.default is None:
         return None
     return plain_values(
-        [field.default()], RecordType(None, field.name, field.type, (Field("value", "value", field.type),))
+        [field.default()], RecordType(None, field.name, field.type, (RecordField("value", "value", field.type),))
     )[0]
 
 

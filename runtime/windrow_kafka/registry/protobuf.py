@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from windrow.errors import InvalidArgumentError
 from windrow_kafka.registry.datum import Convert, plain_default
 from windrow_kafka.registry.protobuf_schema import check_fields, message_at, parse_protobuf, place_of
-from windrow_runtime.codecs.exact import NANOS, Form, exactly, stored
+from windrow_runtime.codecs.exact import NANOS, NumberForm, exactly, stored
 from windrow_runtime.codecs.malformed import UnfitError, short_repr
 from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordType, ValueType
 
@@ -26,7 +26,9 @@ _WRAPPERS: Final = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-_FORMS: Final = {form.name: form for form in (Form.INT32, Form.UINT32, Form.UINT64)} | {"FLOAT": Form.FLOAT32}
+_FORMS: Final = {form.name: form for form in (NumberForm.INT32, NumberForm.UINT32, NumberForm.UINT64)} | {
+    "FLOAT": NumberForm.FLOAT32
+}
 """The types of fields that hold less than the types of Python."""
 
 _LONGEST: Final = 315_576_000_000
@@ -259,7 +261,7 @@ def _fit_one(proto_field: Any, value: ValueType, path: str) -> Fitted:
     if proto_field.enum_type is not None and kind is Kind.ENUM:
         return _fit_enum(proto_field.enum_type, value, path)
     if proto_field.enum_type is not None and kind is Kind.INT:
-        return Fitted(None, partial(stored, form=Form.INT32, path=path))
+        return Fitted(None, partial(stored, form=NumberForm.INT32, path=path))
     type_name = _TYPE_NAMES[proto_field.cpp_type]
     is_text = proto_field.type == proto_field.TYPE_STRING
     if kind is Kind.UUID and is_text:
@@ -268,7 +270,7 @@ def _fit_one(proto_field: Any, value: ValueType, path: str) -> Fitted:
         return Fitted(partial(_decimal, value, path), str)
     if type_name in _PLAIN.get(kind, ()) and is_text == (kind is Kind.STR):
         form = _FORMS.get(type_name)
-        read = partial(exactly, value=value, path=path) if form is Form.UINT64 else None
+        read = partial(exactly, value=value, path=path) if form is NumberForm.UINT64 else None
         return Fitted(read, None if form is None else partial(stored, form=form, path=path))
     raise UnfitError(path, f"the message has {type_name}, not {value}")
 
@@ -318,7 +320,7 @@ def _fit_enum(enum_type: Any, value: ValueType, path: str) -> Fitted:
     def write(member: Any) -> int:
         if member not in backwards or not (value.scalar_kind is Kind.STR or is_open or member in known):
             raise UnfitError(path, f"{member!r} is no value of {enum_type.full_name}")
-        return int(stored(backwards[member], Form.INT32, path))
+        return int(stored(backwards[member], NumberForm.INT32, path))
 
     return Fitted(read, write)
 

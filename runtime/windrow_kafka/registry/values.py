@@ -12,7 +12,7 @@ from windrow.connectors.registry_formats import AvroFormat, ProtobufFormat, Regi
 from windrow.errors import InvalidArgumentError, SinkError, SourceError
 from windrow_kafka.registry.client import check_libraries, client_of, registry_errors
 from windrow_kafka.registry.datum import plain_rows, plain_values
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, raw_text, short_repr
+from windrow_runtime.codecs.malformed import MalformedValue, UnfitError, raw_text, short_repr
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.value_type import RecordType
 
@@ -54,13 +54,13 @@ class RegisteredReader:
         from windrow_runtime.codecs.arrow.decoding import decode_batch
 
         rows, malformed = self.rows(payloads)
-        misfits: list[MalformedRecord] = []
+        misfits: list[MalformedValue] = []
         elements = iter(decode_batch(rows, self.record_type, misfits.append))
         good = [row for row in range(len(payloads)) if row not in malformed]
         malformed |= {good[bad.row or 0]: bad for bad in misfits}
         return [malformed[row] if row in malformed else next(elements) for row in range(len(payloads))]
 
-    def rows(self, payloads: Sequence[bytes | None]) -> tuple[Any, dict[int, MalformedRecord]]:
+    def rows(self, payloads: Sequence[bytes | None]) -> tuple[Any, dict[int, MalformedValue]]:
         """Returns values as columns, without those that are malformed, by their numbers."""
         import pyarrow as pa
 
@@ -69,7 +69,7 @@ class RegisteredReader:
         assert self.record_type is not None, "messages are no columns"
         data_type = arrow_type(self.record_type.root)
         by_row = {row: self._decoded(value) for row, value in enumerate(payloads)}
-        malformed = {row: each for row, each in by_row.items() if type(each) is MalformedRecord}
+        malformed = {row: each for row, each in by_row.items() if type(each) is MalformedValue}
         plain = {row: each for row, each in by_row.items() if row not in malformed}
         try:
             array = pa.array(list(plain.values()), data_type)
@@ -87,7 +87,7 @@ class RegisteredReader:
     def _decoded(self, value: bytes | None) -> Any:
         """Returns a plain value, or a ``MalformedRecord``."""
         if value is None:
-            return None if self.takes_none else MalformedRecord("null", "the record has no value", None)
+            return None if self.takes_none else MalformedValue("null", "the record has no value", None)
         if len(value) < 5 or value[0]:
             reason = (
                 "cut off before the id of its schema" if value[:1] in (b"", b"\0") else "without a leading zero byte"
@@ -108,8 +108,8 @@ class RegisteredReader:
             return self._malformed(value, f"is no value of schema {number}: {shown.splitlines()[0]}")
 
     @staticmethod
-    def _malformed(value: bytes | None, reason: str, path: str | None = None) -> MalformedRecord:
-        return MalformedRecord(raw_text(repr(value)), reason, path)
+    def _malformed(value: bytes | None, reason: str, path: str | None = None) -> MalformedValue:
+        return MalformedValue(raw_text(repr(value)), reason, path)
 
     @cached_property
     def _decoders(self) -> dict[int, Callable[[bytes], Any] | str]:

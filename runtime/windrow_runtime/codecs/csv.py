@@ -19,9 +19,9 @@ from windrow_runtime.codecs.csv_forms import STRICT, CsvForms, number_of
 from windrow_runtime.codecs.json.any_json import checked_text, dump_of, json_reader, value_of_text
 from windrow_runtime.codecs.json.decoder import construct, default_of, parser
 from windrow_runtime.codecs.json.encoder import json_writer
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error, misfit, raw_text, short_repr
+from windrow_runtime.codecs.malformed import MalformedValue, UnfitError, columns_error, misfit, raw_text, short_repr
 from windrow_runtime.codecs.unmatched import Names, unmatched_columns
-from windrow_runtime.codecs.value_type import NESTED, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import NESTED, Kind, RecordField, RecordType, ValueType
 
 LONGEST_CELL: Final = 1 << 26
 _ROWS_AT_ONCE: Final = 64
@@ -201,7 +201,7 @@ _ABSENT = object()
 class _Cell(NamedTuple):
     """The cell from which a field takes its value: the index in the row, None where no column has it."""
 
-    field: Field
+    field: RecordField
     name: str
     place: int | None
     parse: CellParser
@@ -256,14 +256,14 @@ class CsvDecoder:
             for field in record_type.columns
         ]
 
-    def decode(self, row: CsvRow) -> object | MalformedRecord:
+    def decode(self, row: CsvRow) -> object | MalformedValue:
         """The element of one row, or what is wrong with the row."""
         try:
             return self._decode(row.cells, row.quoted)
         except UnfitError as error:
             # A row of several lines that does not fit may be one that lost a quote, with the rows after it.
             spans = f"; the row has {row.lines} lines" if row.lines > 1 else ""
-            return MalformedRecord(row.raw, f"{error.reason}{spans}", error.path)
+            return MalformedValue(row.raw, f"{error.reason}{spans}", error.path)
 
     def _decode(self, row: Sequence[str], quoted: Collection[int]) -> object:
         name = self._type.name
@@ -357,7 +357,7 @@ class CsvEncoder:
         except UnfitError as error:
             raise misfit(value, error) from error
 
-    def _cell_of(self, field: Field, written: object) -> str:
+    def _cell_of(self, field: RecordField, written: object) -> str:
         if written is _ABSENT:
             return ""
         if written is None:

@@ -31,7 +31,7 @@ _LARGEST_SINGLE: Final = float.fromhex("0x1.fffffep127")
 _ROUNDED_TO_ZERO: Final = 2.0**-150
 
 
-class Form(enum.Enum):
+class NumberForm(enum.Enum):
     """The forms of numbers that hold less than the types of Python, as others' schemas have them."""
 
     INT32 = (-(2**31), 2**31 - 1)
@@ -62,17 +62,17 @@ def as_plain(datum: Any, value: ValueType, path: str) -> Any:
     return datum if value.kind is Kind.DECIMAL else exactly(datum, value, path)
 
 
-def stored(number: Any, form: Form, path: str) -> Any:
+def stored(number: Any, form: NumberForm, path: str) -> Any:
     """Returns a number that a narrower form holds; an ``UnfitError`` if it is beyond the form, or no number of it.
 
     A float of 32 bits is the nearest one, as the user's schema asks for 24 digits; none becomes infinite or 0.
     """
-    if form is not Form.FLOAT32:
+    if form is not NumberForm.FLOAT32:
         number = _whole(number, path)
     low, high = form.value
-    if form is Form.FLOAT32 and 0 < abs(number) <= _ROUNDED_TO_ZERO:
+    if form is NumberForm.FLOAT32 and 0 < abs(number) <= _ROUNDED_TO_ZERO:
         raise UnfitError(path, f"{short_repr(number)} is nearer to zero than each {form.name.lower()}")
-    if low <= number <= high or (form is Form.FLOAT32 and not math.isfinite(number)):
+    if low <= number <= high or (form is NumberForm.FLOAT32 and not math.isfinite(number)):
         return number
     raise UnfitError(path, f"{short_repr(number)} is beyond {form.name.lower()}", f"{low} to {high}")
 

@@ -51,7 +51,7 @@ class UnfitError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class MalformedRecord:
+class MalformedValue:
     """A record that a source read and that does not fit its record type."""
 
     raw: str  # the line of a text file, or the row as JSON
@@ -73,7 +73,7 @@ class UnmatchedHeader:
     reason: str
 
 
-def as_malformed(record: MalformedRecord, origin: str) -> sources.MalformedRecord:
+def as_malformed(record: MalformedValue, origin: str) -> sources.MalformedRecord:
     """Makes the record that users see of one that does not fit; the origin says where it was read."""
     reason = record.reason if record.field is None else f"{record.field}: {record.reason}"
     return sources.MalformedRecord(shorten(record.raw), reason, origin)

@@ -30,15 +30,25 @@ from windrow_runtime.codecs.value_type import (
     DECIMAL_PRECISION,
     INT_MAX,
     INT_MIN,
-    Constant,
-    Field,
+    DefaultFactory,
     Kind,
+    RecordField,
     RecordShape,
     RecordType,
     ValueType,
 )
 
-__all__ = ["INT_MAX", "INT_MIN", "Field", "Kind", "RecordShape", "RecordType", "ValueType", "record_type", "type_name"]
+__all__ = [
+    "INT_MAX",
+    "INT_MIN",
+    "Kind",
+    "RecordField",
+    "RecordShape",
+    "RecordType",
+    "ValueType",
+    "record_type",
+    "type_name",
+]
 
 _SCALARS: dict[object, Kind] = {
     types.NoneType: Kind.NONE,
@@ -95,7 +105,7 @@ def _read(annotation: object) -> RecordType:
         _refuse(annotation, name, _hint_for(annotation, None))
     root = _value_type(annotation, name, ())
     if root.nullable or root.kind not in (Kind.RECORD, Kind.TUPLE):
-        columns: tuple[Field, ...] = (Field("value", "value", root),)
+        columns: tuple[RecordField, ...] = (RecordField("value", "value", root),)
     elif root.kind is Kind.RECORD:
         columns = root.fields
     else:
@@ -312,7 +322,7 @@ def _record(
         advice = "flatten the record, or keep a key to the other one"
         _refuse(record, path, advice, "a record that does not contain itself")
     hints = _hints_of(record, path)
-    fields: list[Field] = []
+    fields: list[RecordField] = []
     for name, column, default in _members(record, shape, hints, path):
         hint, field_path = _filled(hints[name], type_of), f"{path}.{name}"
         absent_allowed = shape is RecordShape.TYPED_DICT and _absent_allowed(record, name, hint)
@@ -322,7 +332,7 @@ def _record(
         if absent_allowed and value.nullable and value.kind is not Kind.JSON:
             expected = "a key that is either NotRequired or Optional: a null column cannot mean both"
             _refuse(hint, field_path, "drop one of NotRequired and None", expected)
-        fields.append(Field(name, column, value, default, absent_allowed))
+        fields.append(RecordField(name, column, value, default, absent_allowed))
     if not fields:
         _refuse(record, path, "give it a field", "a record with at least one annotated field")
     by_keyword = shape is RecordShape.TYPED_DICT or _by_keyword(record, [field.name for field in fields], path)
@@ -364,7 +374,7 @@ def _members(record: type, shape: RecordShape, hints: dict[str, object], path: s
             if name not in hints:
                 advice = "write it as a class that derives from typing.NamedTuple"
                 _refuse(record, f"{path}.{name}", advice, "fields with annotations")
-        return [(name, name, Constant(defaults[name]) if name in defaults else None) for name in names]
+        return [(name, name, DefaultFactory(defaults[name]) if name in defaults else None) for name in names]
     for name, hint in hints.items():
         if isinstance(hint, dataclasses.InitVar):
             _refuse(hint, f"{path}.{name}", "make it a field", "no InitVar: its value is gone once the record exists")
@@ -390,7 +400,7 @@ def _absent_allowed(record: type, name: str, hint: object) -> bool:
 def _default(field: typing.Any, missing: object) -> Callable[[], object] | None:
     """Returns what makes the default of a field; both libraries mark what a field lacks with an object of theirs."""
     if field.default is not missing:
-        return Constant(field.default)
+        return DefaultFactory(field.default)
     factory: Callable[[], object] | None = field.default_factory
     return None if factory is missing else factory
 

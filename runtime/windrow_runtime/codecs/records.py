@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from windrow.plan.records import hook_of
 from windrow_runtime.codecs.malformed import UnfitError, shown_error
-from windrow_runtime.codecs.value_type import JSON_NULL, Field, Kind, RecordShape, ValueType
+from windrow_runtime.codecs.value_type import JSON_NULL, Kind, RecordField, RecordShape, ValueType
 
 # Any throughout this module: classes and values of the user's.
 
@@ -68,7 +68,7 @@ def record_columns(values: Sequence[object], record: ValueType, path: str) -> li
 
 
 def build_records(
-    record: ValueType, fields: Sequence[Field], columns: Sequence[Sequence[object]], count: int, path: str
+    record: ValueType, fields: Sequence[RecordField], columns: Sequence[Sequence[object]], count: int, path: str
 ) -> list[object]:
     """Records from columns; other fields take their defaults. ``UnfitError`` if the constructor refuses the values."""
     names = [field.name for field in fields]

@@ -23,7 +23,7 @@ from windrow_runtime.codecs.csv import CsvDecoder, CsvRow, csv_rows
 from windrow_runtime.codecs.csv_forms import STRICT, CsvForms
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.json.documents import LongValueError, split_values
-from windrow_runtime.codecs.malformed import MalformedRecord, raw_text
+from windrow_runtime.codecs.malformed import MalformedValue, raw_text
 from windrow_runtime.codecs.pyarrow_check import check_pyarrow
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_sizes import MEASURED_SIZES, TextSizes
@@ -57,7 +57,7 @@ def decoded(data: bytes, encoding: str) -> str:
     return data.decode(encoding, _MARK)
 
 
-def wrong_bytes(text: str, encoding: str) -> MalformedRecord | None:
+def wrong_bytes(text: str, encoding: str) -> MalformedValue | None:
     r"""The fault of a decoded text that has bytes that are no characters, which are shown as ``\xff``."""
     if text.isascii():
         return None
@@ -67,7 +67,7 @@ def wrong_bytes(text: str, encoding: str) -> MalformedRecord | None:
         codes = [f"0x{ord(mark.group()) - 0xDC00:02x}" for mark in islice(_MARKED.finditer(text), 5)]
         listed = ", ".join(codes[:4]) + ("..." if len(codes) > 4 else "")
         shown = _MARKED.sub(lambda mark: f"\\x{ord(mark.group()) - 0xDC00:02x}", raw_text(text)).rstrip("\r\n")
-        return MalformedRecord(shown, f"not {'UTF-8' if encoding == UTF_8 else encoding}: {listed}", None)
+        return MalformedValue(shown, f"not {'UTF-8' if encoding == UTF_8 else encoding}: {listed}", None)
     return None
 
 
@@ -293,11 +293,11 @@ class LineRecords:
             if decode is None:
                 return line
             record = decode(line)
-            return self._hinted(record, line) if type(record) is MalformedRecord else record
+            return self._hinted(record, line) if type(record) is MalformedValue else record
 
         return decode_line
 
-    def _hinted(self, record: MalformedRecord, line: str) -> MalformedRecord:
+    def _hinted(self, record: MalformedValue, line: str) -> MalformedValue:
         """Says that a record is a line, where a line looks like a part of a longer text."""
         is_part = record.reason.startswith("not JSON") and line.rstrip().endswith(("{", "[", ",", "}", "]"))
         is_array = line.lstrip().startswith("[") and (record.field == self.record_type.name or is_part)
@@ -326,7 +326,7 @@ class DocumentRecords:
                 for value in split_values(chain([first], iter(lambda: text.read(size), "")), longest):
                     wrong = wrong_bytes(value.text, self.encoding)
                     if wrong is None and value.fault is not None:
-                        wrong = MalformedRecord(value.text, f"not JSON: {value.fault}", None)
+                        wrong = MalformedValue(value.text, f"not JSON: {value.fault}", None)
                     yield value.line, decode(value.text) if wrong is None else wrong
             except LongValueError:
                 raise _too_long("record", "characters", longest) from None
@@ -382,8 +382,8 @@ class CsvRecords:
             elif row.cells:
                 yield row.line, decoder.decode(row)
 
-    def _wrong(self, row: CsvRow) -> MalformedRecord | None:
-        fault = None if row.fault is None else MalformedRecord(row.raw, row.fault, None)
+    def _wrong(self, row: CsvRow) -> MalformedValue | None:
+        fault = None if row.fault is None else MalformedValue(row.raw, row.fault, None)
         return wrong_bytes(row.text, self.encoding) or fault
 
 

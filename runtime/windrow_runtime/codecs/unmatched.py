@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from windrow_runtime.codecs.malformed import UnmatchedHeader, short_repr
-from windrow_runtime.codecs.value_type import Field, Kind, ValueType
+from windrow_runtime.codecs.value_type import Kind, RecordField, ValueType
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,9 @@ class Names:
     parts: tuple[Names, ...] = ()  # the element of a list, or the key and the value of a map
 
 
-def unmatched_columns(what: str, fields: Iterable[Field], names: Names, *, any_case: bool) -> UnmatchedHeader | None:
+def unmatched_columns(
+    what: str, fields: Iterable[RecordField], names: Names, *, any_case: bool
+) -> UnmatchedHeader | None:
     """Returns the fault of columns that lack fields and have names of no field; None: there is none.
 
     Args:
@@ -39,7 +41,7 @@ def unmatched_columns(what: str, fields: Iterable[Field], names: Names, *, any_c
     return UnmatchedHeader(f"{what} has {has_text}, which no field takes, and lacks {lacks_text}")
 
 
-def missing_column(field: Field, fields: Iterable[Field], names: Iterable[str], path: str) -> list[str]:
+def missing_column(field: RecordField, fields: Iterable[RecordField], names: Iterable[str], path: str) -> list[str]:
     """Returns the fault of a field without a column: the field is required, or a column differs by case alone.
 
     Such a column, which is that of no other field, is nearly always meant, and some readers take it, so the field is
@@ -54,7 +56,7 @@ def missing_column(field: Field, fields: Iterable[Field], names: Iterable[str], 
 
 
 def _levels(
-    fields: tuple[Field, ...], names: Names, prefix: str, any_case: bool
+    fields: tuple[RecordField, ...], names: Names, prefix: str, any_case: bool
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yields the fields without a column, and the columns without a field, of a record and of each one within it."""
     spelt = {name.lower() if any_case else name: name for name in names.columns}

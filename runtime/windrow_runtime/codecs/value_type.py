@@ -70,7 +70,7 @@ class RecordShape(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Constant:
+class DefaultFactory:
     """A default value as a factory; a class, because it must pickle."""
 
     value: object
@@ -80,7 +80,7 @@ class Constant:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Field:
+class RecordField:
     """One field of a record."""
 
     name: str  # the attribute (or key) in Python
@@ -89,7 +89,7 @@ class Field:
     default: Callable[[], object] | None = dataclasses.field(default=None, compare=False)
     absent_allowed: bool = False  # a NotRequired key of a TypedDict: a null column means that the key is absent
     # The value in all records of a file, whatever the file holds.
-    constant: Constant | None = dataclasses.field(default=None, compare=False)
+    constant: DefaultFactory | None = dataclasses.field(default=None, compare=False)
 
     @property
     def required(self) -> bool:
@@ -101,7 +101,7 @@ class Field:
         """The type of the column: nullable where the key may be absent."""
         return dataclasses.replace(self.type, nullable=True) if self.absent_allowed else self.type
 
-    def in_timezone(self, zone: datetime.tzinfo) -> Field:
+    def in_timezone(self, zone: datetime.tzinfo) -> RecordField:
         """The same field with a time zone for datetimes without an offset."""
         return dataclasses.replace(self, type=self.type.in_timezone(zone))
 
@@ -115,7 +115,7 @@ class ValueType:
     nullable: bool = False
     # The element of a list or set, the key and value of a dict, the parts of a tuple, the values of an Enum.
     arguments: tuple[ValueType, ...] = ()
-    fields: tuple[Field, ...] = ()
+    fields: tuple[RecordField, ...] = ()
     shape: RecordShape | None = None
     by_keyword: bool = False  # whether the constructor of a record cannot take all fields by position, in their order
     sequence: bool = False  # whether a list was written as Sequence: tuples are welcome when encoding
@@ -162,11 +162,11 @@ class ValueType:
         return self.arguments[0].kind if self.kind is Kind.ENUM else self.kind
 
     @property
-    def columns(self) -> tuple[Field, ...]:
+    def columns(self) -> tuple[RecordField, ...]:
         """The fields of a record, or the parts of a tuple as fields."""
         if self.kind is Kind.RECORD:
             return self.fields
-        return tuple(Field(f"[{i}]", f"_{i + 1}", part) for i, part in enumerate(self.arguments))
+        return tuple(RecordField(f"[{i}]", f"_{i + 1}", part) for i, part in enumerate(self.arguments))
 
     def admits(self, value_class: type) -> bool:
         """Returns whether values of a class belong to this type, ``None`` aside.
@@ -220,7 +220,7 @@ class RecordType:
     annotation: object = dataclasses.field(compare=False)
     name: str
     root: ValueType
-    columns: tuple[Field, ...]
+    columns: tuple[RecordField, ...]
 
     @property
     def single(self) -> bool:
@@ -239,7 +239,7 @@ class RecordType:
         columns = tuple(field.in_timezone(zone) for field in self.columns)
         return dataclasses.replace(self, root=self.root.in_timezone(zone), columns=columns)
 
-    def without(self, fields: Collection[Field]) -> RecordType:
+    def without(self, fields: Collection[RecordField]) -> RecordType:
         """The type of records that lack some fields, which stand elsewhere, such as in the names of folders."""
         columns = tuple(field for field in self.columns if field not in fields)
         return dataclasses.replace(self, root=dataclasses.replace(self.root, fields=columns), columns=columns)

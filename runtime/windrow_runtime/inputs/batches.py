@@ -8,14 +8,14 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from windrow import sources
-from windrow_runtime.codecs.malformed import MalformedRecord, UnmatchedHeader, as_malformed, malformed_error
+from windrow_runtime.codecs.malformed import MalformedValue, UnmatchedHeader, as_malformed, malformed_error
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
 P = TypeVar("P")
 
 _RECORDS_AT_ONCE: Final = 4096
-_NO_ELEMENTS: Final = frozenset({MalformedRecord, UnmatchedHeader, sources.MalformedRecord})
+_NO_ELEMENTS: Final = frozenset({MalformedValue, UnmatchedHeader, sources.MalformedRecord})
 
 
 class OpenPartitions(NamedTuple):
@@ -65,7 +65,7 @@ def source_batch(
         for position, value in records:
             if isinstance(value, UnmatchedHeader):
                 batch.unmatched[value.reason] = header
-            elif isinstance(value, MalformedRecord):
+            elif isinstance(value, MalformedValue):
                 batch.malformed.append(as_malformed(value, origin(position)))
             elif isinstance(value, sources.MalformedRecord):
                 batch.malformed.append(value)

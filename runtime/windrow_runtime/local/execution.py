@@ -34,7 +34,7 @@ from windrow_runtime.outputs.output import Output
 
 
 @dataclass(slots=True)
-class Elements:
+class StampedElements:
     """Elements with their timestamps."""
 
     values: list[Any] = field(default_factory=list)
@@ -48,8 +48,8 @@ class _Buffer:
     __slots__ = ("main", "sides")
 
     def __init__(self) -> None:
-        self.main = Elements()
-        self.sides: defaultdict[str, Elements] = defaultdict(Elements)
+        self.main = StampedElements()
+        self.sides: defaultdict[str, StampedElements] = defaultdict(StampedElements)
 
     def collect(self, value: Any, timestamp: int | None) -> None:
         self.main.values.append(value if type(value) in CONSTANT_TYPES else own(value))
@@ -60,10 +60,10 @@ class _Buffer:
         side.values.append(own(value))
         side.timestamps.append(timestamp)
 
-    def take(self) -> list[tuple[str | None, Elements]]:
-        outputs: list[tuple[str | None, Elements]] = [(None, self.main)] if self.main.values else []
+    def take(self) -> list[tuple[str | None, StampedElements]]:
+        outputs: list[tuple[str | None, StampedElements]] = [(None, self.main)] if self.main.values else []
         outputs += self.sides.items()
-        self.main, self.sides = Elements(), defaultdict(Elements)
+        self.main, self.sides = StampedElements(), defaultdict(StampedElements)
         return outputs
 
 
@@ -126,7 +126,7 @@ class Execution:
         self._open_partitions: dict[str, OpenPartitions | None] = {}  # of the sources that the round reads, by step id
         self._waiting: dict[str, Collection[str]] = {}  # partitions with elements that the last round has left
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
-        self.sinks: defaultdict[str, Elements] = defaultdict(Elements)
+        self.sinks: defaultdict[str, StampedElements] = defaultdict(StampedElements)
         self.written = Counter({step.id: 0 for step in topology.sinks})  # how many elements each has taken
         self._phase_before = False
         # The watermarks that process functions without keys see, by step id, in this round and in the previous one.
@@ -138,7 +138,7 @@ class Execution:
         # them.
         self._inboxes: defaultdict[tuple[str, bool], list[_Keyed]] = defaultdict(list)
         # The broadcast elements that wait for a keyed step, in the same way.
-        self._broadcasts: defaultdict[tuple[str, bool], list[Elements]] = defaultdict(list)
+        self._broadcasts: defaultdict[tuple[str, bool], list[StampedElements]] = defaultdict(list)
         self._fragments = {
             port: Fragment(topology, port, self, self._tracker_of, self, observe=observe)
             for step in (*topology.sources, *topology.keyed)
@@ -186,9 +186,9 @@ class Execution:
     def _runtime(self, step: Step) -> OperatorRuntimeContext:
         return OperatorRuntimeContext(step.name or step.id, self.metrics[step.id])
 
-    def inputs_of(self, batches: Mapping[str, SourceBatch]) -> dict[Port, Elements]:
+    def inputs_of(self, batches: Mapping[str, SourceBatch]) -> dict[Port, StampedElements]:
         """Returns the elements of sources' batches (by step id) for a round, and counts malformed records."""
-        inputs: dict[Port, Elements] = {}
+        inputs: dict[Port, StampedElements] = {}
         partitioned = {source.step for source in self._partitioned.values()}
         self._open_partitions = {step: batch.open_partitions for step, batch in batches.items()}
         for step in self.topology.sources:
@@ -196,19 +196,19 @@ class Execution:
             if batch is None:
                 continue
             partitions = batch.partitions if step.id in partitioned else ()
-            inputs[Port(step.id)] = Elements(batch.values, [None] * len(batch.values), partitions)
+            inputs[Port(step.id)] = StampedElements(batch.values, [None] * len(batch.values), partitions)
             if not batch.malformed:
                 continue
             self.metrics[step.id].count("records_malformed", len(batch.malformed))
             tag = source_of(step).on_malformed
             if isinstance(tag, OutputTag):
                 stamps: list[int | None] = [None] * len(batch.malformed)
-                inputs[Port(step.id, tag.name)] = Elements(list(batch.malformed), stamps)
+                inputs[Port(step.id, tag.name)] = StampedElements(list(batch.malformed), stamps)
         return inputs
 
     def round(
         self,
-        inputs: Mapping[Port, Elements],
+        inputs: Mapping[Port, StampedElements],
         *,
         watermark: int | Mapping[str, int] | None = None,
         processing_time: int | None = None,
@@ -394,7 +394,7 @@ class Execution:
         self._phase_before = False
         return bool(outputs)
 
-    def _pass_on(self, port: Port, elements: Elements) -> None:
+    def _pass_on(self, port: Port, elements: StampedElements) -> None:
         fragment = self._fragments.get(port)
         if fragment is None:
             return
@@ -414,7 +414,7 @@ class Execution:
 
     def to_all_keys(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
         """Collect elements that a fragment emits to all keys of a keyed step."""
-        self._broadcasts[step, self._phase_before].append(Elements(values, timestamps))
+        self._broadcasts[step, self._phase_before].append(StampedElements(values, timestamps))
 
     def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
         """Collect elements that a fragment emits to a sink."""

@@ -17,7 +17,7 @@ from windrow.triggers.call_text import call_text
 from windrow_runtime.bar import Measure, progress_shown
 from windrow_runtime.inputs.checks import check_bounded, check_sources, ends_when_silent, rows_there
 from windrow_runtime.inputs.reader import reader_of
-from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.local.journal import recorders_of, recording_of
 from windrow_runtime.local.key_order import KeyOrder
 from windrow_runtime.operators.choose import form_text
@@ -267,7 +267,7 @@ class _Run:
             )
 
     def _round(
-        self, inputs: dict[Port, Elements], watermark: Mapping[str, int], ended: Collection[str]
+        self, inputs: dict[Port, StampedElements], watermark: Mapping[str, int], ended: Collection[str]
     ) -> dict[str, int]:
         now = clock_millis(self._clock)
         self.execution.round(inputs, watermark=watermark, processing_time=now)

@@ -85,7 +85,7 @@ class OperatorRuntimeContext:
         return self.store.get_state(descriptor)
 
 
-class Output(Protocol):
+class OperatorOutput(Protocol):
     """The engine's side of an operator, to which it emits results."""
 
     def collect(self, value: Any, timestamp: int | None) -> None:
@@ -98,7 +98,7 @@ class Output(Protocol):
 class _ObservedOutput:
     """Tells an observer what an operator emits, and hands it on."""
 
-    def __init__(self, output: Output, observer: Observer) -> None:
+    def __init__(self, output: OperatorOutput, observer: Observer) -> None:
         self.side_output = output.side_output
         self._collect = output.collect
         self._observer = observer
@@ -145,7 +145,7 @@ class KeyedOperator(ABC):
             with lifecycle_errors(step, "close", function):
                 function.close()
 
-    def bind(self, state: OperatorState, output: Output) -> None:
+    def bind(self, state: OperatorState, output: OperatorOutput) -> None:
         """Use ``state`` and ``output`` from now on. Time is reset, and set by the next advances."""
         self.state = state
         self.output = output if self.observer is None else _ObservedOutput(output, self.observer)

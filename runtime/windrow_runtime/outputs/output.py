@@ -11,7 +11,7 @@ from windrow.errors import InvalidArgumentError, SinkError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import Sink
 from windrow_runtime.codecs.malformed import shorten
-from windrow_runtime.codecs.record_type import Field, record_type
+from windrow_runtime.codecs.record_type import RecordField, record_type
 from windrow_runtime.codecs.value_type import Kind, RecordType
 
 # Any in this module: sinks of elements of every type.
@@ -130,7 +130,7 @@ class TableOutput(Output):
                 hint=hint,
             )
 
-    def fields_named(self, names: Sequence[str], what: str) -> list[Field]:
+    def fields_named(self, names: Sequence[str], what: str) -> list[RecordField]:
         """Returns the fields with these names; ``what`` says in errors where the names come from."""
         by_name = {field.name: field for field in self._kind.columns}
         unknown = [name for name in names if name not in by_name]
@@ -149,7 +149,7 @@ _KEY_KINDS: Final = frozenset(
 )
 
 
-def check_key(key: Sequence[Field], record_type: RecordType, where: str) -> None:
+def check_key(key: Sequence[RecordField], record_type: RecordType, where: str) -> None:
     """Refuse a key with a field that is Optional, nested, or not compared exactly."""
     for field in key:
         if field.column_type.nullable or field.type.kind not in _KEY_KINDS:

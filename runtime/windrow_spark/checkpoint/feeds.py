@@ -31,7 +31,7 @@ def once_a_plan(describe: Callable[[PhysicalPlan], T]) -> Callable[[PhysicalPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class RouteMark:
     """Describes the stateless steps from sources and keyed steps to an input of a step.
 
     Attributes:
@@ -47,20 +47,20 @@ class Route:
     names: frozenset[str] = frozenset()
 
     @staticmethod
-    def joined(routes: Iterable[Route]) -> Route:
+    def joined(routes: Iterable[RouteMark]) -> RouteMark:
         """Returns the route of a step with several inputs, in whatever order they come."""
         each = list(routes)
-        return Route(
+        return RouteMark(
             digest(*sorted(route.functions for route in each)),
             digest(*sorted(route.outline for route in each)),
             digest(*sorted(route.code for route in each)),
             frozenset().union(*(route.names for route in each)),
         )
 
-    def through(self, step: Step) -> Route:
+    def through(self, step: Step) -> RouteMark:
         """Returns the route from a step whose input has this one."""
         kind, function = step.node.kind, getattr(step.node, "function", None)
-        return Route(
+        return RouteMark(
             digest(kind, stable_mark(function), self.functions),
             digest(kind, "" if function is None else outline_of(function), self.outline),
             digest(kind, "" if function is None else code_of(function), self.code),
@@ -73,7 +73,7 @@ class Input:
     """One of several inputs of a step, such as the left stream of a join."""
 
     fed_by: frozenset[str]  # sources and keyed steps
-    route: Route
+    route: RouteMark
     type_form: object | None  # the type of its elements, if it is known
 
     @staticmethod
@@ -83,7 +83,7 @@ class Input:
         if len(each) == 1:
             return each[0]
         labels: frozenset[str] = frozenset().union(*(one.fed_by for one in each))
-        return Input(labels, Route.joined(one.route for one in each), each[0].type_form)
+        return Input(labels, RouteMark.joined(one.route for one in each), each[0].type_form)
 
 
 class Feeds:
@@ -93,9 +93,9 @@ class Feeds:
         topology, names = plan.topology, plan.state_ids
         numbers = {step.id: number for number, step in enumerate(topology.sources, start=1)}
         self._inputs: dict[str, dict[str, Input]] = {}
-        self._routes: dict[str, Route] = {}
+        self._routes: dict[str, RouteMark] = {}
         outputs: dict[str, dict[str, Input]] = {}
-        routes: dict[str, Route] = {}
+        routes: dict[str, RouteMark] = {}
         for step in topology.steps:
             node = step.node
             by_port: dict[str, list[Input]] = {}
@@ -104,11 +104,11 @@ class Feeds:
                     by_port.setdefault(port, []).append(stream)
             inputs = {port: Input.joined(streams) for port, streams in by_port.items()}
             self._inputs[step.id] = inputs
-            self._routes[step.id] = before = Route.joined(routes[source] for source in step.inputs)
+            self._routes[step.id] = before = RouteMark.joined(routes[source] for source in step.inputs)
             if node.is_source or node.is_keyed:
                 label = f"source {numbers[step.id]}" if node.is_source else names[step.id].lstrip("#")
-                routes[step.id] = Route()
-                outputs[step.id] = {"input": Input(frozenset([label]), Route(), node.element_type)}
+                routes[step.id] = RouteMark()
+                outputs[step.id] = {"input": Input(frozenset([label]), RouteMark(), node.element_type)}
                 continue
             routes[step.id] = before.through(step)
             outputs[step.id] = _led_on(node, inputs, routes[step.id])
@@ -125,7 +125,7 @@ class Feeds:
         fed_by = [each.fed_by for each in inputs.values()]
         return {port: each for port, each in sorted(inputs.items()) if fed_by.count(each.fed_by) > 1}
 
-    def route_to(self, step: Step) -> Route:
+    def route_to(self, step: Step) -> RouteMark:
         """Returns the functions directly upstream of a step."""
         return self._routes[step.id]
 
@@ -136,7 +136,7 @@ def feeds_of(plan: PhysicalPlan) -> Feeds:
     return Feeds(plan)
 
 
-def _led_on(node: Node, inputs: Mapping[str, Input], after: Route) -> dict[str, Input]:
+def _led_on(node: Node, inputs: Mapping[str, Input], after: RouteMark) -> dict[str, Input]:
     """Returns the streams that a stateless step leads to steps downstream, by input."""
     whole = Input.joined(inputs.values())
     labels = whole.fed_by

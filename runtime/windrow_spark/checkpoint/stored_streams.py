@@ -37,13 +37,13 @@ _KEYS: Final = ("the key", "the key of the left", "the key of the right")
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class InputMark:
     """The mark of an input of a step: a digest of the functions upstream, and the names of their steps."""
 
     functions: str
     name: str | None = None
 
-    def is_that_of(self, other: Side) -> bool:
+    def is_that_of(self, other: InputMark) -> bool:
         """Returns whether two marks belong to the same stream."""
         return self.name == other.name and self.functions == other.functions
 
@@ -62,7 +62,7 @@ class StreamMarks:
     parts: Mapping[str, Mark] = field(default_factory=dict)
     moving: Mapping[str, str] = field(default_factory=dict)
     name: str | None = None
-    sides: Mapping[str, Side] = field(default_factory=dict)
+    sides: Mapping[str, InputMark] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _is_in(step: Step, accepted: Collection[str]) -> bool:
     return step.id in accepted or step.name in accepted
 
 
-def _exchanged_sides(before: Mapping[str, Side], now: Mapping[str, Side]) -> Iterator[str]:
+def _exchanged_sides(before: Mapping[str, InputMark], now: Mapping[str, InputMark]) -> Iterator[str]:
     """Yields the inputs of a step that were another input of it before, by the name or the functions upstream."""
     both = [port for port in now if port in before]
     for port, other in permutations(both, 2):
@@ -186,9 +186,10 @@ def _exchanged_sides(before: Mapping[str, Side], now: Mapping[str, Side]) -> Ite
             yield f"the {port} was the {other}"
 
 
-def _sides(inputs: Mapping[str, Input]) -> dict[str, Side]:
+def _sides(inputs: Mapping[str, Input]) -> dict[str, InputMark]:
     return {
-        port: Side(each.route.functions, ", ".join(sorted(each.route.names)) or None) for port, each in inputs.items()
+        port: InputMark(each.route.functions, ", ".join(sorted(each.route.names)) or None)
+        for port, each in inputs.items()
     }
 
 

@@ -9,7 +9,7 @@ from windrow.plan import ProcessSpec
 from windrow.plan.emitting import records_of
 from windrow.windows import TimeWindow
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
-from windrow_runtime.operators.operator import Output, WindowContextImpl
+from windrow_runtime.operators.operator import OperatorOutput, WindowContextImpl
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, WindowEntry
 from windrow_runtime.operators.windows.general import ONLY_PANE, WindowOperator
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
@@ -29,7 +29,7 @@ class WindowCalls:
     Results go to the output as the function emits them.
     """
 
-    def __init__(self, form: ColumnarForm, operator: WindowOperator, output: Output) -> None:
+    def __init__(self, form: ColumnarForm, operator: WindowOperator, output: OperatorOutput) -> None:
         assert operator.process is not None, "the form was chosen for a function"
         self._form = form
         self._process = operator.process.process

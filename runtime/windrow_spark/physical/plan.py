@@ -48,7 +48,7 @@ def decided(decide: Callable[[], T]) -> T | Objects:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge(Generic[F_co]):
+class ColumnEdge(Generic[F_co]):
     """Leads elements as columns to a keyed step or a sink, from a source or a keyed step."""
 
     number: int  # names the consumer in rows of the exchange, among keyed steps or among sinks
@@ -147,8 +147,8 @@ class PhysicalSink:
         return route.columns_needed(None)
 
 
-StepEdge: TypeAlias = "Edge[ScanTarget]"
-SinkEdge: TypeAlias = "Edge[PhysicalSink]"
+StepEdge: TypeAlias = "ColumnEdge[ScanTarget]"
+SinkEdge: TypeAlias = "ColumnEdge[PhysicalSink]"
 
 
 class Planner(Protocol):
@@ -230,7 +230,7 @@ class PhysicalPlan:
     def edges(self, source: str) -> tuple[StepEdge, ...]:
         """Returns the edges by which a source or a keyed step gives columns to keyed steps."""
         return tuple(
-            Edge(self.topology.numbers[step_id], form, route)
+            ColumnEdge(self.topology.numbers[step_id], form, route)
             for step_id, step in self.keyed.items()
             if (form := step.takes_columns) is not None
             for route in form.routes
@@ -242,7 +242,7 @@ class PhysicalPlan:
         """The edges that lead objects to steps on columns, by the ids of these steps."""
         forms = {step_id: step.on_columns for step_id, step in self.keyed.items()}
         return {
-            step_id: tuple(Edge(self.topology.numbers[step_id], form, route) for route in form.routes)
+            step_id: tuple(ColumnEdge(self.topology.numbers[step_id], form, route) for route in form.routes)
             for step_id, form in forms.items()
             if form is not None and form.takes_objects
         }
@@ -257,7 +257,7 @@ class PhysicalPlan:
         for step_id, sink in self.sinks.items():
             routes = () if isinstance(sink.routes, Objects) else sink.routes
             number = self.topology.numbers[step_id]
-            yield from (Edge(number, sink, route) for route in routes if route.source == source)
+            yield from (ColumnEdge(number, sink, route) for route in routes if route.source == source)
 
     def _direct_sinks(self, port: Port) -> tuple[SinkEdge, ...]:
         """Returns the edges to sinks from an output of a keyed step; none if anything takes its elements as objects."""
@@ -276,7 +276,7 @@ class PhysicalPlan:
                 readers += self.topology.readers(reader)
             elif (sink := self.sinks.get(reader.id)) is not None and sink.record_type is not None:
                 number = self.topology.numbers[reader.id]
-                edges[number] = Edge(number, sink)
+                edges[number] = ColumnEdge(number, sink)
             elif self.topology.needs_objects(reader, fed):
                 return ()
         return tuple(edges.values())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from windrow.plan import Step
 from windrow_runtime.codecs.arrow.decoding import NO_FIELD, decode_batch
-from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
+from windrow_runtime.codecs.malformed import MalformedValue, as_malformed
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_spark.checkpoint.folder import Checkpoint
@@ -89,6 +89,6 @@ def named(names: tuple[str, ...], batches: Iterator[Any]) -> Iterator[Any]:
 
 def _decode_rows(record_type: RecordType, origin: str, batch: Any) -> SourceBatch:
     """Decodes a batch's columns into elements; for malformed records the file and line are not known."""
-    malformed: list[MalformedRecord] = []
+    malformed: list[MalformedValue] = []
     values = decode_batch(batch, record_type, malformed.append)
     return SourceBatch(values, [as_malformed(bad, f"{origin}, row {bad.row} of an Arrow batch") for bad in malformed])

@@ -27,7 +27,7 @@ _TABLES: Final = ("tables", "fired")
 """The attributes of a state that are tables by start, each a dictionary by key."""
 
 
-class Elements(Protocol):
+class PackedElements(Protocol):
     """A packed sequence of elements, or of partial aggregates, with their keys."""
 
     @property
@@ -37,7 +37,7 @@ class Elements(Protocol):
         """Returns the elements at some indices."""
 
 
-E = TypeVar("E", bound=Elements)
+E = TypeVar("E", bound=PackedElements)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.types import TypeEngine
 
-from windrow_runtime.codecs.value_type import ANY_JSON, JSON_CELLS, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import ANY_JSON, JSON_CELLS, Kind, RecordField, RecordType, ValueType
 
 # Any in this module: the Python side of a column's type, which nothing here looks at.
 
@@ -46,7 +46,9 @@ _SQLITE: Final[Mapping[Kind, TypeEngine[Any]]] = {
 }
 
 
-def table_for(name: str, schema: str | None, record_type: RecordType, key: Sequence[Field], backend: str) -> sa.Table:
+def table_for(
+    name: str, schema: str | None, record_type: RecordType, key: Sequence[RecordField], backend: str
+) -> sa.Table:
     """Defines the table of a record type."""
     columns = [
         # Integer keys come from the records, not from a sequence of the database.
@@ -180,7 +182,7 @@ _VARYING: Final = re.compile(r"character varying\((\d+)\)")
 
 
 def _inexact_in_postgresql(
-    connection: sa.Connection, table: sa.Table, fields: Collection[Field], key: Collection[str]
+    connection: sa.Connection, table: sa.Table, fields: Collection[RecordField], key: Collection[str]
 ) -> tuple[dict[str, str], dict[str, int]]:
     """Finds faults of columns that are not exact, and the length limits of text columns, both by column name."""
     name = connection.dialect.identifier_preparer.format_table(table)
@@ -238,7 +240,7 @@ FROM pragma_index_list(:name, :schema) AS i, pragma_index_xinfo(i.name, :schema)
 
 
 def _inexact_in_sqlite(
-    connection: sa.Connection, table: sa.Table, fields: Collection[Field], key: Collection[str]
+    connection: sa.Connection, table: sa.Table, fields: Collection[RecordField], key: Collection[str]
 ) -> dict[str, str]:
     """Finds faults of columns that are not exact, by column name."""
     parameters = {"name": table.name, "schema": table.schema or "main"}

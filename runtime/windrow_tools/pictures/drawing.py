@@ -13,7 +13,7 @@ from windrow_runtime.operators.recording import Recording, StepRecording
 from windrow_tools.pictures.axes import Axis
 from windrow_tools.pictures.panel import Panel
 from windrow_tools.pictures.picture import LEAST_WIDTH, Timeline, page, whole
-from windrow_tools.pictures.scene import Scene, Times, keys_of
+from windrow_tools.pictures.scene import AxisTimes, Scene, keys_of
 
 # Any in this module: values of every type.
 
@@ -102,7 +102,7 @@ def timeline(
         if pixels is not None and pixels < least:
             raise InvalidArgumentError(f"the {name} is too small", given=pixels, expected=f"at least {least} pixels")
     recorded = recording.of(step)
-    times = Times.of(recorded, by)
+    times = AxisTimes.of(recorded, by)
     if by == "clock" and not times.by_clock:
         raise InvalidArgumentError(
             "the clock was not set all the time", expected="by='order'", hint="StreamHarness.set_processing_time first"
@@ -122,7 +122,7 @@ class _Drawing:
     """Arranges the panels of a picture below each other."""
 
     step: StepRecording
-    times: Times
+    times: AxisTimes
     scenes: Sequence[Scene]
     width: float
     height: float | None

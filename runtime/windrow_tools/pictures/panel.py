@@ -11,7 +11,7 @@ from windrow.drawing.svg import element, number, shortened, text, width_of
 from windrow.panes import PaneTiming
 from windrow_runtime.operators.recording import RecordedElement, RecordedPane
 from windrow_tools.pictures.axes import Axis
-from windrow_tools.pictures.scene import Box, Edges, Point, Scene, Times, window_text
+from windrow_tools.pictures.scene import AxisTimes, Box, Edges, Point, Scene, window_text
 
 # Any in this module: values of every type.
 
@@ -102,7 +102,7 @@ class Panel:
     """
 
     scene: Scene
-    times: Times
+    times: AxisTimes
     across: Axis
     up: Axis
     show: Callable[[Any], str]

@@ -69,14 +69,14 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class AxisTimes:
     """The times of a picture's axes: clock or order of arrival vertically, event time or clock horizontally."""
 
     by_clock: bool
     across_by_clock: bool
 
     @classmethod
-    def of(cls, step: StepRecording, by: str | None) -> Times:
+    def of(cls, step: StepRecording, by: str | None) -> AxisTimes:
         """Chooses the times for a recording; ``by`` is the user's choice for the vertical axis."""
         elements = step.elements
         moments = [element.moment for element in elements]
@@ -120,7 +120,7 @@ class Scene:
     watermarks: tuple[RecordedWatermark, ...]
 
     @classmethod
-    def of(cls, step: StepRecording, key: Hashable, times: Times) -> Scene:
+    def of(cls, step: StepRecording, key: Hashable, times: AxisTimes) -> Scene:
         """Returns the scene of a key."""
         points = tuple(
             Point(element, times.across(element), times.up(element.moment))
@@ -142,7 +142,7 @@ class Scene:
         for box in (*self.boxes, *self.withdrawals):
             yield from (edge for edge in box.edges if edge is not None)
 
-    def times_up(self, times: Times) -> Iterator[int]:
+    def times_up(self, times: AxisTimes) -> Iterator[int]:
         """Yields the times that the vertical axis must contain."""
         yield from (point.up for point in self.points)
         yield from (box.top for box in (*self.boxes, *self.withdrawals))
@@ -167,7 +167,7 @@ def window_text(window: Any, times: Iterable[str]) -> str:
     return "all time" if Edges.of(window) == (None, None) else str(window)
 
 
-def _boxes(panes: list[RecordedPane], points: tuple[Point, ...], times: Times, *, merging: bool) -> Iterator[Box]:
+def _boxes(panes: list[RecordedPane], points: tuple[Point, ...], times: AxisTimes, *, merging: bool) -> Iterator[Box]:
     at_once = Counter((pane.window, times.up(pane.moment)) for pane in panes)
     before: list[tuple[Any, Edges, int]] = []
     ranks: Counter[tuple[Any, int]] = Counter()

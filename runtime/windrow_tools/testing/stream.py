@@ -19,7 +19,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import Source
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.local.journal import Journal, recorders_of, recording_of
 from windrow_runtime.local.key_order import KeyOrder
 from windrow_runtime.operators.copies import own
@@ -176,7 +176,7 @@ class StreamHarness(Generic[In, Out]):
         self._topology = Topology(pipeline.steps)
         self._source = self._port_of(source)
         self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
-        self._observed: defaultdict[Port, Elements] = defaultdict(Elements)
+        self._observed: defaultdict[Port, StampedElements] = defaultdict(StampedElements)
         self._explains, self._records = explains, record
         self._recorders = recorders_of(self._topology.keyed, explains=explains) if explains or record else {}
         self._isolates_functions = isolates_functions
@@ -252,7 +252,7 @@ class StreamHarness(Generic[In, Out]):
             for recorder in self._recorders.values():
                 recorder.pushed = kept
         try:
-            self._execution.round({port: Elements([own(value)], [timestamp])})
+            self._execution.round({port: StampedElements([own(value)], [timestamp])})
         finally:
             for recorder in self._recorders.values():
                 recorder.pushed = NOTHING
@@ -524,6 +524,6 @@ class StreamHarness(Generic[In, Out]):
 
 
 # Any: elements of every type; the caller's stream or tag gives it back.
-def _drain(outputs: dict[Any, Elements], key: object) -> list[TimestampedValue[Any]]:
-    batch = outputs.pop(key, Elements())
+def _drain(outputs: dict[Any, StampedElements], key: object) -> list[TimestampedValue[Any]]:
+    batch = outputs.pop(key, StampedElements())
     return [TimestampedValue(value, timestamp) for value, timestamp in zip(batch.values, batch.timestamps, strict=True)]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from windrow_runtime.codecs.arrow.decoding import decode_batch, schema_faults
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, NESTED, Kind, RecordType, ValueType
 
 # Any in this module: pyarrow has no types.
@@ -122,7 +122,7 @@ def fitting_rows(batch: Any, record_type: RecordType) -> tuple[Any, list[int]]:
     """
     if clean_columns(batch, record_type) is not None:
         return batch, []
-    misfits: list[MalformedRecord] = []
+    misfits: list[MalformedValue] = []
     decode_batch(batch, record_type, misfits.append)
     rows = [misfit.row or 0 for misfit in misfits]
     return batch.take(pa.array(np.delete(np.arange(batch.num_rows), rows))) if rows else batch, rows

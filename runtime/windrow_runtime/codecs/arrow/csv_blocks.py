@@ -27,7 +27,7 @@ from windrow_runtime.codecs.arrow.text_scalars import TEXT_KINDS, absent_is_none
 from windrow_runtime.codecs.csv import LONGEST_CELL, CsvDecoder, CsvRow, end_of_rows
 from windrow_runtime.codecs.csv_forms import STRICT
 from windrow_runtime.codecs.text_files import UTF_8, CsvRecords
-from windrow_runtime.codecs.value_type import Field, Kind, RecordType
+from windrow_runtime.codecs.value_type import Kind, RecordField, RecordType
 
 # Any in this module: pyarrow has no types.
 
@@ -115,7 +115,7 @@ class CsvColumns:
         return None if plain is None else split_block(block, columns, plain, self._records, lines_in(block))
 
 
-def _cells(texts: pa.Array, field: Field) -> pa.Array:
+def _cells(texts: pa.Array, field: RecordField) -> pa.Array:
     """The cells of a field, null where the value is absent; empty ones were null, but for those in quotes."""
     if field.type.kind is not Kind.STR:
         # Two quotes are an empty cell where no value is empty.

@@ -17,10 +17,10 @@ from pyarrow import types
 from windrow_runtime.codecs.exact import exactly
 from windrow_runtime.codecs.json.any_json import checked_text, value_of_text
 from windrow_runtime.codecs.json.encoder import JsonLines
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, columns_error, shown_error
+from windrow_runtime.codecs.malformed import MalformedValue, UnfitError, columns_error, shown_error
 from windrow_runtime.codecs.records import build_records, made_of
 from windrow_runtime.codecs.unmatched import Names, missing_column
-from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Kind, RecordField, RecordType, ValueType
 
 # Any in this module: values of every type.
 
@@ -71,7 +71,7 @@ def schema_faults(schema: pa.Schema, record_type: RecordType) -> list[str]:
     return _field_faults(schema, record_type.columns, record_type.prefix)
 
 
-def _field_faults(schema: pa.Schema | pa.StructType, fields: Sequence[Field], prefix: str) -> list[str]:
+def _field_faults(schema: pa.Schema | pa.StructType, fields: Sequence[RecordField], prefix: str) -> list[str]:
     faults: list[str] = []
     for field in fields:
         path = f"{prefix}{field.column}"
@@ -190,7 +190,7 @@ _READABLE: Final[dict[Kind, tuple[Callable[[pa.DataType], bool], ...]]] = {
 
 
 def decode_batch(
-    batch: pa.RecordBatch, record_type: RecordType, on_error: Callable[[MalformedRecord], None] | None = None
+    batch: pa.RecordBatch, record_type: RecordType, on_error: Callable[[MalformedValue], None] | None = None
 ) -> list[object]:
     """The elements of a record batch, in the order of the rows; columns are found by name.
 
@@ -213,7 +213,7 @@ def lines_of_rows(batch: pa.RecordBatch, record_type: RecordType, lines: JsonLin
 
 
 def _decode_rows(
-    batch: pa.RecordBatch, record_type: RecordType, on_error: Callable[[MalformedRecord], None] | None, first: int
+    batch: pa.RecordBatch, record_type: RecordType, on_error: Callable[[MalformedValue], None] | None, first: int
 ) -> list[object]:
     """Halves a batch that fails until the row at fault is alone; its own failure tells the field and the reason."""
     root, name = record_type.root, record_type.name
@@ -228,7 +228,7 @@ def _decode_rows(
         middle = batch.num_rows // 2
         values = _decode_rows(batch.slice(0, middle), record_type, on_error, first)
         return values + _decode_rows(batch.slice(middle), record_type, on_error, first + middle)
-    malformed = MalformedRecord(_raw(batch), fault.reason, fault.path, first)
+    malformed = MalformedValue(_raw(batch), fault.reason, fault.path, first)
     if on_error is None:
         raise malformed.error()
     on_error(malformed)
@@ -248,7 +248,7 @@ def _raw(row: pa.RecordBatch) -> str:
 
 def _decode_struct(batch: pa.RecordBatch, value: ValueType, path: str) -> list[object]:
     """Decodes records or tuples, none of them null."""
-    fields: list[Field] = []
+    fields: list[RecordField] = []
     columns: list[list[object]] = []
     dot = "." if value.kind is Kind.RECORD else ""
     for field in value.columns:

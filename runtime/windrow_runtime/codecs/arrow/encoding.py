@@ -21,7 +21,7 @@ from windrow_runtime.codecs.exact import as_plain
 from windrow_runtime.codecs.json.any_json import checked_text, dump, plain_json
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.records import record_columns
-from windrow_runtime.codecs.value_type import COLLECTIONS, JSON_NULL, NESTED, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import COLLECTIONS, JSON_NULL, NESTED, Kind, RecordField, RecordType, ValueType
 
 # Any in this module: pyarrow has no types.
 
@@ -205,7 +205,7 @@ def _encode_container(values: Sequence[object], value: ValueType, path: str) -> 
 
 
 def with_constants(
-    rows: pa.RecordBatch, record_type: RecordType, fields: Collection[Field], values: Mapping[str, object]
+    rows: pa.RecordBatch, record_type: RecordType, fields: Collection[RecordField], values: Mapping[str, object]
 ) -> pa.RecordBatch:
     """Adds columns with one value in all rows, for fields that the file of the rows lacks; null without a value."""
     columns: list[Any] = []
@@ -219,7 +219,7 @@ def with_constants(
         wanted = arrow_type(field.type)
         array = pa.nulls(rows.num_rows, wanted)
         if values.get(field.name) is not None:
-            single = RecordType(None, field.name, field.type, (Field("value", "value", field.type),))
+            single = RecordType(None, field.name, field.type, (RecordField("value", "value", field.type),))
             array = pa.repeat(encode_batch([values[field.name]], single).column(0)[0], rows.num_rows)
         columns.append(pa.field(field.column, wanted))
         arrays.append(array)

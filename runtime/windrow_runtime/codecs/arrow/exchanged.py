@@ -36,7 +36,7 @@ class ArrowRows:
 
     def decode(self) -> tuple[list[object], list[MalformedRecord], dict[str, str]]:
         """Returns the elements, and the rows that do not fit their type."""
-        misfits: list[malformed.MalformedRecord] = []
+        misfits: list[malformed.MalformedValue] = []
         values = decode_batch(self.rows, self.record_type, misfits.append)
         origin = f"{self.origin}, row "
         rows = [malformed.as_malformed(bad, f"{origin}{self.first + (bad.row or 0)}") for bad in misfits]

@@ -25,7 +25,7 @@ from windrow_runtime.codecs.arrow.text_blocks import BlockRead, PlainRows, is_ut
 from windrow_runtime.codecs.arrow.text_scalars import absent_is_none, read_columns
 from windrow_runtime.codecs.json.decoder import bounded_numbers
 from windrow_runtime.codecs.text_files import LineRecords
-from windrow_runtime.codecs.value_type import Field, Kind, RecordShape, RecordType, ValueType
+from windrow_runtime.codecs.value_type import Kind, RecordField, RecordShape, RecordType, ValueType
 
 # Any in this module: pyarrow has no types, and structs have fields that are known at run time alone.
 
@@ -173,7 +173,7 @@ def _cells(structs: Sequence[Any], name: str, value: ValueType) -> pa.Array:
     return pa.array(list(values), pa.string() if value.kind in _TIMES else arrow_type(value))
 
 
-def _struct_field(name: str, field: Field) -> tuple[str, Any, Any]:
+def _struct_field(name: str, field: RecordField) -> tuple[str, Any, Any]:
     annotation = _ANNOTATIONS[field.type.kind]
     default = None if absent_is_none(field) else msgspec.NODEFAULT
     marked = msgspec.field(default=default, name=field.column)

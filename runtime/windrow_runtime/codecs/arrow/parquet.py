@@ -23,7 +23,7 @@ from windrow_runtime.codecs.arrow.spark_metadata import spark_metadata
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
 from windrow_runtime.codecs.unmatched import unmatched_columns
-from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Field, Kind, ValueType
+from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Kind, RecordField, ValueType
 
 # Any in this module: pyarrow has no types.
 
@@ -44,7 +44,7 @@ class ParquetRows:
 
     def decode(self) -> tuple[list[object], list[MalformedRecord], dict[str, str]]:
         """The elements, the rows that do not fit their type, and columns to warn of."""
-        misfits: list[malformed.MalformedRecord] = []
+        misfits: list[malformed.MalformedValue] = []
         with unreadable(
             self.file, f"texts of UTF-8 in the columns of {self.record_type}", pa.ArrowException, UnicodeDecodeError
         ):
@@ -239,7 +239,7 @@ def _name_in_file(names: list[str], column: str, path: str) -> str | None:
     return alike[0] if alike else None
 
 
-def _type_read(column_type: pa.DataType, field: Field) -> pa.DataType:
+def _type_read(column_type: pa.DataType, field: RecordField) -> pa.DataType:
     """The type that rows get for a column: decimals show as many digits after the point as their type says."""
     wanted = arrow_type(field.type)
     number = column_type.value_type if pa.types.is_dictionary(column_type) else column_type

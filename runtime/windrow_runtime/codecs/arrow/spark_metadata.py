@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from windrow_runtime.codecs.value_type import COLLECTIONS, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import COLLECTIONS, Kind, RecordField, RecordType, ValueType
 
 SPARK_KEY: Final = b"org.apache.spark.sql.parquet.row.metadata"
 """The key of the schema in the metadata of a file."""
@@ -31,7 +31,7 @@ def spark_metadata(record_type: RecordType) -> dict[bytes, bytes]:
     return {SPARK_KEY: json.dumps(_struct(record_type.columns)).encode()}
 
 
-def _struct(fields: tuple[Field, ...]) -> dict[str, object]:
+def _struct(fields: tuple[RecordField, ...]) -> dict[str, object]:
     columns = [{"name": field.column, "type": _type(field.type), "nullable": True, "metadata": {}} for field in fields]
     return {"type": "struct", "fields": columns}
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
-from windrow_runtime.codecs.value_type import Constant, Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import DefaultFactory, Kind, RecordField, RecordType, ValueType
 
 # Any in this module: pyarrow has no types.
 
@@ -54,10 +54,10 @@ _DECIMAL: Final = _byte_set(b"0123456789+-.eE")
 _INTEGER: Final = _byte_set(b"0123456789-")
 
 
-def absent_is_none(field: Field) -> bool:
+def absent_is_none(field: RecordField) -> bool:
     """Returns whether a field that a record lacks is ``None``."""
     default = field.default
-    return field.type.nullable and (default is None or (isinstance(default, Constant) and default.value is None))
+    return field.type.nullable and (default is None or (isinstance(default, DefaultFactory) and default.value is None))
 
 
 def read_columns(cells: Sequence[pa.Array], record_type: RecordType) -> tuple[pa.RecordBatch, Mask]:

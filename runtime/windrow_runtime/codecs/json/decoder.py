@@ -21,7 +21,7 @@ from windrow.plan.records import making_hook
 from windrow_runtime.codecs.exact import exactly, float_of_digits
 from windrow_runtime.codecs.formatted_times import format_parser
 from windrow_runtime.codecs.json.any_json import JsonText, any_value, json_reader
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError, raw_text, short_repr
+from windrow_runtime.codecs.malformed import MalformedValue, UnfitError, raw_text, short_repr
 from windrow_runtime.codecs.records import forget_msgspec, made_of, refused_record
 from windrow_runtime.codecs.text_forms import TEXT_FORMS, parse_datetime
 from windrow_runtime.codecs.value_type import (
@@ -29,8 +29,8 @@ from windrow_runtime.codecs.value_type import (
     COLLECTIONS,
     INT_MAX,
     INT_MIN,
-    Field,
     Kind,
+    RecordField,
     RecordShape,
     RecordType,
     ValueType,
@@ -227,7 +227,7 @@ def _record_parser(value: ValueType, path: str) -> Parser:
     return parse
 
 
-def default_of(field: Field, members: dict[str, object], path: str) -> None:
+def default_of(field: RecordField, members: dict[str, object], path: str) -> None:
     """Leaves a field that a source does not give to its default, or else sets it to ``None`` if it is Optional."""
     if field.required:
         raise UnfitError(f"{path}.{field.name}", "the field is missing")
@@ -293,7 +293,7 @@ class JsonDecoder:
         self._has_datetimes = record_type.root.contains(Kind.DATETIME)
         self.uses_msgspec = self._fast is not None
 
-    def decode(self, line: str | bytes) -> object | MalformedRecord:
+    def decode(self, line: str | bytes) -> object | MalformedValue:
         """The element of one line, or what is wrong with the line."""
         if self._fast is not None and not (self._has_datetimes and _may_be_finer(line)):
             try:
@@ -307,13 +307,13 @@ class JsonDecoder:
             text = line if isinstance(line, str) else line.decode("utf-8")
             parsed = self._read(text)
         except (ValueError, RecursionError) as error:
-            return MalformedRecord(_as_text(line), f"not JSON: {error}", None)
+            return MalformedValue(_as_text(line), f"not JSON: {error}", None)
         except ArithmeticError:
-            return MalformedRecord(_as_text(line), "a number is out of range", None)
+            return MalformedValue(_as_text(line), "a number is out of range", None)
         try:
             return self._parse(parsed)
         except UnfitError as error:
-            return MalformedRecord(_as_text(line), error.reason, error.path)
+            return MalformedValue(_as_text(line), error.reason, error.path)
 
 
 def _may_be_finer(line: str | bytes) -> bool:

@@ -11,9 +11,9 @@ from urllib.parse import unquote
 from windrow.errors import InvalidArgumentError
 from windrow.sources import FileSource
 from windrow_runtime.codecs.csv import cell_parser
-from windrow_runtime.codecs.malformed import MalformedRecord, UnfitError
+from windrow_runtime.codecs.malformed import MalformedValue, UnfitError
 from windrow_runtime.codecs.text_forms import NO_VALUE
-from windrow_runtime.codecs.value_type import JSON_CELLS, Constant, Field, Kind, RecordType
+from windrow_runtime.codecs.value_type import JSON_CELLS, DefaultFactory, Kind, RecordField, RecordType
 
 # Any in this module: sources of every type.
 
@@ -29,19 +29,19 @@ class FolderFields:
     """The fields of a record type whose values come from folder names; workers get a copy."""
 
     record_type: RecordType
-    fields: tuple[Field, ...]
+    fields: tuple[RecordField, ...]
 
     @cached_property
     def rest(self) -> RecordType:
         """The type of the records in files, without the fields that folders give."""
         return self.record_type.without(self.fields)
 
-    def values_of(self, file: str) -> dict[str, object] | MalformedRecord:
+    def values_of(self, file: str) -> dict[str, object] | MalformedValue:
         """Returns the values that a file's folders give, by field; keys of a ``TypedDict`` may be absent."""
         try:
             texts = folder_values(file)
         except UnicodeDecodeError:
-            return MalformedRecord(file, "the name of a folder is not UTF-8", self.record_type.name)
+            return MalformedValue(file, "the name of a folder is not UTF-8", self.record_type.name)
         alike = {name.lower(): text for name, text in texts.items()}
         values: dict[str, object] = {}
         for field in self.fields:
@@ -52,20 +52,20 @@ class FolderFields:
                 _set_value(values, field, text, path)
             except UnfitError as error:
                 raw = "no such folder" if text is None else f"{field.column}={text}"
-                return MalformedRecord(raw, f"{error.reason}, from the folders of the file", error.path)
+                return MalformedValue(raw, f"{error.reason}, from the folders of the file", error.path)
         return values
 
     def kind_of(self, values: dict[str, object]) -> RecordType:
         """Returns the record type for a file, in which the values that its folders give are constants."""
         present = [field for field in self.record_type.columns if field not in self.fields or field.name in values]
         columns = tuple(
-            replace(field, constant=Constant(values[field.name])) if field in self.fields else field
+            replace(field, constant=DefaultFactory(values[field.name])) if field in self.fields else field
             for field in present
         )
         return replace(self.record_type, root=replace(self.record_type.root, fields=columns), columns=columns)
 
 
-def _set_value(values: dict[str, object], field: Field, text: str | None, path: str) -> None:
+def _set_value(values: dict[str, object], field: RecordField, text: str | None, path: str) -> None:
     """Sets the value of a field, unless its key is absent."""
     if text is None:
         if field.required:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource, ParquetFileSource
-from windrow_runtime.codecs.malformed import MalformedRecord, as_malformed
+from windrow_runtime.codecs.malformed import MalformedValue, as_malformed
 from windrow_runtime.codecs.pyarrow_check import check_parquet
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import TextRecords, is_compressed, unreadable
@@ -44,7 +44,7 @@ class TextReader:
         records = self.records
         if self.folders is not None:
             values = self.folders.values_of(file)
-            if isinstance(values, MalformedRecord):
+            if isinstance(values, MalformedValue):
                 yield SourceBatch(malformed=[as_malformed(values, file)] if part == 0 else [])
                 return
             records = replace(records, record_type=self.folders.kind_of(values))
@@ -74,7 +74,7 @@ class ParquetReader:
             yield from read_parquet(file, self.record_type, part, parts, self.only)
             return
         values = self.folders.values_of(file)
-        if isinstance(values, MalformedRecord):
+        if isinstance(values, MalformedValue):
             from windrow_runtime.codecs.arrow.text_blocks import no_rows
 
             malformed = [as_malformed(values, file)] if part == 0 else []

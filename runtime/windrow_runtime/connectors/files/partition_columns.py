@@ -17,7 +17,7 @@ from windrow_runtime.codecs.json.encoder import json_writer
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_forms import NO_VALUE
-from windrow_runtime.codecs.value_type import Field, Kind, RecordShape
+from windrow_runtime.codecs.value_type import Kind, RecordField, RecordShape
 from windrow_runtime.operators.topology import sink_of
 
 # Any in this module: sinks of elements of every type, and pyarrow has no types.
@@ -66,7 +66,7 @@ class Partitions:
     """Splits elements by the fields that name folders; workers get a copy."""
 
     record_type: RecordType
-    fields: tuple[Field, ...]
+    fields: tuple[RecordField, ...]
 
     @cached_property
     def rest(self) -> RecordType:

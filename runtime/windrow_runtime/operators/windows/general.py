@@ -28,7 +28,7 @@ from windrow.windows.spec import UNFIRED
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, no_timestamp, raise_call_error, shortened
 from windrow_runtime.operators.observer import Observer
-from windrow_runtime.operators.operator import KeyedOperator, Output, TimeContext, WindowContextImpl
+from windrow_runtime.operators.operator import KeyedOperator, OperatorOutput, TimeContext, WindowContextImpl
 from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS, LiveSessions
 from windrow_runtime.operators.state.model import NOTHING, GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.trigger_context import PartContextImpl, TriggerContextImpl
@@ -94,7 +94,7 @@ class WindowOperator(KeyedOperator):
 
     # The life of the step
 
-    def bind(self, state: OperatorState, output: Output) -> None:
+    def bind(self, state: OperatorState, output: OperatorOutput) -> None:
         super().bind(state, output)
         if not self.keeps_tables:
             state.sessions_from_columns()

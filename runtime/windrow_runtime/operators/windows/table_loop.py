@@ -19,7 +19,7 @@ from windrow.windows.spec import AlignedWindows
 from windrow_runtime.operators.class_facts import PLAIN_CONSTANTS, is_named_tuple
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, folded_behind, raise_call_error
-from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, Output
+from windrow_runtime.operators.operator import FIRINGS_AT_ONCE, OperatorOutput
 from windrow_runtime.operators.state.model import NOTHING, KeyState, OperatorState
 from windrow_runtime.operators.windows.contents import AggregatedContents, ReducedContents
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
@@ -51,7 +51,7 @@ class TableOperator(PartialsOperator):
         self._aggregate = kept.function if isinstance(kept, AggregatedContents) else None
         self._reduce = kept.reduce if isinstance(kept, ReducedContents) else None
 
-    def bind(self, state: OperatorState, output: Output) -> None:
+    def bind(self, state: OperatorState, output: OperatorOutput) -> None:
         super().bind(state, output)
         state.table_size, state.table_lateness = self._size, self.lateness
 

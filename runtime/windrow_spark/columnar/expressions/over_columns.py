@@ -34,8 +34,7 @@ from windrow.expressions.tree import (
     Unary,
 )
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
-from windrow_runtime.codecs.value_type import Field as RecordField
-from windrow_runtime.codecs.value_type import Kind, RecordShape, RecordType, ValueType
+from windrow_runtime.codecs.value_type import Kind, RecordField, RecordShape, RecordType, ValueType
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar.expressions.built_in_on_columns import CALLS, METHODS, NotInColumnsError
 from windrow_spark.columnar.expressions.compute import LARGEST_EXACT, Among, Evaluation, LookedUp

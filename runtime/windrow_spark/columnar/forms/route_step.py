@@ -19,7 +19,7 @@ from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.parquet import UNREAD
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.value_type import Field, Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import Kind, RecordField, RecordType, ValueType
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, field_errors, raise_call_error, shortened
 from windrow_spark.columnar.expressions.built_in_on_columns import NotInColumnsError
 from windrow_spark.columnar.expressions.over_columns import ColumnExpression, ColumnRecord, column_expression
@@ -245,7 +245,7 @@ def tuple_of(values: Sequence[ValueType]) -> RecordType:
 
 def single(value: ValueType) -> RecordType:
     """The type of elements that are one value."""
-    return RecordType(None, str(value), value, (Field("value", "value", value),))
+    return RecordType(None, str(value), value, (RecordField("value", "value", value),))
 
 
 def expression_of(selector: Any, element: RecordType, what: str) -> ColumnExpression:

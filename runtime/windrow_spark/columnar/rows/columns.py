@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_type
-from windrow_runtime.codecs.value_type import Field as RecordField
-from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
+from windrow_runtime.codecs.value_type import Kind, RecordField, RecordType, ValueType
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar.expressions.over_columns import PLAIN
 

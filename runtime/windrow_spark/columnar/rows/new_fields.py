@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.arrow.encoding import arrow_type, encode_batch
-from windrow_runtime.codecs.value_type import Field, RecordType
+from windrow_runtime.codecs.value_type import RecordField, RecordType
 from windrow_spark.storage.stored_classes import default_makers
 
 Defaults: TypeAlias = tuple[tuple[str, pa.Array], ...]
@@ -35,11 +35,13 @@ def defaults_of(element: RecordType) -> Defaults:
     return tuple([(name, column) for name, column in columns if column is not None])
 
 
-def _encoded(field: Field, default: object) -> pa.Array | None:
+def _encoded(field: RecordField, default: object) -> pa.Array | None:
     # Values that may be None are one column, also if they are records.
     value = replace(field.type, nullable=True)
     try:
-        return encode_batch([default], RecordType(None, field.name, value, (Field("value", "value", value),))).column(0)
+        return encode_batch(
+            [default], RecordType(None, field.name, value, (RecordField("value", "value", value),))
+        ).column(0)
     except InvalidArgumentError:
         return None
 
