@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tests.columnar.engine import Engine, Times, bound_in, millis
 from tests.columnar.planning import column_form
@@ -22,18 +23,69 @@ from windrow_spark.columnar.forms.route import Route
 from windrow_spark.columnar.joins.pair_results import values_of_pairs
 from windrow_spark.storage.tuning import MEASURED, StateTuning
 
-__all__ = ["Ran", "TwoBatches", "engine_of", "run", "streams"]
-
 # Any in this module: elements and results of every type.
 
-TwoBatches = tuple[Sequence[Any], Sequence[Any]]
+Build: TypeAlias = Callable[[DataStream[Any], DataStream[Any]], DataStream[Any]]
+TwoBatches: TypeAlias = tuple[Sequence[Any], Sequence[Any]]
 """The elements of the left and of the right stream in one batch."""
+
+
+Sides: TypeAlias = tuple[type[Any], type[Any]]
+
+
+class Left(NamedTuple):
+    key: str | None
+    at: int
+    number: int
+    text: str | None
+
+
+class Right(NamedTuple):
+    code: str | None
+    at: int
+    level: float
+    amount: int
+
+
+class NumberedLeft(NamedTuple):
+    key: int
+    at: int
+    number: int
+    text: str | None
+
+
+class NumberedRight(NamedTuple):
+    code: int
+    at: int
+    level: float
+    amount: int
+
+
+TEXTS: list[Any] = [*(f"key {n}" for n in range(12)), "", None]
+NUMBERS: list[Any] = [*range(-3, 12), 2**62]
+
+
+def batches(chance: random.Random, keys: list[Any], sides: Sides) -> Iterator[TwoBatches]:
+    """Batches of every size; time goes on by some 60 ms in each, with disorder; keys come and go."""
+    for number in range(24):
+        alive = keys if number % 10 < 6 else chance.sample(keys, 3)
+
+        def element(of: type[Any], *values: Any, alive: list[Any] = alive, number: int = number) -> Any:
+            return of(chance.choice(alive), (number - 3) * 60 + chance.randrange(-150, 60), *values)
+
+        yield (
+            [
+                element(sides[0], chance.randrange(2**40), chance.choice([None, "", "a", "abc"]))
+                for _ in range(chance.choice([0, 1, 7, 60]))
+            ],
+            [element(sides[1], chance.random(), chance.randrange(9)) for _ in range(chance.choice([0, 1, 7, 60]))],
+        )
 
 
 class _JoinEngine(Engine):
     """Takes the records of both streams."""
 
-    sides: tuple[type[Any], type[Any]]
+    sides: Sides
 
     def parts(self, elements: TwoBatches, pieces: int) -> Iterator[tuple[Route, Sequence[Any]]]:
         for number in range(pieces):
@@ -57,36 +109,36 @@ class Ran(NamedTuple):
     dropped: int
 
 
-def streams(left: type[Any], right: type[Any]) -> tuple[DataStream[Any], DataStream[Any]]:
-    """Two streams of records that have an ``at``."""
+def _topology(build: Build, sides: Sides) -> Topology:
     strategy = WatermarkStrategy[Any].for_bounded_out_of_orderness(millis(80))
     one, other = (
         from_source(ParquetFileSource("never read", kind)).assign_timestamps_and_watermarks(
             strategy, timestamp=lambda e: e.at
         )
-        for kind in (left, right)
+        for kind in sides
     )
-    return one, other
+    return Topology(Pipeline("one join", build(one, other).sink_to(CollectSink[Any]())).steps)
 
 
-def engine_of(
-    build: Callable[[DataStream[Any], DataStream[Any]], DataStream[Any]],
-    sides: tuple[type[Any], type[Any]],
-    tuning: StateTuning = MEASURED,
-) -> tuple[Topology, Engine]:
-    """The plan of one join, and an engine that has seen nothing."""
-    topology = Topology(Pipeline("one join", build(*streams(*sides)).sink_to(CollectSink[Any]())).steps)
-    (step,) = topology.keyed
-    form = column_form(topology, step)
+def join_form(build: Build, sides: Sides = (Left, Right)) -> JoinForm:
+    """The form of a join on columns; raises ``DeclinedError`` if it has none."""
+    topology = _topology(build, sides)
+    form = column_form(topology, topology.keyed[0])
     assert isinstance(form, JoinForm), form
-    engine = _JoinEngine(topology, form, sides[0], tuning, bound_in)
+    return form
+
+
+def engine_of(build: Build, sides: Sides, tuning: StateTuning = MEASURED) -> tuple[Topology, Engine]:
+    """The plan of one join, and an engine that has seen nothing."""
+    topology = _topology(build, sides)
+    engine = _JoinEngine(topology, column_form(topology, topology.keyed[0]), sides[0], tuning, bound_in)
     engine.sides = sides
     return topology, engine
 
 
 def run(
-    build: Callable[[DataStream[Any], DataStream[Any]], DataStream[Any]],
-    sides: tuple[type[Any], type[Any]],
+    build: Build,
+    sides: Sides,
     inputs: Iterable[TwoBatches],
     *,
     crash_at: int = -1,

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tests.aggregates.naive import Row, one_nan
+from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.aggregates.distinct import CollectSet
+from windrow.errors import AggregateOverflowError
 from windrow_spark.columnar.kernels.choice import kernel_for
 from windrow_spark.columnar.kernels.kernel import Kernel
 from windrow_spark.columnar.rows.groups import Groups
 
-__all__ = ["TYPES", "column", "decode", "folded", "groups_of", "input_types", "kernel_of", "rebuilt_as", "states_of"]
-
 # Any in this module: pyarrow ships no types, and aggregates are of every type.
+
+ORDERED = ("min_by", "max_by", "top_k", "first", "last", "collect_list")
+"""Aggregates whose result depends on the order of elements."""
+_PLAIN = (
+    *("count", "sum", "mean", "min", "max", "first", "last", "collect_list", "collect_set", "count_distinct"),
+    *("variance", "var_samp", "var_pop", "stddev", "stddev_samp", "stddev_pop", "approx_count_distinct"),
+)
+OF_ONE: dict[str, Callable[[Any], DeclaredAggregate[Any, Any, Any]]] = {
+    **{name: getattr(agg, name) for name in _PLAIN},
+    "min_by": lambda of: agg.min_by(of, of),
+    "max_by": lambda of: agg.max_by(of, of),
+    "top_k": lambda of: agg.top_k(2, of, of),
+    "approx_quantile": lambda of: agg.approx_quantile(of, 0.5),
+    "approx_quantiles": lambda of: agg.approx_quantiles(of, [0.1, 0.9]),
+}
+"""All aggregates, each of what one selector gives."""
 
 TYPES = {"key": pa.string(), "at": pa.int64(), "f": pa.float64(), "i": pa.int64(), "s": pa.string()}
 ELEMENT = pa.struct(list(TYPES.items()))
@@ -88,3 +105,23 @@ def folded(aggregate: DeclaredAggregate[Any, Any, Any], elements: Sequence[Any],
 def kernel_of_numbers(aggregate: DeclaredAggregate[Any, Any, Any], kind: Any) -> Kernel:
     """The kernel of an aggregate whose selectors all give values of a type."""
     return kernel_for(aggregate, lambda _: kind)
+
+
+def merged(aggregate: DeclaredAggregate[Any, Any, Any], accumulators: Sequence[Any]) -> Any:
+    """Accumulators as one, in their order."""
+    return reduce(aggregate.merge, accumulators)
+
+
+def merged_states(kernel: Kernel, states: Sequence[Sequence[Any]], count: int) -> list[Any]:
+    """The states of pieces, each with all groups, as those of one piece."""
+    # Slices of longer arrays, as states of a page are.
+    stacked = [pa.concat_arrays([parts[0].slice(0, 1), *parts]).slice(1) for parts in zip(*states, strict=True)]
+    return kernel.merge(groups_of(list(range(count)) * len(states), count), stacked)
+
+
+def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
+    """What a call gives, or the error that it raises."""
+    try:
+        return call(*arguments)
+    except AggregateOverflowError as error:
+        return str(error)

@@ -19,6 +19,7 @@ from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.arrow.parquet import UNREAD, read_parquet
 from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.value_type import RecordType
 
 # Any in this module: pyarrow has no types.
 
@@ -55,6 +56,14 @@ def parcels(price: Any = None, sent: Any = None, took: Any = None) -> Any:
         "other": pa.array([1, 2]),
     }
     return pa.RecordBatch.from_pydict(columns)
+
+
+def read_back(folder: Path, rows: Any, kind: RecordType, **said: Any) -> Any:
+    """The rows of a file, as a source reads them."""
+    file = folder / "part.parquet"
+    pq.write_table(rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows]), file)
+    (batch,) = read_parquet(str(file), kind, **said)
+    return batch.rows
 
 
 @pytest.mark.parametrize(
@@ -130,10 +139,7 @@ def test_what_decoding_refuses_is_left_to_it(batch: Any) -> None:
 
 
 def test_time_spans_of_files_that_spark_wrote_are_numbers_of_microseconds(tmp_path: Path) -> None:
-    file = tmp_path / "part.parquet"
-    pq.write_table(pa.Table.from_batches([parcels(took=pa.array([-1, None], pa.int64()))]), file)
-    (batch,) = read_parquet(str(file), KIND)
-    found = clean_columns(batch.rows, KIND)
+    found = clean_columns(read_back(tmp_path, parcels(took=pa.array([-1, None], pa.int64())), KIND), KIND)
     assert found is not None
     assert found.column("took").to_pylist() == [timedelta(microseconds=-1), None]
 
@@ -143,13 +149,9 @@ def test_decimals_of_files_look_the_same_with_and_without_a_malformed_row(tmp_pa
     # Two files, a batch each; the second has a row without a price.
     shown: list[list[str]] = []
     prices: list[list[str | None]] = [["1.10", "2.00"], ["1.10", None]]
-    for number, cents in enumerate(prices):
+    for cents in prices:
         price = pa.array([None if c is None else Decimal(c) for c in cents], pa.decimal128(10, 2))
-        file = tmp_path / f"part-{number}.parquet"
-        batch = parcels(price=price.dictionary_encode() if packed else price)
-        pq.write_table(pa.Table.from_batches([batch]), file)
-        (read,) = read_parquet(str(file), KIND)
-        rows = read.rows
+        rows = read_back(tmp_path, parcels(price=price.dictionary_encode() if packed else price), KIND)
         clean = clean_columns(rows, KIND)
         assert (clean is None) == (None in cents)
         bad: list[MalformedValue] = []
@@ -161,13 +163,11 @@ def test_decimals_of_files_look_the_same_with_and_without_a_malformed_row(tmp_pa
 
 
 def test_decimals_too_fine_for_columns_do_not_fit(tmp_path: Path) -> None:
-    file = tmp_path / "part.parquet"
     fine = parcels(price=pa.array([Decimal("1e-19"), Decimal(1)], pa.decimal128(38, 19)))
-    pq.write_table(pa.Table.from_batches([fine]), file)
-    (read,) = read_parquet(str(file), KIND)
-    assert clean_columns(read.rows, KIND) is None
-    bad: list[MalformedValue] = []
-    decoded: list[Any] = decode_batch(read.rows, KIND, bad.append)  # Any: elements
+    rows = read_back(tmp_path, fine, KIND)
+    assert clean_columns(rows, KIND) is None
+    bad: list[MalformedRecord] = []
+    decoded: list[Any] = decode_batch(rows, KIND, bad.append)  # Any: elements
     assert [parcel.price for parcel in decoded] == [1]
     assert len(bad) == 1
 
@@ -185,10 +185,7 @@ WIDE = record_type(Wide)
 
 def test_columns_that_nobody_asks_for_are_not_read(tmp_path: Path) -> None:
     rows = [Wide(n, f"text {n}", datetime(2026, 1, 1, tzinfo=UTC), None) for n in range(5)]
-    file = tmp_path / "wide.parquet"
-    pq.write_table(pa.Table.from_batches([encode_batch(rows, WIDE)]), file)
-    (found,) = read_parquet(str(file), WIDE, only=frozenset({"number"}))
-    cleaned = clean_columns(found.rows, WIDE)
+    cleaned = clean_columns(read_back(tmp_path, encode_batch(rows, WIDE), WIDE, only=frozenset({"number"})), WIDE)
     assert cleaned is not None
     kept = cleaned.filter(pa.array([True, False, True, False, True]))
     assert kept.schema.metadata == {UNREAD: b"at,note,text"}
@@ -207,12 +204,10 @@ def test_a_file_that_may_have_malformed_rows_is_read_whole(tmp_path: Path, chang
     }
     if changed == "missing":
         del columns["note"]
-    file = tmp_path / "wide.parquet"
-    pq.write_table(pa.table(columns), file)
-    try:
-        (found,) = read_parquet(str(file), WIDE, only=frozenset({"number"}))
-    except SourceError:
-        assert changed == "type"
+    if changed == "type":
+        with pytest.raises(SourceError):
+            read_back(tmp_path, pa.table(columns), WIDE, only=frozenset({"number"}))
         return
-    assert not found.rows.schema.metadata
-    assert found.rows.column("text").to_pylist() == columns["text"].to_pylist()
+    rows = read_back(tmp_path, pa.table(columns), WIDE, only=frozenset({"number"}))
+    assert not rows.schema.metadata
+    assert rows.column("text").to_pylist() == columns["text"].to_pylist()

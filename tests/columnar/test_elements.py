@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import Element, Keyed, at, batches, millis, run, told
+from tests.columnar.engine import Element, at, batches, run, told
 from tests.columnar.planning import column_form
-from windrow import DataStream
+from tests.columnar.window_steps import sessions, step, tumbling
 from windrow import aggregates as agg
-from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.record_type import record_type
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
@@ -111,11 +110,7 @@ def plain(chance: random.Random) -> list[list[Plain]]:
     ids=lambda aggregate: aggregate.declaration.kind,
 )
 def test_an_aggregate_of_elements_may_stand_alone(aggregate: Any, lateness: int) -> None:
-    def build(keyed: Any) -> DataStream[Any]:
-        windows = keyed.window(TumblingEventTimeWindows.of(millis(50))).allowed_lateness(millis(lateness))
-        found: DataStream[Any] = windows.aggregate(aggregate)
-        return found
-
+    build = step(tumbling(50), aggregate, lateness=lateness)
     engine, (expected,), dropped = run(build, plain(random.Random(2)), column_form, crash_at=1, record=Plain)
     assert len(expected) > 20
     assert told(engine.results) == told(expected)
@@ -123,11 +118,7 @@ def test_an_aggregate_of_elements_may_stand_alone(aggregate: Any, lateness: int)
 
 
 def test_an_element_that_is_only_counted_may_be_in_sessions() -> None:
-    def build(keyed: Any) -> DataStream[Any]:
-        windows = keyed.window(EventTimeSessionWindows.with_gap(millis(9))).allowed_lateness(millis(60))
-        found: DataStream[Any] = windows.aggregate(agg.combine(agg.key(), agg.count(lambda e: e)))
-        return found
-
+    build = step(sessions(9), agg.combine(agg.key(), agg.count(lambda e: e)), lateness=60)
     engine, (expected,), _ = run(build, plain(random.Random(3)), column_form, record=Plain)
     assert told(engine.results) == told(expected)
 
@@ -153,11 +144,7 @@ class Numbers(NamedTuple):
     ],
 )
 def test_records_with_elements_or_sets_are_made_in_python(target: type[Any], aggregate: Any, held: Any) -> None:
-    def build(keyed: Keyed) -> DataStream[Any]:
-        windows = keyed.window(TumblingEventTimeWindows.of(millis(100)))
-        found: DataStream[Any] = windows.aggregate(agg.into(target, found=aggregate))
-        return found
-
+    build = step(tumbling(100), agg.into(target, found=aggregate))
     engine, (expected,), _ = run(build, [*batches(random.Random(5)), []][::4], column_form)
     assert told(engine.results) == told(expected)
     assert isinstance(engine.form, ColumnarForm)

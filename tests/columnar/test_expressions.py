@@ -93,6 +93,8 @@ TEXTS = ["b.url", "'a'", "'x/y'", "tier(b.price)", "minute(b.price)", "minute(NU
 TEXTS += ["TABLE.get(b.price, 'Ä')", "NAMES[TABLE.get(b.price, 'x')]"]
 FLOATING = ["b.share", "0.5", "-0.0", "FLOATS[b.url]"]
 
+COMPARISONS = st.sampled_from(["<", "<=", ">", ">=", "==", "!="])
+
 ints = st.recursive(
     st.sampled_from(INTS),
     lambda inner: st.one_of(
@@ -133,8 +135,8 @@ numbers = st.one_of(ints, floats)
 tests = st.recursive(
     st.one_of(
         st.just("b.is_open"),
-        st.builds("({} {} {})".format, ints, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), ints),
-        st.builds("({} {} {})".format, floats, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), floats),
+        st.builds("({} {} {})".format, ints, COMPARISONS, ints),
+        st.builds("({} {} {})".format, floats, COMPARISONS, floats),
         st.builds("({} < {})".format, texts, texts),
         st.builds("({} < {} <= {})".format, ints, ints, ints),
         st.builds("({} in {{1, 2, -7}})".format, ints),
@@ -166,6 +168,13 @@ code = st.one_of(
 )
 
 
+# Any: columns, and elements of every type.
+def computed(found: Any, elements: Sequence[Any], kind: RecordType) -> Any:
+    """The column that an expression gives for elements."""
+    batch = encode_batch(elements, kind)
+    return found.evaluate(dict(zip(batch.schema.names, batch.columns, strict=True)))
+
+
 def outcomes(function: Callable[[Any], Any], elements: Sequence[Any]) -> list[Any] | None:
     """The results as texts, which show types, signs of zeros and NaN; None: the function fails for an element."""
     try:
@@ -182,26 +191,15 @@ def test_columns_give_what_the_function_gives(text: str, elements: list[Bid]) ->
 
 
 def check(text: str, elements: Sequence[Any], kind: RecordType) -> None:
-    around = {
-        "tier": tier,
-        "minute": minute,
-        "twice": twice,
-        "FORMAT": FORMAT,
-        "TABLE": TABLE,
-        "FLOATS": FLOATS,
-        "NUMBERS": NUMBERS,
-        "NAMES": NAMES,
-    }
-    function: Callable[[Any], Any] = eval(f"lambda b: {text}", around)
+    # The functions and the tables of this module.
+    function: Callable[[Any], Any] = eval(f"lambda b: {text}", globals())
     try:
         found = expression_of(function, kind, "it")
     except DeclinedError:
         return
-    batch = encode_batch(elements, kind)
-    named = dict(zip(batch.schema.names, batch.columns, strict=True))
     expected = outcomes(function, elements)
     try:
-        column = found.evaluate(named)
+        column = computed(found, elements, kind)
     except NotInColumnsError:
         assert not found.is_total
         tree = recognise(function)
@@ -235,9 +233,7 @@ SHAPES: list[Callable[[Bid], Any]] = [
 def test_these_are_computed_on_columns(function: Callable[[Bid], Any]) -> None:
     """The property above would hold as well if everything were declined."""
     elements = [Bid(price, price / 3, url, price > 2, None) for price in range(-3, 9) for url in ("a/b", "x/y/z")]
-    batch = encode_batch(elements, KIND)
-    found = expression_of(function, KIND, "it")
-    column = found.evaluate(dict(zip(batch.schema.names, batch.columns, strict=True)))
+    column = computed(expression_of(function, KIND, "it"), elements, KIND)
     assert python_values(column) == [function(element) for element in elements]
 
 
@@ -264,10 +260,9 @@ DECLINED: list[tuple[Callable[[Bid], Any], str]] = [
 
 def test_a_record_within_an_element_is_read_as_its_columns() -> None:
     elements = [Envelope("far", Bid(price, 0.5, "a/b", True, None)) for price in range(3)]
-    batch = encode_batch(elements, ENVELOPE)
     found = expression_of(lambda e: e.bid.price * 2 if e.bid.is_open else e.bid.price, ENVELOPE, "it")
     assert found.columns == {"bid"}
-    assert python_values(found.evaluate(dict(zip(batch.schema.names, batch.columns, strict=True)))) == [0, 2, 4]
+    assert python_values(computed(found, elements, ENVELOPE)) == [0, 2, 4]
     for function, reason in ((lambda e: e.other.price, "may meet None"), (lambda e: e.price.real, "is a str")):
         with pytest.raises(DeclinedError, match=reason):
             expression_of(function, ENVELOPE, "it")
@@ -338,9 +333,7 @@ def test_one_nan_is_equal_to_itself_in_tuples_alone(function: Callable[[Two], An
         assert function in UNKNOWN
         return
     assert function in SAME
-    batch = encode_batch(TWOS, kind)
-    column = found.evaluate(dict(zip(batch.schema.names, batch.columns, strict=True)))
-    assert python_values(column) == list(map(function, TWOS))
+    assert python_values(computed(found, TWOS, kind)) == list(map(function, TWOS))
 
 
 class Row(NamedTuple):
@@ -428,9 +421,9 @@ def test_values_that_are_tuples() -> None:
 def test_texts_of_datetimes() -> None:
     kind = record_type(Stamped)
     stamps = [datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC), datetime(2026, 3, 1, 6, 59, 1, tzinfo=UTC)]
-    batch = encode_batch([Stamped(each) for each in stamps], kind)
     found = expression_of(lambda stamped: stamped.at.strftime("%Y-%m-%d %H:%M:%S"), kind, "it")
-    assert found.evaluate({"at": batch.column(0)}).to_pylist() == [f"{each:%Y-%m-%d %H:%M:%S}" for each in stamps]
+    texts = computed(found, [Stamped(each) for each in stamps], kind).to_pylist()
+    assert texts == [f"{each:%Y-%m-%d %H:%M:%S}" for each in stamps]
 
 
 def test_a_dict_counts_with_the_values_that_it_had_when_the_plan_was_lowered() -> None:

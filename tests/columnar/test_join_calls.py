@@ -14,8 +14,7 @@ import pytest
 
 import windrow_spark
 from tests.columnar.engine import Engine, Times, millis
-from tests.columnar.joined import TwoBatches, engine_of
-from tests.columnar.test_interval_joins import NumberedLeft, NumberedRight
+from tests.columnar.joined import Build, NumberedLeft, NumberedRight, TwoBatches, engine_of
 from windrow import DataStream, joins
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
@@ -89,10 +88,7 @@ def calls_of(work: Callable[[], object]) -> int:
 )
 @pytest.mark.parametrize("size", [50, 2_000])
 def test_a_batch_of_a_join_keeps_to_its_budget_of_calls_whatever_its_size(
-    build: Callable[[DataStream[Any], DataStream[Any]], DataStream[Any]],
-    budget: int,
-    size: int,
-    monkeypatch: pytest.MonkeyPatch,
+    build: Build, budget: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, engine = engine_of(build, (NumberedLeft, NumberedRight))
     rows: list[int] = []

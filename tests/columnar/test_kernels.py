@@ -7,16 +7,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.aggregates.naive import AGGREGATES, Row, Summary
 from tests.budget import examples
-from tests.columnar.rows import decode, folded, groups_of, kernel_of, rebuilt_as, states_of
+from tests.columnar.rows import decode, folded, kernel_of, merged, merged_states, outcome, rebuilt_as, states_of
 from windrow.aggregates import DeclaredAggregate
-from windrow.errors import AggregateOverflowError
+from windrow_spark.columnar.kernels.kernel import Kernel
 
 # Any in this module: results of every type.
 
@@ -78,12 +77,22 @@ def agree(found: Any, expected: Any, least: float) -> bool:
     return bool(found == expected)
 
 
-def outcome(call: Any, *arguments: Any) -> Any:
-    """What a call gives, or the error that it raises."""
-    try:
-        return call(*arguments)
-    except AggregateOverflowError as error:
-        return str(error)
+def check_group(
+    function: DeclaredAggregate[Any, Any, Any],
+    kernel: Kernel,
+    state: Sequence[Any],
+    accumulator: Any,
+    held: Any,
+    own: Sequence[Row],
+    more: Sequence[Row],
+) -> None:
+    """The state of a group gives what the aggregate gives, which goes on with more rows where the kernel left off."""
+    found = outcome(lambda: rebuilt_as(function, kernel.results(state).to_pylist()[0]))
+    expected = outcome(function.get_result, held)
+    assert agree(found, expected, slack(own)), (found, expected)
+    found = outcome(function.get_result, folded(function, more, accumulator))
+    expected = outcome(function.get_result, folded(function, more, copy.deepcopy(held)))
+    assert agree(found, expected, slack([*own, *more])), (found, expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -106,22 +115,15 @@ def test_a_kernel_gives_what_the_aggregate_gives(
     while len(states) > 1:
         start = data.draw(st.integers(0, len(states) - 2))
         end = data.draw(st.integers(start + 2, len(states)))
-        stacked = [pa.concat_arrays(parts) for parts in zip(*states[start:end], strict=True)]
-        states[start:end] = [kernel.merge(groups_of(list(range(GROUPS)) * (end - start), GROUPS), stacked)]
-        held[start:end] = [[_merged(function, group) for group in zip(*held[start:end], strict=True)]]
+        states[start:end] = [merged_states(kernel, states[start:end], GROUPS)]
+        held[start:end] = [[merged(function, group) for group in zip(*held[start:end], strict=True)]]
     assert [state.type for state in states[0]] == list(kernel.state_types)
     accumulators = kernel.accumulators(states[0], decode)
     more = [row for _, row in arrived[:3]]
     for wanted in range(GROUPS):
         own = [row for group, row in arrived if group == wanted]
         one = [state.slice(wanted, 1) for state in states[0]]
-        found = outcome(lambda one=one: rebuilt_as(function, kernel.results(one).to_pylist()[0]))
-        expected = outcome(function.get_result, held[0][wanted])
-        assert agree(found, expected, slack(own)), (found, expected)
-        # The aggregate goes on where the kernel left off.
-        found = outcome(function.get_result, folded(function, more, accumulators[wanted]))
-        expected = outcome(function.get_result, folded(function, more, copy.deepcopy(held[0][wanted])))
-        assert agree(found, expected, slack([*own, *more])), (found, expected)
+        check_group(function, kernel, one, accumulators[wanted], held[0][wanted], own, more)
     if not isinstance(outcome(kernel.results, states[0]), str):
         assert kernel.results(states[0]).type == kernel.result_type
 
@@ -143,24 +145,11 @@ def test_a_numbered_kernel_merges_in_any_order(name: str, arrived: list[tuple[in
     while len(pieces) > 1:
         order = data.draw(st.permutations(range(len(pieces))))
         some = data.draw(st.integers(2, len(pieces)))
-        stacked = [pa.concat_arrays(parts) for parts in zip(*[pieces[n] for n in order[:some]], strict=True)]
-        merged = kernel.merge(groups_of(list(range(GROUPS)) * some, GROUPS), stacked)
-        pieces = [*[pieces[n] for n in order[some:]], merged]
+        joined = merged_states(kernel, [pieces[n] for n in order[:some]], GROUPS)
+        pieces = [*[pieces[n] for n in order[some:]], joined]
     assert [state.type for state in pieces[0]] == list(kernel.state_types)
     accumulators = kernel.accumulators(pieces[0], decode)
     for wanted in range(GROUPS):
         own = [row for group, row in arrived if group == wanted]
         one = [state.slice(wanted, 1) for state in pieces[0]]
-        found = outcome(lambda one=one: rebuilt_as(function, kernel.results(one).to_pylist()[0]))
-        expected = outcome(function.get_result, folded(function, own))
-        assert agree(found, expected, slack(own)), (found, expected)
-        found = outcome(function.get_result, folded(function, own[:2], accumulators[wanted]))
-        expected = outcome(function.get_result, folded(function, [*own, *own[:2]]))
-        assert agree(found, expected, slack([*own, *own])), (found, expected)
-
-
-def _merged(function: DeclaredAggregate[Any, Any, Any], accumulators: Sequence[Any]) -> Any:
-    held = accumulators[0]
-    for other in accumulators[1:]:
-        held = function.merge(held, other)
-    return held
+        check_group(function, kernel, one, accumulators[wanted], folded(function, own), own, own[:2])

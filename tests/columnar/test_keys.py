@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.columnar import test_steps
-from tests.columnar.engine import Element, by_key, run, told
+from tests.columnar.engine import Element, by_key, run
 from tests.columnar.planning import column_form
+from tests.columnar.window_steps import PLANS, agree
 from windrow import DataStream
 from windrow import aggregates as agg
 from windrow.windows import TumblingEventTimeWindows
@@ -68,7 +68,7 @@ KEYS: dict[type[Any], st.SearchStrategy[Any]] = {
 # Sums of larger floats depend on where windows share slices; squares of larger ones leave the floats.
 LEVELS = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, -1.5, 1e120]
 
-PLANS = ["tumbling", "lateness_and_late_output", "sliding", "sliding_unevenly", "sessions_with_lateness"]
+NAMES = ["tumbling", "tumbling with lateness and late output", "sliding", "sliding unevenly", "sessions with lateness"]
 
 
 def elements(record: type[Any]) -> st.SearchStrategy[list[list[Any]]]:
@@ -86,14 +86,11 @@ def elements(record: type[Any]) -> st.SearchStrategy[list[list[Any]]]:
 
 @pytest.mark.parametrize("record", KEYS)
 @examples(8)
-@given(data=st.data(), name=st.sampled_from(PLANS))
+@given(data=st.data(), name=st.sampled_from(NAMES))
 def test_columns_give_what_the_general_operator_gives(record: type[Any], name: str, data: st.DataObject) -> None:
-    late = name in {"lateness_and_late_output", "sliding_unevenly"}
+    plan = PLANS[name]
     inputs = data.draw(elements(record))
-    engine, wanted, dropped = run(test_steps.PLANS[name], inputs, column_form, crash_at=1, late=late, record=record)
-    assert by_key(engine.results) == by_key(wanted[0])
-    assert told(engine.late) == (told(wanted[1]) if late else {})
-    assert engine.counted["late_records_dropped"] == dropped
+    agree(run(plan.build, inputs, column_form, crash_at=1, late=plan.late, record=record), plan)
 
 
 def by_pair(records: DataStream[ByGivenNumber]) -> Any:
@@ -101,18 +98,13 @@ def by_pair(records: DataStream[ByGivenNumber]) -> Any:
     return records.key_by(lambda r: (r.key, r.text))
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", NAMES)
 @examples(8)
 @given(data=st.data())
 def test_keys_that_are_tuples_lie_in_columns(name: str, data: st.DataObject) -> None:
-    late = name in {"lateness_and_late_output", "sliding_unevenly"}
+    plan = PLANS[name]
     inputs = data.draw(elements(ByGivenNumber))
-    engine, wanted, dropped = run(
-        test_steps.PLANS[name], inputs, column_form, crash_at=1, late=late, record=ByGivenNumber, way=by_pair
-    )
-    assert by_key(engine.results) == by_key(wanted[0])
-    assert told(engine.late) == (told(wanted[1]) if late else {})
-    assert engine.counted["late_records_dropped"] == dropped
+    agree(run(plan.build, inputs, column_form, crash_at=1, late=plan.late, record=ByGivenNumber, way=by_pair), plan)
 
 
 def ranked(stream: Any) -> DataStream[Any]:

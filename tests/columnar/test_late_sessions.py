@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from itertools import cycle, product
@@ -14,12 +14,11 @@ import pyarrow as pa
 import pytest
 
 from tests.budget import for_a_night, seeds
-from tests.columnar.engine import LATE, Element, Keyed, at, by_key, millis, run, told
+from tests.columnar.engine import Element, at, by_key, millis, run, told
 from tests.columnar.planning import column_form
+from tests.columnar.window_steps import TINY, Build, step
 from tests.working_sets import small_working_sets
-from windrow import DataStream
 from windrow import aggregates as agg
-from windrow.errors import AggregateOverflowError
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows
 from windrow_spark.columnar.kernels.choice import kernel_for
@@ -31,16 +30,10 @@ from windrow_spark.storage.tuning import ROW_PAGES, StateTuning
 # Any in this module: results of every type.
 
 
-def sessions(gap: int, lateness: timedelta, *members: Any, late: bool = False) -> Callable[[Keyed], DataStream[Any]]:
+def sessions(gap: int, lateness: timedelta, *members: Any, late: bool = False) -> Build:
     """Key, start, end and what else is asked for, of sessions with lateness."""
-
-    def build(keyed: Keyed) -> DataStream[Any]:
-        windows = keyed.window(EventTimeSessionWindows.with_gap(millis(gap))).allowed_lateness(lateness)
-        if late:
-            windows = windows.side_output_late_data(LATE)
-        return windows.aggregate(agg.combine(agg.key(), agg.window_start(), agg.window_end(), *members))
-
-    return build
+    function: Any = agg.combine(agg.key(), agg.window_start(), agg.window_end(), *members)
+    return step(EventTimeSessionWindows.with_gap(millis(gap)), function, lateness=lateness, late=late)
 
 
 def test_an_element_fires_its_session_unless_that_reaches_ahead() -> None:
@@ -136,23 +129,13 @@ MEMBERS: tuple[Any, ...] = (
     for_a_night([*product(LATENESS, (False, True))], [*zip(LATENESS, cycle((True, False)), strict=False)]),
 )
 def test_elements_in_any_order(lateness: timedelta, late: bool) -> None:
-    tuning = replace(
-        ROW_PAGES,
-        small=400,
-        dense=1500,
-        split_budget_when_due=1500,
-        inline_bytes=1500,
-        hot_keys=small_working_sets(2_000),
-    )
     build = sessions(15, lateness, *MEMBERS, late=late)
     bridged = came_late = 0
     for seed in (*seeds(2), 3):
         chance = random.Random(seed)
         keys = [f"key {number}" for number in range(40 if seed == 3 else 3)]
         batches = [*scattered(chance, keys)]
-        engine, wanted, dropped = run(
-            build, batches, column_form, crash_at=seed % 6, late=late, tuning=StateTuning(row_pages=tuning)
-        )
+        engine, wanted, dropped = run(build, batches, column_form, crash_at=seed % 6, late=late, tuning=TINY)
         assert by_key(engine.results) == by_key(wanted[0])
         if late:
             assert told(engine.late) == told(wanted[1])
@@ -182,13 +165,6 @@ def test_sessions_are_due_when_they_fire_and_when_they_go() -> None:
     assert {watermark: due(MAX_TIMESTAMP, watermark) for watermark in (9, 19)} == {9: 19, 19: MAX_TIMESTAMP}
 
 
-def test_a_sum_beyond_64_bits_of_a_late_element_names_the_step() -> None:
-    batches = [[at(5, number=2**62), at(131, "clock")], [at(9, number=2**62)]]
-    with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
-        run(sessions(10, millis(90), agg.sum(lambda e: e.number)), batches, column_form, alone=True)
-    assert "test_late_sessions.py:" in str(caught.value.where)
-
-
 def test_a_time_line_takes_what_a_window_touches() -> None:
     #   0    5    10   15   20   25
     #   |-a--|    |-b--|    |-c--|
@@ -202,7 +178,7 @@ def test_a_time_line_takes_what_a_window_touches() -> None:
     assert line.contents == []
 
 
-def in_order(gap: int, lateness: int = 0) -> Callable[[Keyed], DataStream[Any]]:
+def in_order(gap: int, lateness: int = 0) -> Build:
     """What depends on the order in which elements come and sessions merge."""
     return sessions(
         gap,

@@ -11,9 +11,9 @@ import pytest
 
 from tests.columnar.engine import Element, batches, by_key, millis, run
 from tests.columnar.planning import column_form
+from tests.columnar.window_steps import sessions, sliding, tumbling
 from windrow import DataStream
 from windrow import aggregates as agg
-from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
 # Any in this module: windows of streams with and without keys, and results of every type.
 
@@ -66,11 +66,7 @@ WAYS: dict[str, Way] = {
         (agg.count(), agg.count_distinct(lambda t: t), agg.max(lambda t: t)),
     ),
 }
-WINDOWS: dict[str, Any] = {
-    "tumbling": TumblingEventTimeWindows.of(millis(60), millis(-7)),
-    "sliding": SlidingEventTimeWindows.of(millis(90), millis(30)),
-    "sessions": EventTimeSessionWindows.with_gap(millis(3)),
-}
+WINDOWS: dict[str, Any] = {"tumbling": tumbling(60, -7), "sliding": sliding(90, 30), "sessions": sessions(3)}
 
 
 def windowed(stream: Any, windows: Any, lateness: int) -> Any:
@@ -85,11 +81,10 @@ def test_columns_give_what_the_general_operator_gives(name: str, windows: str, l
     way = WAYS[name]
     members = way.unordered + (() if windows == "sessions" and lateness else way.ordered)
 
-    def build(stream: Any) -> DataStream[Any]:
-        found: DataStream[Any] = windowed(stream, WINDOWS[windows], lateness).aggregate(
+    def build(stream: Any) -> Any:
+        return windowed(stream, WINDOWS[windows], lateness).aggregate(
             agg.combine(agg.key(), agg.window_start(), *members)
         )
-        return found
 
     inputs = [*batches(random.Random(5)), []][::4]
     engine, (expected,), dropped = run(build, inputs, column_form, crash_at=1, way=way.of)

@@ -94,21 +94,27 @@ def test_these_only_keep_their_fields(kind: type[Any]) -> None:
     assert hook_of(kind) is None
 
 
+def negate(self: object, name: str, value: object) -> None:
+    object.__setattr__(self, name, -value if isinstance(value, int) else value)
+
+
+def in_cents(self: object, name: str) -> Any:
+    value = object.__getattribute__(self, name)
+    return value * 100 if name == "a" else value
+
+
 @dataclass
 class Lower:
     """Normalises what it is given."""
 
     a: int
-
-    def __setattr__(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, -value if isinstance(value, int) else value)
+    __setattr__ = negate
 
 
 class Negating:
     """A mixin."""
 
-    def __setattr__(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, -value if isinstance(value, int) else value)
+    __setattr__ = negate
 
 
 @dataclass
@@ -152,18 +158,12 @@ class StructByMeta(msgspec.Struct, metaclass=StructMeta):
 @dataclass(frozen=True)
 class Euro:
     a: int
-
-    def __getattribute__(self, name: str) -> Any:
-        value = object.__getattribute__(self, name)
-        return value * 100 if name == "a" else value
+    __getattribute__ = in_cents
 
 
 class StructEuro(msgspec.Struct):
     a: int
-
-    def __getattribute__(self, name: str) -> Any:
-        value = object.__getattribute__(self, name)
-        return value * 100 if name == "a" else value
+    __getattribute__ = in_cents
 
 
 class Padded(NamedTuple):
@@ -184,8 +184,7 @@ class TupleEuro(NamedTuple):
     a: int
 
     def __getattribute__(self, name: str) -> Any:
-        value = tuple.__getattribute__(self, name)
-        return value * 100 if name == "a" else value
+        return in_cents(self, name)
 
 
 class Swapped(NamedTuple):
@@ -287,29 +286,17 @@ class StructProperty(Struct):
 StructProperty.a = property(lambda self: 9)  # type: ignore[assignment]  # what is tested
 
 
-HOOKED: list[tuple[type[Any], str]] = [
-    (Lower, "__setattr__"),
-    (Mixed, "__setattr__"),
-    (SlotsMixed, "__setattr__"),
-    (ByMeta, "metaclass with a __call__"),
-    (StructByMeta, "metaclass with a __call__"),
-    (Euro, "__getattribute__"),
-    (StructEuro, "__getattribute__"),
-    (TupleEuro, "__getattribute__"),
-    (Padded, "__getitem__"),
-    (Doubled, "__iter__"),
-    (Swapped, "property in the place of a field"),
-    (Derived, "constructor of its own"),
-    (New, "constructor of its own"),
-    (MixedNew, "constructor of its own"),
-    (Initialised, "constructor of its own"),
-    (Wrapped, "constructor of its own"),
-    (Posted, "__post_init__"),
-    (Described, "property in the place of a field"),
-    (Property, "property in the place of a field"),
-    (SlotReplaced, "property in the place of a field"),
-    (StructProperty, "property in the place of a field"),
-]
+HOOKS: dict[str, list[type[Any]]] = {
+    "__setattr__": [Lower, Mixed, SlotsMixed],
+    "metaclass with a __call__": [ByMeta, StructByMeta],
+    "__getattribute__": [Euro, StructEuro, TupleEuro],
+    "__getitem__": [Padded],
+    "__iter__": [Doubled],
+    "property in the place of a field": [Swapped, Described, Property, SlotReplaced, StructProperty],
+    "constructor of its own": [Derived, New, MixedNew, Initialised, Wrapped],
+    "__post_init__": [Posted],
+}
+HOOKED = [(kind, hook) for hook, kinds in HOOKS.items() for kind in kinds]
 CLASSES = [kind for kind, _ in HOOKED]
 
 
@@ -356,9 +343,6 @@ def test_json_is_read_by_the_constructor(kind: type[Any]) -> None:
 def test_into_of_a_hooked_class_is_made_by_it() -> None:
     sink = CollectSink[Any]()
     stream = from_collection([Frozen(1), Frozen(2)]).key_by(lambda e: 1).count_window(2)
-    made = (
-        LocalRunner()
-        .run(Pipeline("p", stream.aggregate(agg.into(Lower, agg.sum(lambda e: e.a))).sink_to(sink)))
-        .collected(sink)
-    )
+    lowered = stream.aggregate(agg.into(Lower, agg.sum(lambda e: e.a)))
+    made = LocalRunner().run(Pipeline("p", lowered.sink_to(sink))).collected(sink)
     assert [each.a for each in made] == [-3]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from tests.columnar.engine import Element, Keyed, at, millis, run
+from tests.columnar.engine import Element, at, run
 from tests.columnar.planning import column_form
-from windrow import DataStream, WindowedStream
+from tests.columnar.window_steps import Build, sessions, sliding, step, tumbling
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, UserFunctionError
-from windrow.windows import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow.windows import GlobalWindows
 
 # Any in this module: results and assigners of every type.
 
@@ -48,36 +47,29 @@ def ending(total: int) -> int:
     return total
 
 
-def total() -> Any:
-    return agg.sum(lambda e: e.number)
-
-
-NAMED = agg.into(Picky, total=total())
-OF_KEY = agg.into(PickyOfKey, total=total(), key=agg.key())
+TOTAL: Any = agg.sum(lambda e: e.number)
+NAMED = agg.into(Picky, total=TOTAL)
+OF_KEY = agg.into(PickyOfKey, total=TOTAL, key=agg.key())
 TARGETS: dict[str, Any] = {
     "named": NAMED,
     "of the key": OF_KEY,
-    "positional": agg.into(positional, total(), agg.count()),
+    "positional": agg.into(positional, TOTAL, agg.count()),
     "within another": agg.combine(agg.count(), NAMED),
 }
 ASSIGNERS: dict[str, tuple[Any, str]] = {
-    "tumbling": (TumblingEventTimeWindows.of(millis(100)), "TimeWindow(start=100, end=200)"),
+    "tumbling": (tumbling(100), "TimeWindow(start=100, end=200)"),
     # The window that ends first has the element alone.
-    "sliding": (SlidingEventTimeWindows.of(millis(100), millis(50)), "TimeWindow(start=50, end=150)"),
-    "sessions": (EventTimeSessionWindows.with_gap(millis(10)), "TimeWindow(start=130, end=140)"),
+    "sliding": (sliding(100, 50), "TimeWindow(start=50, end=150)"),
+    "sessions": (sessions(10), "TimeWindow(start=130, end=140)"),
     "global": (GlobalWindows.create_with_end_of_stream_trigger(), "GlobalWindow()"),
 }
 ELEMENTS = [at(5, "k", 1), at(5, "l", 2), at(131, "k", 3), at(130, "l", 13), at(131, "m", 4)]
 
 
-def windowed(windows: Any, aggregate: Any) -> Callable[[Keyed], DataStream[Any]]:
-    return lambda keyed: keyed.window(windows).aggregate(aggregate)
-
-
-def refused(build: Callable[[Keyed], DataStream[Any]], inputs: list[list[Element]]) -> UserFunctionError:
+def refused(build: Build, inputs: list[list[Element]]) -> UserFunctionError:
     with pytest.raises(UserFunctionError) as caught:
         run(build, inputs, column_form, alone=True)
-    assert "test_refused_results.py:" in str(caught.value.where)
+    assert "window_steps.py:" in str(caught.value.where)
     return caught.value
 
 
@@ -86,32 +78,27 @@ def refused(build: Callable[[Keyed], DataStream[Any]], inputs: list[list[Element
 def test_a_result_that_its_class_refuses_is_told_with_key_and_window(name: str, target: Any) -> None:
     assigner, window = ASSIGNERS[name]
     elements = ELEMENTS[2:] if name == "global" else ELEMENTS
-    error = refused(windowed(assigner, target), [elements])
+    error = refused(step(assigner, target), [elements])
     assert error.message == "a function of the step raised ValueError: thirteen"
     assert error.given == f"key 'l', window {window}"
     assert isinstance(error.__cause__, ValueError)
 
 
-@pytest.mark.parametrize("target", [TARGETS["named"], TARGETS["of the key"]], ids=["named", "of the key"])
+@pytest.mark.parametrize("target", [NAMED, OF_KEY], ids=["named", "of the key"])
 @pytest.mark.parametrize("name", ["tumbling", "sliding", "sessions"])
 def test_so_is_one_of_a_window_that_fires_again_for_a_late_element(name: str, target: Any) -> None:
     assigner, window = ASSIGNERS[name]
 
-    def build(keyed: Keyed) -> DataStream[Any]:
-        windows: WindowedStream[Any, Any, Any] = keyed.window(assigner)
-        return windows.allowed_lateness(millis(500)).aggregate(target)
-
     # The windows of key l fire under the watermark 219, before the element that makes 13 of it comes.
     inputs = [[at(130, "l", 6), at(300, "k", 1)], [at(300, "k", 1)], [at(130, "l", 7)]]
-    error = refused(build, inputs)
+    error = refused(step(assigner, target, lateness=500), inputs)
     assert error.message == "a function of the step raised ValueError: thirteen"
     late = window.replace("50, end=150", "100, end=200") if name == "sliding" else window
     assert error.given == f"key 'l', window {late}"
 
 
 def test_a_stop_iteration_ends_the_run_and_not_the_results() -> None:
-    windows = ASSIGNERS["tumbling"][0]
-    error = refused(windowed(windows, agg.into(ending, total())), [ELEMENTS])
+    error = refused(step(tumbling(100), agg.into(ending, TOTAL)), [ELEMENTS])
     assert "StopIteration" in error.message
     assert error.given == "key 'l', window TimeWindow(start=100, end=200)"
 
@@ -122,5 +109,5 @@ def refusing(total: int) -> int:
 
 def test_an_error_of_the_language_stays_what_it_is() -> None:
     with pytest.raises(InvalidArgumentError, match="not this one") as caught:
-        run(windowed(ASSIGNERS["tumbling"][0], agg.into(refusing, total())), [ELEMENTS], column_form, alone=True)
-    assert "test_refused_results.py:" in str(caught.value.where)
+        run(step(tumbling(100), agg.into(refusing, TOTAL)), [ELEMENTS], column_form, alone=True)
+    assert "window_steps.py:" in str(caught.value.where)

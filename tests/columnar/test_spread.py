@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.columnar.rows import folded, groups_of, kernel_of_numbers
+from tests.columnar.rows import folded, groups_of, kernel_of_numbers, merged, merged_states
 from windrow import aggregates as agg
 from windrow.aggregates.arithmetic import Spread
 
@@ -29,14 +29,12 @@ KINDS: list[tuple[Spread[Any], Callable[[list[Fraction]], Fraction], int]] = [
 values = st.lists(st.one_of(st.floats(-1e6, 1e6), st.floats(1e9, 1e9 + 1), st.none()), max_size=10)
 
 
-def merged(function: Spread[Any], pieces: Sequence[Sequence[float | None]]) -> float | None:
+def found_in(function: Spread[Any], pieces: Sequence[Sequence[float | None]]) -> float | None:
     """The result of values that came in pieces."""
     kernel = kernel_of_numbers(function, pa.float64())
     states = [kernel.partial(groups_of([1] * len(piece), 3), [pa.array(piece, pa.float64())]) for piece in pieces]
-    stacked = [pa.concat_arrays(parts) for parts in zip(*states, strict=True)]
-    first, found, last = kernel.results(kernel.merge(groups_of([0, 1, 2] * len(pieces), 3), stacked)).to_pylist()
-    assert first is None
-    assert last is None
+    first, found, last = kernel.results(merged_states(kernel, states, 3)).to_pylist()
+    assert (first, last) == (None, None)
     result: float | None = found
     return result
 
@@ -46,7 +44,7 @@ def merged(function: Spread[Any], pieces: Sequence[Sequence[float | None]]) -> f
 @given(pieces=st.lists(values, min_size=1, max_size=4))
 def test_spread_is_as_exact_as_two_passes(kind: int, pieces: list[list[float | None]]) -> None:
     function, measure, least = KINDS[kind]
-    found = merged(function, pieces)
+    found = found_in(function, pieces)
     numbers = [Fraction(value) for piece in pieces for value in piece if value is not None]
     if len(numbers) < least:
         assert found is None
@@ -64,23 +62,21 @@ def test_spread_is_as_exact_as_two_passes(kind: int, pieces: list[list[float | N
 
 @pytest.mark.parametrize("special", [math.nan, math.inf, -math.inf])
 def test_what_is_no_finite_number_makes_it_nan(special: float) -> None:
-    assert math.isnan(merged(agg.var_pop(lambda value: value), [[1.0], [special, 2.0]]) or 0.0)
-    assert merged(agg.variance(lambda value: value), [[special]]) is None
+    assert math.isnan(found_in(agg.var_pop(lambda value: value), [[1.0], [special, 2.0]]) or 0.0)
+    assert found_in(agg.variance(lambda value: value), [[special]]) is None
 
 
 @pytest.mark.parametrize("value", [0.1, 1e9 + 0.1, 1.7e308, -5e-324])
 def test_equal_values_have_no_spread(value: float) -> None:
-    assert merged(agg.stddev_pop(lambda number: number), [[value] * 7, [], [value] * 5]) == 0.0
+    assert found_in(agg.stddev_pop(lambda number: number), [[value] * 7, [], [value] * 5]) == 0.0
 
 
 def test_near_the_largest_float_it_is_what_the_aggregate_says() -> None:
     for numbers in ([1e200, 1e200, 3.0], [1.7e308, -1.7e308], [1e154, -1e154, 0.0]):
         for pieces in ([numbers], [[number] for number in numbers]):
             function = agg.var_pop(lambda value: value)
-            held = folded(function, pieces[0])
-            for piece in pieces[1:]:
-                held = function.merge(held, folded(function, piece))
-            assert repr(merged(function, pieces)) == repr(function.get_result(held))
+            held = merged(function, [folded(function, piece) for piece in pieces])
+            assert repr(found_in(function, pieces)) == repr(function.get_result(held))
 
 
 def test_the_aggregate_goes_on_where_the_kernel_left_off() -> None:

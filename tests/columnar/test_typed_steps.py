@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any, NamedTuple
@@ -13,13 +13,12 @@ import pyarrow as pa
 import pytest
 
 from tests.budget import seeded
-from tests.columnar.engine import Ran, millis, run, told
+from tests.columnar.engine import Ran, run, told
 from tests.columnar.planning import column_form
-from windrow import DataStream, KeyedStream, OutputTag
+from tests.columnar.window_steps import Plan, planned, sessions, sliding, step, tumbling
+from windrow import KeyedStream
 from windrow import aggregates as agg
-from windrow.aggregates import DeclaredAggregate
 from windrow.errors import AggregateOverflowError
-from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
@@ -42,7 +41,6 @@ class Trip(NamedTuple):
 
 
 Trips = KeyedStream[Trip, str]
-LATE = OutputTag("late", Trip)
 PLACES = Decimal(1).scaleb(-18)  # as elements come from a column
 
 
@@ -53,64 +51,46 @@ class Sums(NamedTuple):
     waited: timedelta | None
 
 
-def sums() -> Any:
-    return agg.into(
-        Sums,
-        fares=agg.sum(lambda t: t.fare),
-        tips=agg.sum(lambda t: t.tip),
-        took=agg.sum(lambda t: t.took),
-        waited=agg.sum(lambda t: t.waited),
-    )
-
-
-def unordered() -> Any:
-    return agg.combine(
-        agg.key(),
-        agg.window_start(),
-        agg.sum(lambda t: t.fare),
-        agg.sum(lambda t: t.waited),
-        agg.max(lambda t: t.tip),
-        agg.min(lambda t: t.day),
-        agg.max(lambda t: t.took),
-        agg.combine(agg.count_distinct(lambda t: t.left), agg.collect_set(lambda t: t.left)),
-    )
-
-
-def ordered() -> Any:
-    return agg.combine(
-        agg.combine(agg.sum(lambda t: t.tip), agg.combine(agg.last(lambda t: t.left), agg.count())),
-        agg.first(lambda t: t.tip),
-        agg.collect_list(lambda t: t.left),
-        agg.top_k(2, lambda t: t.fare, lambda t: t.left),
-        agg.min_by(lambda t: t.took, lambda t: t.day),
-        agg.combine(
-            agg.approx_count_distinct(lambda t: t.left),
-            agg.approx_count_distinct(lambda t: t.day),
-            agg.approx_count_distinct(lambda t: t.waited),
-            agg.approx_count_distinct(lambda t: t.tip),
-        ),
-    )
-
-
-PLANS: dict[str, Callable[[Trips], DataStream[Any]]] = {
-    "tumbling": lambda keyed: keyed.window(TumblingEventTimeWindows.of(millis(100))).aggregate(sums()),
-    "ordered": lambda keyed: keyed.window(TumblingEventTimeWindows.of(millis(100))).aggregate(ordered()),
-    "late": lambda keyed: (
-        keyed.window(TumblingEventTimeWindows.of(millis(30)))
-        .allowed_lateness(millis(10))
-        .side_output_late_data(LATE)
-        .aggregate(unordered())
+SUMS: Any = agg.into(
+    Sums,
+    fares=agg.sum(lambda t: t.fare),
+    tips=agg.sum(lambda t: t.tip),
+    took=agg.sum(lambda t: t.took),
+    waited=agg.sum(lambda t: t.waited),
+)
+UNORDERED: Any = agg.combine(
+    agg.key(),
+    agg.window_start(),
+    agg.sum(lambda t: t.fare),
+    agg.sum(lambda t: t.waited),
+    agg.max(lambda t: t.tip),
+    agg.min(lambda t: t.day),
+    agg.max(lambda t: t.took),
+    agg.combine(agg.count_distinct(lambda t: t.left), agg.collect_set(lambda t: t.left)),
+)
+ORDERED: Any = agg.combine(
+    agg.combine(agg.sum(lambda t: t.tip), agg.combine(agg.last(lambda t: t.left), agg.count())),
+    agg.first(lambda t: t.tip),
+    agg.collect_list(lambda t: t.left),
+    agg.top_k(2, lambda t: t.fare, lambda t: t.left),
+    agg.min_by(lambda t: t.took, lambda t: t.day),
+    agg.combine(
+        agg.approx_count_distinct(lambda t: t.left),
+        agg.approx_count_distinct(lambda t: t.day),
+        agg.approx_count_distinct(lambda t: t.waited),
+        agg.approx_count_distinct(lambda t: t.tip),
     ),
-    "elements": lambda keyed: (
-        keyed.window(TumblingEventTimeWindows.of(millis(30)))
-        .allowed_lateness(millis(40))
-        .aggregate(agg.combine(agg.first(), agg.min_by(lambda t: t.left), agg.top_k(2, lambda t: t.fare)))
-    ),
-    "sliding": lambda keyed: keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(unordered()),
-    "sessions": lambda keyed: keyed.window(EventTimeSessionWindows.with_gap(millis(9))).aggregate(unordered()),
-    "late sessions": lambda keyed: (
-        keyed.window(EventTimeSessionWindows.with_gap(millis(9))).allowed_lateness(millis(40)).aggregate(unordered())
-    ),
+)
+OF_ELEMENTS: Any = agg.combine(agg.first(), agg.min_by(lambda t: t.left), agg.top_k(2, lambda t: t.fare))
+
+PLANS: dict[str, Plan] = {
+    "tumbling": planned(tumbling(100), SUMS),
+    "ordered": planned(tumbling(100), ORDERED),
+    "late": planned(tumbling(30), UNORDERED, lateness=10, late=True),
+    "elements": planned(tumbling(30), OF_ELEMENTS, lateness=40),
+    "sliding": planned(sliding(90, 30), UNORDERED),
+    "sessions": planned(sessions(9), UNORDERED),
+    "late sessions": planned(sessions(9), UNORDERED, lateness=40),
 }
 
 
@@ -139,9 +119,9 @@ def batches(chance: random.Random) -> Iterator[list[Trip]]:
         ]
 
 
-def ran(name: str, seed: int, form: Any = column_form) -> Ran:
+def ran(name: str, seed: int) -> Ran:
     inputs = [*batches(random.Random(seed)), []]
-    return run(PLANS[name], inputs, form, crash_at=seed, late=name == "late", record=Trip)
+    return run(PLANS[name].build, inputs, column_form, crash_at=seed, late=name == "late", record=Trip)
 
 
 @pytest.mark.parametrize(("name", "seed"), seeded(PLANS))
@@ -162,8 +142,8 @@ def trip(took: timedelta) -> Trip:
 def test_a_sum_of_time_spans_beyond_64_bits_is_an_error_that_names_the_step() -> None:
     inputs = [[trip(timedelta(microseconds=2**62)), trip(timedelta(microseconds=2**62))]]
     with pytest.raises(AggregateOverflowError, match=r"9223372036854775808 microseconds") as caught:
-        run(PLANS["tumbling"], inputs, column_form, record=Trip, alone=True)
-    assert "test_typed_steps.py:" in str(caught.value.where)
+        run(PLANS["tumbling"].build, inputs, column_form, record=Trip, alone=True)
+    assert "window_steps.py:" in str(caught.value.where)
 
 
 def fired(fare: Decimal) -> Fired:
@@ -193,12 +173,9 @@ def test_combinations_within_combinations_go_to_sinks_by_way_of_python() -> None
         both: tuple[int, int]
         n: int
 
-    def nested(keyed: Trips) -> DataStream[Any]:
-        both: DeclaredAggregate[Trip, Any, tuple[int, int]] = agg.combine(agg.count(), agg.count(lambda t: t.tip))
-        windows = keyed.window(TumblingEventTimeWindows.of(millis(100)))
-        return windows.aggregate(agg.into(Pair, both=both, n=agg.count()))
-
-    engine, (expected,), _ = run(nested, [*batches(random.Random(5)), []], column_form, record=Trip)
+    both: Any = agg.combine(agg.count(), agg.count(lambda t: t.tip))
+    build = step(tumbling(100), agg.into(Pair, both=both, n=agg.count()))
+    engine, (expected,), _ = run(build, [*batches(random.Random(5)), []], column_form, record=Trip)
     assert told(engine.results) == told(expected)
     assert all(type(pair.both) is tuple for pair in engine.results)
     counts = pa.array([1], pa.int64())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.columnar.rows import folded
+from tests.columnar.rows import OF_ONE, folded
 from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
@@ -53,44 +53,14 @@ VALUES: dict[str, tuple[Any, Any]] = {
 }
 CALLED = {"str": "texts", "bytes": "bytes", "Decimal": "decimals", "timedelta": "time spans"}
 
-AGGREGATES: dict[str, Callable[[], DeclaredAggregate[Any, Any, Any]]] = {
-    "count": lambda: agg.count(lambda r: r.value),
-    "sum": lambda: agg.sum(lambda r: r.value),
-    "mean": lambda: agg.mean(lambda r: r.value),
-    "variance": lambda: agg.variance(lambda r: r.value),
-    "var_samp": lambda: agg.var_samp(lambda r: r.value),
-    "var_pop": lambda: agg.var_pop(lambda r: r.value),
-    "stddev": lambda: agg.stddev(lambda r: r.value),
-    "stddev_samp": lambda: agg.stddev_samp(lambda r: r.value),
-    "stddev_pop": lambda: agg.stddev_pop(lambda r: r.value),
-    "min": lambda: agg.min(lambda r: r.value),
-    "max": lambda: agg.max(lambda r: r.value),
-    "min_by": lambda: agg.min_by(lambda r: r.value, lambda r: r.value),
-    "max_by": lambda: agg.max_by(lambda r: r.value, lambda r: r.value),
-    "top_k": lambda: agg.top_k(2, lambda r: r.value, lambda r: r.value),
-    "first": lambda: agg.first(lambda r: r.value),
-    "last": lambda: agg.last(lambda r: r.value),
-    "collect_list": lambda: agg.collect_list(lambda r: r.value),
-    "collect_set": lambda: agg.collect_set(lambda r: r.value),
-    "count_distinct": lambda: agg.count_distinct(lambda r: r.value),
-    "approx_count_distinct": lambda: agg.approx_count_distinct(lambda r: r.value),
-    "approx_quantile": lambda: agg.approx_quantile(lambda r: r.value, 0.5),
-    "approx_quantiles": lambda: agg.approx_quantiles(lambda r: r.value, [0.5]),
-}
 OF_NUMBERS = {
     *("mean", "variance", "var_samp", "var_pop", "stddev", "stddev_samp", "stddev_pop"),
     *("approx_quantile", "approx_quantiles"),
 }
-COLUMNS: dict[str, set[str]] = {
-    "bool": {*AGGREGATES},
-    "int": {*AGGREGATES},
-    "float": {*AGGREGATES},
-    "str": {*AGGREGATES} - OF_NUMBERS - {"sum"},
-    "bytes": {*AGGREGATES} - OF_NUMBERS - {"sum"},
-    "Decimal": {*AGGREGATES} - OF_NUMBERS,
-    "datetime": {*AGGREGATES} - OF_NUMBERS - {"sum"},
-    "date": {*AGGREGATES} - OF_NUMBERS - {"sum"},
-    "timedelta": {*AGGREGATES} - OF_NUMBERS,
+COLUMNS: dict[str, Set[str]] = {
+    **dict.fromkeys(("bool", "int", "float"), OF_ONE.keys()),
+    **dict.fromkeys(("str", "bytes", "datetime", "date"), OF_ONE.keys() - OF_NUMBERS - {"sum"}),
+    **dict.fromkeys(("Decimal", "timedelta"), OF_ONE.keys() - OF_NUMBERS),
 }
 """What runs on columns. Whatever is not here, the aggregate itself refuses."""
 
@@ -116,11 +86,11 @@ def parquet(record: Any) -> Source[Any]:
 
 
 @pytest.mark.parametrize("optional", [False, True])
-@pytest.mark.parametrize("name", AGGREGATES)
+@pytest.mark.parametrize("name", OF_ONE)
 @pytest.mark.parametrize("kind", VALUES)
 def test_the_table(kind: str, name: str, optional: bool) -> None:
     field, value = VALUES[kind]
-    function = AGGREGATES[name]()
+    function = OF_ONE[name](lambda r: r.value)
     told = form(field | None if optional else field, function, parquet)
     if name in COLUMNS[kind]:
         assert told == "columns, partially aggregated before the exchange"
@@ -133,7 +103,7 @@ def test_the_table(kind: str, name: str, optional: bool) -> None:
 def test_the_table_has_all_aggregates() -> None:
     facts = {"key", "window_start", "window_end"}
     functions = {name for name in agg.__all__ if name[0].islower()}
-    assert {*AGGREGATES} == functions - facts - {"recognise", "combine", "into"}
+    assert {*OF_ONE} == functions - facts - {"recognise", "combine", "into"}
 
 
 REFUSED: dict[str, tuple[Any, str]] = {

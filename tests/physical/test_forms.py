@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.columnar.window_steps import step
 from tests.counting import Count, MergingCount
-from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.evictors import CountEvictor
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RuntimeContext
@@ -81,11 +82,11 @@ class Checked:
 
 
 FIVE = timedelta(seconds=5)
-LATE = OutputTag("late", Reading)
 Keyed = KeyedStream[Reading, str]
 
 
-def readings(source: Source[Reading] | None = None) -> DataStream[Reading]:
+# Any: a test's own records, too.
+def readings(source: Source[Any] | None = None) -> DataStream[Any]:
     return from_source(source or ParquetFileSource("never read", Reading)).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
     )
@@ -115,85 +116,66 @@ def spare(reading: Reading) -> float | None:
 
 NOT_AGGREGATED = "; not partially aggregated before the exchange: "
 
-COLUMNS: dict[str, Callable[[], DataStream[Any]]] = {
-    "columns, partially aggregated before the exchange": lambda: mean(keyed()),
-    "columns, slices shared by windows, partially aggregated before the exchange": lambda: (
-        keyed().window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1))).aggregate(agg.count())
-    ),
-    f"columns, slices shared by windows{NOT_AGGREGATED}the result depends on the order of arrival": lambda: (
-        keyed()
-        .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
-        .aggregate(agg.top_k(3, lambda r: r.celsius))
-    ),
-    f"columns, elements counted{NOT_AGGREGATED}each element is counted": lambda: (
+FIRST = "partially aggregated before the exchange"
+WORTH_IT = f"{FIRST} where on time and worth it"
+BY_ORDER = "the result depends on the order of arrival"
+# Any: it counts elements of every type.
+COUNT: Any = agg.count()
+SECOND = timedelta(seconds=1)
+WINDOW, SLIDING = TumblingEventTimeWindows.of(FIVE), SlidingEventTimeWindows.of(FIVE, SECOND)
+SESSIONS, SESSIONS_BY_CLOCK = EventTimeSessionWindows.with_gap(FIVE), ProcessingTimeSessionWindows.with_gap(FIVE)
+EACH_FIVE, EACH_FIVE_BY_CLOCK = ContinuousEventTimeTrigger.of(FIVE), ContinuousProcessingTimeTrigger.of(FIVE)
+
+
+# Any: windows of every assigner, their triggers and their aggregates.
+def windows_of(assigner: Any, aggregate: Any = COUNT, trigger: Any = None, **said: Any) -> DataStream[Any]:
+    return step(assigner, aggregate, trigger, **said)(keyed())
+
+
+COLUMNS: dict[str, list[DataStream[Any]]] = {
+    f"columns, {FIRST}": [mean(keyed())],
+    f"columns, slices shared by windows, {FIRST}": [
+        windows_of(SlidingEventTimeWindows.of(timedelta(milliseconds=size), timedelta(milliseconds=slide)))
+        for size, slide in ((5_000, 1_000), (60_000, 7_001), (86_400_000, 10_000), (86_400_000, 100))
+    ],
+    f"columns, slices shared by windows{NOT_AGGREGATED}{BY_ORDER}": [
+        windows_of(SLIDING, agg.top_k(3, lambda r: r.celsius))
+    ],
+    f"columns, elements counted{NOT_AGGREGATED}each element is counted": [
         from_source(ParquetFileSource("never read", Reading))
         .key_by(lambda r: r.sensor)
         .count_window(100)
-        .aggregate(agg.count())
-    ),
-    f"columns, elements counted, runs shared by firings{NOT_AGGREGATED}each element is counted": lambda: (
-        keyed().count_window(10, 5).aggregate(agg.count())
-    ),
-    "columns, in processing time, partially aggregated before the exchange": lambda: (
-        keyed().window(SlidingProcessingTimeWindows.of(FIVE, timedelta(seconds=1))).aggregate(agg.count())
-    ),
-    f"columns, in processing time{NOT_AGGREGATED}the result depends on the order of arrival": lambda: (
-        keyed().window(ProcessingTimeSessionWindows.with_gap(FIVE)).aggregate(agg.last(lambda r: r.celsius))
-    ),
-    f"columns, in processing time{NOT_AGGREGATED}elements of sessions in processing time have no timestamps": (
-        lambda: keyed().window(ProcessingTimeSessionWindows.with_gap(FIVE)).aggregate(agg.count())
-    ),
-    f"columns, firings at intervals{NOT_AGGREGATED}late elements leave one by one": lambda: (
-        keyed()
-        .window(TumblingEventTimeWindows.of(FIVE))
-        .trigger(ContinuousEventTimeTrigger.of(timedelta(seconds=1)))
-        .side_output_late_data(LATE)
-        .aggregate(agg.count())
-    ),
-    f"columns, firings at intervals{NOT_AGGREGATED}each element fires at the end of the stream": lambda: (
-        keyed().window(GlobalWindows.create()).trigger(ContinuousEventTimeTrigger.of(FIVE)).aggregate(agg.count())
-    ),
-    "columns, in processing time, firings at intervals, partially aggregated before the exchange": lambda: (
-        keyed()
-        .window(GlobalWindows.create())
-        .trigger(PurgingTrigger.of(ContinuousProcessingTimeTrigger.of(FIVE)))
-        .aggregate(agg.count())
-    ),
-    f"columns{NOT_AGGREGATED}each late element fires its window": lambda: (
-        keyed().window(EventTimeSessionWindows.with_gap(FIVE)).allowed_lateness(FIVE).aggregate(agg.count())
-    ),
-    "columns, firings at intervals, partially aggregated before the exchange": lambda: (
-        keyed()
-        .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
-        .trigger(ContinuousEventTimeTrigger.of(FIVE))
-        .aggregate(agg.count())
-    ),
-    "columns, partially aggregated before the exchange where on time and worth it": lambda: (
-        keyed().window(TumblingEventTimeWindows.of(FIVE)).side_output_late_data(LATE).aggregate(agg.count())
-    ),
+        .aggregate(COUNT)
+    ],
+    f"columns, elements counted, runs shared by firings{NOT_AGGREGATED}each element is counted": [
+        keyed().count_window(10, 5).aggregate(COUNT)
+    ],
+    f"columns, in processing time, {FIRST}": [windows_of(SlidingProcessingTimeWindows.of(FIVE, SECOND))],
+    f"columns, in processing time{NOT_AGGREGATED}{BY_ORDER}": [
+        windows_of(SESSIONS_BY_CLOCK, agg.last(lambda r: r.celsius))
+    ],
+    f"columns, in processing time{NOT_AGGREGATED}elements of sessions in processing time have no timestamps": [
+        windows_of(SESSIONS_BY_CLOCK)
+    ],
+    f"columns, firings at intervals{NOT_AGGREGATED}late elements leave one by one": [
+        windows_of(WINDOW, COUNT, ContinuousEventTimeTrigger.of(SECOND), late=True)
+    ],
+    f"columns, firings at intervals{NOT_AGGREGATED}each element fires at the end of the stream": [
+        windows_of(GlobalWindows.create(), COUNT, EACH_FIVE)
+    ],
+    f"columns, in processing time, firings at intervals, {FIRST}": [
+        windows_of(GlobalWindows.create(), COUNT, PurgingTrigger.of(EACH_FIVE_BY_CLOCK))
+    ],
+    f"columns, firings at intervals, {FIRST}": [windows_of(SLIDING, COUNT, EACH_FIVE)],
+    f"columns{NOT_AGGREGATED}each late element fires its window": [windows_of(SESSIONS, lateness=FIVE)],
+    f"columns{NOT_AGGREGATED}{BY_ORDER}": [windows_of(SESSIONS, agg.last(lambda r: r.celsius))],
+    f"columns, {WORTH_IT}": [windows_of(WINDOW, late=True), windows_of(SESSIONS), windows_of(SESSIONS, late=True)],
 }
-
-
-@pytest.mark.parametrize(("size", "slide"), [(60_000, 7_001), (86_400_000, 10_000), (86_400_000, 100)])
-def test_sliding_windows_share_slices_whatever_their_sizes_are(size: int, slide: int) -> None:
-    windows = SlidingEventTimeWindows.of(timedelta(milliseconds=size), timedelta(milliseconds=slide))
-    told = "columns, slices shared by windows, partially aggregated before the exchange"
-    assert text(keyed().window(windows).aggregate(agg.count())) == told
 
 
 @pytest.mark.parametrize("told", COLUMNS)
 def test_columns(told: str) -> None:
-    assert text(COLUMNS[told]()) == told
-
-
-def test_sessions_are_folded_where_no_element_fires_one_again() -> None:
-    windows = keyed().window(EventTimeSessionWindows.with_gap(FIVE))
-    told = "columns, partially aggregated before the exchange where on time and worth it"
-    assert text(windows.aggregate(agg.count())) == told
-    assert text(windows.side_output_late_data(LATE).aggregate(agg.count())) == told
-    assert text(windows.aggregate(agg.last(lambda r: r.celsius))) == (
-        f"columns{NOT_AGGREGATED}the result depends on the order of arrival"
-    )
+    assert {text(stream) for stream in COLUMNS[told]} == {told}
 
 
 def test_expressions_that_columns_compute() -> None:
@@ -236,72 +218,64 @@ def test_decimals_dates_and_time_spans_are_compared(place: int) -> None:
     assert found.evaluate(columns).to_pylist() == list(map(COMPARISONS[place], parcels))
 
 
-WINDOW = TumblingEventTimeWindows.of(FIVE)
+def mean_by(key: Callable[[Reading], Any]) -> DataStream[Any]:
+    return mean(readings().key_by(key))
+
+
+def mean_where(condition: Callable[[Any], bool]) -> DataStream[Any]:
+    return mean(readings().filter(condition).key_by(lambda r: r.sensor))
+
+
+def mean_of(source: Source[Reading]) -> DataStream[Any]:
+    return mean(readings(source).key_by(lambda r: r.sensor))
+
+
 DELTA: DeltaTrigger[Reading] = DeltaTrigger.of(3, lambda a, b: b.celsius - a.celsius)
-OTHERS: dict[str, Callable[[], DataStream[Any]]] = {
-    "the key: .sensor.title() is computed in Python": lambda: mean(readings().key_by(lambda r: r.sensor.title())),
-    "the key: .copies + 1 may outgrow 64 bits": (
-        lambda: readings().key_by(lambda r: r.copies + 1).window(WINDOW).aggregate(agg.count())
+OTHERS: dict[str, DataStream[Any]] = {
+    "the key: .sensor.title() is computed in Python": mean_by(lambda r: r.sensor.title()),
+    "the key: .copies + 1 may outgrow 64 bits": mean_by(lambda r: r.copies + 1),
+    "the key uses str": mean_by(lambda r: str(r.sensor)),
+    "the key is a datetime": mean_by(lambda r: r.at),
+    "the filter: .celsius / .copies is computed in Python: a division may fail": mean_where(
+        lambda r: r.celsius / r.copies > 1
     ),
-    "the key uses str": lambda: mean(readings().key_by(lambda r: str(r.sensor))),
-    "the key is a datetime": lambda: readings().key_by(lambda r: r.at).window(WINDOW).aggregate(agg.count()),
-    "the filter: .celsius / .copies is computed in Python: a division may fail": (
-        lambda: mean(readings().filter(lambda r: r.celsius / r.copies > 1).key_by(lambda r: r.sensor))
+    "the filter: .copies > .celsius compares an int with a float": mean_where(lambda r: r.copies > r.celsius),
+    "the filter: .spare > 3 may meet None": mean_where(lambda r: r.spare > 3),
+    "the filter: .copies / .copies is computed in Python: a division may fail": mean_where(
+        lambda r: r.copies / r.copies > 3
     ),
-    "the filter: .copies > .celsius compares an int with a float": (
-        lambda: mean(readings().filter(lambda r: r.copies > r.celsius).key_by(lambda r: r.sensor))
+    "an evictor sees each element": windows_of(WINDOW, evictor=CountEvictor.of(3)),
+    "the evictor leaves no element": windows_of(WINDOW, COUNT, CountTrigger.of(3), evictor=CountEvictor.of(0)),
+    "DeltaTrigger": windows_of(WINDOW, COUNT, DELTA),
+    "sessions that count": windows_of(SESSIONS, COUNT, CountTrigger.of(3)),
+    "ContinuousProcessingTimeTrigger(5 s) goes by another time than the windows": windows_of(
+        WINDOW, COUNT, EACH_FIVE_BY_CLOCK
     ),
-    "the filter: .spare > 3 may meet None": (
-        lambda: mean(readings().filter(lambda r: r.spare > 3).key_by(lambda r: r.sensor))  # type: ignore[operator]
+    "a late element fires some of its windows at once, and others at intervals": windows_of(
+        SLIDING, COUNT, EACH_FIVE, lateness=FIVE
     ),
-    "the filter: .copies / .copies is computed in Python: a division may fail": (
-        lambda: mean(readings().filter(lambda r: r.copies / r.copies > 3).key_by(lambda r: r.sensor))
+    "windows that slide may end when others fire at intervals": windows_of(
+        SLIDING, COUNT, ContinuousEventTimeTrigger.of(timedelta(milliseconds=7))
     ),
-    "an evictor sees each element": lambda: keyed().window(WINDOW).evictor(CountEvictor.of(3)).aggregate(agg.count()),
-    "DeltaTrigger": lambda: keyed().window(WINDOW).trigger(DELTA).aggregate(agg.count()),
-    "sessions that count": lambda: (
-        keyed().window(EventTimeSessionWindows.with_gap(FIVE)).trigger(CountTrigger.of(3)).aggregate(agg.count())
+    "not an aggregate of windrow.aggregates": keyed().window(WINDOW).reduce(max),
+    "gives records one by one": mean_of(CollectionSource([], Reading)),
+    "json never read is read row by row: the encoding is utf-16": mean_of(
+        JsonFileSource("never read", Reading, encoding="utf-16")
     ),
-    "ContinuousProcessingTimeTrigger(5 s) goes by another time than the windows": lambda: (
-        keyed().window(WINDOW).trigger(ContinuousProcessingTimeTrigger.of(FIVE)).aggregate(agg.count())
+    "csv never read is read row by row: the delimiter '§' is more than a byte": mean_of(
+        CsvFileSource("never read", Reading, delimiter="§")
     ),
-    "a late element fires some of its windows at once, and others at intervals": lambda: (
-        keyed()
-        .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
-        .trigger(ContinuousEventTimeTrigger.of(FIVE))
-        .allowed_lateness(FIVE)
-        .aggregate(agg.count())
-    ),
-    "windows that slide may end when others fire at intervals": lambda: (
-        keyed()
-        .window(SlidingEventTimeWindows.of(FIVE, timedelta(seconds=1)))
-        .trigger(ContinuousEventTimeTrigger.of(timedelta(milliseconds=7)))
-        .aggregate(agg.count())
-    ),
-    "the evictor leaves no element": lambda: (
-        keyed().window(WINDOW).trigger(CountTrigger.of(3)).evictor(CountEvictor.of(0)).aggregate(agg.count())
-    ),
-    "not an aggregate of windrow.aggregates": lambda: keyed().window(WINDOW).reduce(max),
-    "gives records one by one": lambda: mean(readings(CollectionSource([], Reading)).key_by(lambda r: r.sensor)),
-    "json never read is read row by row: the encoding is utf-16": lambda: mean(
-        readings(JsonFileSource("never read", Reading, encoding="utf-16")).key_by(lambda r: r.sensor)
-    ),
-    "csv never read is read row by row: the delimiter '§' is more than a byte": lambda: mean(
-        readings(CsvFileSource("never read", Reading, delimiter="§")).key_by(lambda r: r.sensor)
-    ),
-    "there are gaps between windows": lambda: (
-        keyed().window(SlidingEventTimeWindows.of(FIVE, 2 * FIVE)).aggregate(agg.count())
-    ),
-    "flat_map is upstream": lambda: mean(
-        readings().flat_map(lambda r: [r, r]).returns(Reading).key_by(lambda r: r.sensor)
-    ),
-    "the selector of mean uses round": lambda: keyed().window(WINDOW).aggregate(agg.mean(lambda r: round(r.celsius))),
+    "there are gaps between windows": windows_of(SlidingEventTimeWindows.of(FIVE, 2 * FIVE)),
+    "flat_map is upstream": mean(readings().flat_map(lambda r: [r, r]).returns(Reading).key_by(lambda r: r.sensor)),
+    "the selector of mean uses round": windows_of(WINDOW, agg.mean(lambda r: round(r.celsius))),
+    "the filter: uses '\\ud800', which is no text of UTF-8": mean_where(lambda r: r.sensor == "\ud800"),
+    "the filter: uses 'a\\udfff', which is no text of UTF-8": mean_where(lambda r: r.sensor < "a\udfff"),
 }
 
 
 @pytest.mark.parametrize("told", OTHERS)
 def test_why_not_on_columns(told: str) -> None:
-    found = text(OTHERS[told]())
+    found = text(OTHERS[told])
     assert found.startswith("Python, ")
     assert told in found.partition("not on columns: ")[2]
 
@@ -310,38 +284,8 @@ def test_why_not_on_columns(told: str) -> None:
     ("record", "told"), [(Tagged, "Tagged.tags is a list[str]"), (Checked, "Checked has a __post_init__")]
 )
 def test_records_that_have_to_be_made(record: Any, told: str) -> None:
-    stream = (
-        from_source(ParquetFileSource("never read", record))
-        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at)
-        .key_by(lambda r: r.sensor)
-        .window(WINDOW)
-        .aggregate(agg.count())
-    )
-    assert text(stream).endswith(f"not on columns: {told}")
-
-
-@pytest.mark.parametrize(
-    "condition", [lambda r: r.sensor == "\ud800", lambda r: r.sensor < "a\udfff"], ids=["equal", "less"]
-)
-def test_a_text_that_is_no_utf_8_is_compared_in_python(condition: Callable[[Reading], bool]) -> None:
-    found = text(mean(readings().filter(condition).key_by(lambda r: r.sensor)))
-    assert found.endswith("', which is no text of UTF-8")
-    assert "not on columns: the filter: uses '" in found
-    assert found.isascii(), "it can be printed"
-
-
-def test_elements_of_python_functions_cross_the_exchange_as_columns() -> None:
-    told = "elements cross the exchange as columns"
-    folded = "partially aggregated before where that pays"
-    assert f"loop of tumbling windows, {told}, {folded}; not on" in text(
-        keyed().window(WINDOW).aggregate(MergingCount())
-    )
-    late = text(keyed().window(WINDOW).allowed_lateness(FIVE).aggregate(MergingCount()))
-    assert f"loop of tumbling windows, {told}, partially aggregated before where on time and worth it; not on" in late
-    # What is left of a reduce need not stand for the elements that it was made of.
-    assert f"loop of tumbling windows, {told}; not on" in text(keyed().window(WINDOW).reduce(max))
-    of_sessions = keyed().window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(Shared())
-    assert f"loop of sessions, {told}, {folded}; not on" in text(of_sessions)
+    stamped = readings(ParquetFileSource("never read", record))
+    assert text(step(WINDOW, COUNT)(stamped.key_by(lambda r: r.sensor))).endswith(f"not on columns: {told}")
 
 
 class Shared(MergingCount):
@@ -362,55 +306,78 @@ class Each(KeyedProcessFunction[str, Reading, int]):
         return [value.copies]
 
 
-HOURS = SlidingEventTimeWindows.of(2 * FIVE, FIVE)
-UNAGGREGATED: dict[str, Callable[[], DataStream[Any]]] = {
-    "what a reduce leaves need not stand for its elements": lambda: keyed().window(WINDOW).reduce(max),
-    "the function takes all elements of a window": lambda: (
-        keyed().window(EventTimeSessionWindows.with_gap(FIVE)).apply(lambda key, window, elements: [len(elements)])
+CROSS = "elements cross the exchange as columns"
+FOLDED = f"{CROSS}, partially aggregated before where"
+
+
+@pytest.mark.parametrize(
+    ("stream", "told"),
+    [
+        (windows_of(WINDOW, MergingCount()), f"loop of tumbling windows, {FOLDED} that pays"),
+        (windows_of(WINDOW, MergingCount(), lateness=FIVE), f"loop of tumbling windows, {FOLDED} on time and worth it"),
+        # What is left of a reduce need not stand for the elements that it was made of.
+        (keyed().window(WINDOW).reduce(max), f"loop of tumbling windows, {CROSS}"),
+        (windows_of(SESSIONS, Shared()), f"loop of sessions, {FOLDED} that pays"),
+    ],
+    ids=["tumbling", "late", "reduce", "sessions"],
+)
+def test_elements_of_python_functions_cross_the_exchange_as_columns(stream: DataStream[Any], told: str) -> None:
+    assert f"{told}; not on" in text(stream)
+
+
+UNAGGREGATED: dict[str, DataStream[Any]] = {
+    "what a reduce leaves need not stand for its elements": keyed().window(WINDOW).reduce(max),
+    "the function takes all elements of a window": (
+        keyed().window(SESSIONS).apply(lambda key, window, elements: [len(elements)])
     ),
-    "each late element fires its window": lambda: (
-        keyed().window(EventTimeSessionWindows.with_gap(FIVE)).allowed_lateness(FIVE).aggregate(MergingCount())
+    "each late element fires its window": windows_of(SESSIONS, MergingCount(), lateness=FIVE),
+    "sessions merge in the order of their births, and the function is not commutative": windows_of(
+        SESSIONS, MergingCount()
     ),
-    "sessions merge in the order of their births, and the function is not commutative": lambda: (
-        keyed().window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(MergingCount())
-    ),
-    "the function has no merge": lambda: keyed().window(WINDOW).aggregate(Count()),
-    "the function is opened and closed where the step runs": lambda: keyed().window(WINDOW).aggregate(Opened()),
-    "sliding windows share slices, and the function is not commutative": lambda: (
-        keyed().window(HOURS).aggregate(MergingCount())
+    "the function has no merge": windows_of(WINDOW, Count()),
+    "the function is opened and closed where the step runs": windows_of(WINDOW, Opened()),
+    "sliding windows share slices, and the function is not commutative": windows_of(
+        SlidingEventTimeWindows.of(2 * FIVE, FIVE), MergingCount()
     ),
 }
 
 
 @pytest.mark.parametrize("told", UNAGGREGATED)
 def test_why_nothing_is_folded_before_the_exchange(told: str) -> None:
-    found = text(UNAGGREGATED[told]())
+    found = text(UNAGGREGATED[told])
     assert ", elements cross the exchange as columns; not on columns: " in found
     assert found.endswith(f"{NOT_AGGREGATED}{told}")
 
 
-def test_why_elements_do_not_cross_the_exchange_as_columns() -> None:
-    called = readings().key_by(lambda r: str(r.sensor)).window(WINDOW).reduce(max)
-    assert text(called) == (
-        "Python, loop of tumbling windows; not on columns: not an aggregate of windrow.aggregates; "
-        "elements cross the exchange one by one: the key uses str"
-    )
+TOLD_ONCE = "DeltaTrigger(3) is asked at each element"
 
 
-def test_a_reason_is_told_once() -> None:
-    assert text(mean(readings().key_by(lambda r: str(r.sensor)))) == (
-        "Python, loop of tumbling windows; not on columns: the key uses str"
-    )
-    assert text(keyed().process(Each())) == (
-        "Python, element by element, elements cross the exchange as columns; "
-        "not on columns: a process function sees each element"
-    )
-    gaps = keyed().window(SlidingEventTimeWindows.of(FIVE, 2 * FIVE)).aggregate(MergingCount())
-    assert text(gaps).endswith("cross the exchange as columns; not on columns: there are gaps between windows")
-    told = "DeltaTrigger(3) is asked at each element"
-    assert text(keyed().window(WINDOW).trigger(DELTA).aggregate(agg.count())) == (
-        f"Python, general operator: {told}, elements cross the exchange as columns; not on columns: {told}"
-    )
+@pytest.mark.parametrize(
+    ("stream", "told"),
+    [
+        (
+            readings().key_by(lambda r: str(r.sensor)).window(WINDOW).reduce(max),
+            "Python, loop of tumbling windows; not on columns: not an aggregate of windrow.aggregates; "
+            "elements cross the exchange one by one: the key uses str",
+        ),
+        (mean_by(lambda r: str(r.sensor)), "Python, loop of tumbling windows; not on columns: the key uses str"),
+        (
+            keyed().process(Each()),
+            f"Python, element by element, {CROSS}; not on columns: a process function sees each element",
+        ),
+        (
+            windows_of(SlidingEventTimeWindows.of(FIVE, 2 * FIVE), MergingCount()),
+            f"Python, loop of sliding windows, {CROSS}; not on columns: there are gaps between windows",
+        ),
+        (
+            windows_of(WINDOW, COUNT, DELTA),
+            f"Python, general operator: {TOLD_ONCE}, {CROSS}; not on columns: {TOLD_ONCE}",
+        ),
+    ],
+    ids=["reduce", "mean", "process", "gaps", "delta"],
+)
+def test_a_reason_is_told_once(stream: DataStream[Any], told: str) -> None:
+    assert text(stream) == told
 
 
 def test_a_source_without_columns_is_the_first_reason() -> None:
@@ -419,9 +386,10 @@ def test_a_source_without_columns_is_the_first_reason() -> None:
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at.second * 1000
     )
     rounded = readings(CollectionSource([], Reading)).filter(lambda r: round(r.celsius) > 0)
-    told = "Python, loop of tumbling windows; not on columns: collection of 0 gives records one by one"
-    assert text(mean(arithmetic.key_by(lambda r: r.sensor))) == told
-    assert text(mean(rounded.key_by(lambda r: r.sensor))) == told
+    for stream in (arithmetic, rounded):
+        assert text(mean(stream.key_by(lambda r: r.sensor))) == (
+            "Python, loop of tumbling windows; not on columns: collection of 0 gives records one by one"
+        )
     counts = from_source(CollectionSource([], Tagged)).key_by(lambda t: t.sensor).count_window(3).aggregate(agg.count())
     assert text(counts).endswith("not on columns: collection of 0 gives records one by one")
     pairs = rounded.join(readings()).where(lambda r: r.sensor).equal_to(lambda r: r.sensor).window(WINDOW)
@@ -461,54 +429,35 @@ def means(fact: Any = None) -> DataStream[Any]:
     return windows.aggregate(fact or agg.into(Mean, agg.key(), agg.mean(lambda r: r.celsius), agg.max(spare)))
 
 
-BEHIND: dict[str, Callable[[], DataStream[Any]]] = {
-    "columns, partially aggregated before the exchange": lambda: (
-        means().filter(lambda m: m.mean > 3).key_by(lambda m: m.sensor).window(WINDOW).aggregate(agg.count())
-    ),
-    "columns, partially aggregated before the exchange where on time and worth it": lambda: (
-        means().key_by(lambda m: m.sensor).window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(agg.count())
-    ),
-    "not on columns: the filter: .spare > 3 may meet None": lambda: (
-        means().filter(lambda m: m.spare > 3).key_by(lambda m: m.sensor).window(WINDOW).aggregate(agg.count())
-    ),
-    "not on columns: window is upstream: Mean makes its results": lambda: (
+def counts_of(results: DataStream[Any], assigner: Any = WINDOW, key: Callable[[Any], Any] = lambda m: m.sensor) -> Any:
+    return results.key_by(key).window(assigner).aggregate(COUNT)
+
+
+BEHIND: dict[str, DataStream[Any]] = {
+    f"columns, {FIRST}": counts_of(means().filter(lambda m: m.mean > 3)),
+    f"columns, {WORTH_IT}": counts_of(means(), SESSIONS),
+    "not on columns: the filter: .spare > 3 may meet None": counts_of(means().filter(lambda m: m.spare > 3)),
+    "not on columns: window is upstream: Mean makes its results": counts_of(
         means(agg.into(Mean, agg.key(), agg.mean(lambda r: r.celsius)))
-        .key_by(lambda m: m.sensor)
-        .window(WINDOW)
-        .aggregate(agg.count())
     ),
-    "not on columns: window is upstream: it gives lists": lambda: (
-        means(agg.combine(agg.key(), agg.collect_list(lambda r: r.celsius)))
-        .key_by(lambda m: m[0])
-        .window(WINDOW)
-        .aggregate(agg.count())
+    "not on columns: window is upstream: it gives lists": counts_of(
+        means(agg.combine(agg.key(), agg.collect_list(lambda r: r.celsius))), key=lambda m: m[0]
     ),
-    "elements cross the exchange as columns; not on columns: MergingCount is an aggregate function of yours": lambda: (
-        means().key_by(lambda m: m.sensor).window(EventTimeSessionWindows.with_gap(FIVE)).aggregate(MergingCount())
+    f"{CROSS}; not on columns: MergingCount is an aggregate function of yours": (
+        means().key_by(lambda m: m.sensor).window(SESSIONS).aggregate(MergingCount())
     ),
-    "not on columns: window is upstream": lambda: (
-        keyed()
-        .window(WINDOW)
-        .reduce(max)
-        .map(lambda r: r.celsius)
-        .returns(float)
-        .key_by(lambda n: n > 3)
-        .window(WINDOW)
-        .aggregate(agg.count())
+    "not on columns: window is upstream": counts_of(
+        keyed().window(WINDOW).reduce(max).map(lambda r: r.celsius).returns(float), key=lambda n: n > 3
     ),
-    "not on columns: the results of window carry the end of time": lambda: (
-        keyed()
-        .window(GlobalWindows.create_with_end_of_stream_trigger())
-        .aggregate(agg.count())
-        .window_all(WINDOW)
-        .aggregate(agg.count())
+    "not on columns: the results of window carry the end of time": (
+        windows_of(GlobalWindows.create_with_end_of_stream_trigger()).window_all(WINDOW).aggregate(COUNT)
     ),
 }
 
 
 @pytest.mark.parametrize("told", BEHIND)
 def test_a_window_behind_a_window(told: str) -> None:
-    topology = Topology(Pipeline("plan", BEHIND[told]().sink_to(CollectSink())).steps)
+    topology = Topology(Pipeline("plan", BEHIND[told].sink_to(CollectSink())).steps)
     _, form = physical_plan(topology).forms().values()
     found = re.sub(r"plan\.\d+\.", "", str(form))
     assert found == told or (found.startswith("Python, ") and told in found)
@@ -560,13 +509,10 @@ class CommutativeCount(MergingCount):
     ("build", "takes_any_order"),
     [
         (mean, True),
-        (
-            lambda stream: stream.window(TumblingEventTimeWindows.of(FIVE)).aggregate(agg.first(lambda r: r.copies)),
-            False,
-        ),
-        (lambda stream: stream.window(TumblingEventTimeWindows.of(FIVE)).aggregate(MergingCount()), False),
-        (lambda stream: stream.window(TumblingEventTimeWindows.of(FIVE)).aggregate(CommutativeCount()), True),
-        (lambda stream: stream.window(TumblingEventTimeWindows.of(FIVE)).reduce(lambda a, b: b), False),
+        (step(WINDOW, agg.first(lambda r: r.copies)), False),
+        (step(WINDOW, MergingCount()), False),
+        (step(WINDOW, CommutativeCount()), True),
+        (lambda stream: stream.window(WINDOW).reduce(lambda a, b: b), False),
         (lambda stream: stream.count_window(3).aggregate(agg.mean(lambda r: r.celsius)), False),
         (lambda stream: stream.reduce(lambda a, b: b), False),
     ],

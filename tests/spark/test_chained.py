@@ -11,7 +11,7 @@ import pytest
 from tests.budget import seeded
 from tests.columnar.engine import LATE, Element, batches, by_key, millis, told
 from tests.columnar.planning import plan_of
-from tests.columnar.test_steps import TINY
+from tests.columnar.window_steps import TINY
 from tests.spark.levels import Ran, run
 from tests.spark.test_arrivals import Texts
 from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_source
