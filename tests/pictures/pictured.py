@@ -1,14 +1,20 @@
-"""Reads pictures back."""
+"""Recordings of a few elements, and pictures read back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Any, TypeAlias
 from xml.etree import ElementTree
 
-from windrow import KeyedStream, from_source
-from windrow_runtime.pictures import Timeline
-from windrow_runtime.testing import PushSource
+from windrow import DataStream, KeyedStream, from_source
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.pictures import Recording, Timeline
+from windrow_runtime.testing import PushSource, StreamHarness
+
+# Any: elements and results of every type.
+Step: TypeAlias = Callable[[StreamHarness[Any, Any]], object]
+"""What is done to a stream that is recorded."""
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -25,6 +31,41 @@ def keyed_numbers() -> tuple[PushSource[int], KeyedStream[int, str]]:
 
 def add(a: int, b: int) -> int:
     return a + b
+
+
+SECOND = TumblingEventTimeWindows.of(seconds(1))
+
+
+# Any: a source of elements of every type.
+def element(value: object, timestamp: int | None = None, source: Any = None) -> Step:
+    return lambda harness: harness.process_element(value, timestamp, source=source)
+
+
+def watermark(time: int) -> Step:
+    return lambda harness: harness.process_watermark(time)
+
+
+def clock(time: int) -> Step:
+    return lambda harness: harness.set_processing_time(time)
+
+
+# Any: as above.
+def recording_of(stream: DataStream[Any], source: PushSource[Any], *steps: Step) -> Recording:
+    with StreamHarness(stream, source, record=True) as harness:
+        for step in steps:
+            step(harness)
+        return harness.recording
+
+
+def recorded_numbers(build: Callable[[KeyedStream[int, str]], DataStream[Any]], *steps: Step) -> Recording:
+    """The recording of a stream of numbers."""
+    source, keyed = keyed_numbers()
+    return recording_of(build(keyed), source, *steps)
+
+
+def sums(keyed: KeyedStream[int, str]) -> DataStream[int]:
+    """The sums of each second."""
+    return keyed.window(SECOND).reduce(add)
 
 
 def root_of(picture: Timeline) -> ElementTree.Element:

@@ -9,8 +9,23 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.pictures.pictured import SVG, add, groups, keyed_numbers, root_of, texts, titles
-from windrow import Pipeline, from_collection, from_source
+from tests.pictures.pictured import (
+    SVG,
+    Step,
+    add,
+    clock,
+    element,
+    groups,
+    keyed_numbers,
+    recorded_numbers,
+    recording_of,
+    root_of,
+    sums,
+    texts,
+    titles,
+    watermark,
+)
+from windrow import DataStream, KeyedStream, Pipeline, from_collection, from_source
 from windrow.drawing.svg import width_of
 from windrow.errors import InvalidArgumentError
 from windrow.functions import (
@@ -25,7 +40,6 @@ from windrow.functions import (
 from windrow.sinks import CollectSink
 from windrow.state import MapStateDescriptor
 from windrow.time import MAX_TIMESTAMP
-from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.pictures import Lane, Moment, Recording, Timeline, lanes
 from windrow_runtime.testing import PushSource, StreamHarness
@@ -60,19 +74,20 @@ class Times(KeyedBroadcastProcessFunction[int, int, int, int]):
         return [-value]
 
 
+LETTERS, NUMBERS = PushSource(str), PushSource(int)
+
+
+def told_of(*steps: Step, key: str = "k") -> Recording:
+    both = from_source(LETTERS).connect(from_source(NUMBERS)).key_by(lambda letter: key, lambda number: "k")
+    return recording_of(both.process(Told()), LETTERS, *steps)
+
+
 def told(*, restores: bool = False) -> Recording:
-    letters, numbers = PushSource(str), PushSource(int)
-    both = from_source(letters).connect(from_source(numbers)).key_by(lambda letter: "k", lambda number: "k")
-    with StreamHarness(both.process(Told()), letters, record=True) as harness:
-        harness.process_element("a", timestamp=500)
-        harness.set_processing_time(2_000)
-        harness.process_element(7, timestamp=600, source=numbers)
-        if restores:
-            harness.snapshot_restore()
-        harness.process_watermark(1_000)
-        harness.process_watermark(1_600)
-        harness.set_processing_time(6_000)
-        return harness.recording
+    return told_of(
+        *(element("a", 500), clock(2_000), element(7, 600, NUMBERS)),
+        *[StreamHarness.snapshot_restore] * restores,
+        *(watermark(1_000), watermark(1_600), clock(6_000)),
+    )
 
 
 @pytest.mark.parametrize("restores", [False, True])
@@ -94,12 +109,7 @@ def test_each_result_stands_with_what_let_it_out(restores: bool) -> None:
 
 
 def test_a_timer_behind_the_clock_is_fired_by_the_clock() -> None:
-    letters, numbers = PushSource(str), PushSource(int)
-    both = from_source(letters).connect(from_source(numbers)).key_by(lambda letter: "k", lambda number: "k")
-    with StreamHarness(both.process(Told()), letters, record=True) as harness:
-        harness.set_processing_time(6_000)
-        harness.process_element("a", timestamp=500)
-        found = harness.recording.of_process().events
+    found = told_of(clock(6_000), element("a", 500)).of_process().events
     assert [(each.lane, each.value, each.results) for each in found] == [
         (Lane.FIRST, "a", ()),
         (Lane.CLOCK, 6_000, ("clock 5000",)),
@@ -109,13 +119,8 @@ def test_a_timer_behind_the_clock_is_fired_by_the_clock() -> None:
 def times() -> Recording:
     numbers, factors = PushSource(int), PushSource(int)
     keyed = from_source(numbers).key_by(lambda number: number)
-    with StreamHarness(
-        keyed.connect(from_source(factors).broadcast(FACTORS)).process(Times()), numbers, record=True
-    ) as harness:
-        harness.process_element(1)
-        harness.process_element(10, source=factors)
-        harness.process_element(2, timestamp=300)
-        return harness.recording
+    multiplied = keyed.connect(from_source(factors).broadcast(FACTORS)).process(Times())
+    return recording_of(multiplied, numbers, element(1), element(10, None, factors), element(2, 300))
 
 
 def test_broadcast_elements_have_a_lane_of_their_own() -> None:
@@ -132,23 +137,21 @@ def test_joins_by_time_and_rolling_sums_are_recorded_and_windows_are_not_among_t
     left, right = (from_collection([number]).key_by(lambda number: "k") for number in (1, 2))
     source, keyed = keyed_numbers()
     joined = keyed.interval_join(keyed).between(timedelta(0), timedelta(seconds=1)).apply(add)
-    with StreamHarness(joined, source, record=True) as harness:
-        harness.process_element(3, timestamp=1)
-        (found,) = harness.recording.processes.values()
+    (found,) = recording_of(joined, source, element(3, 1)).processes.values()
     assert [(each.lane, each.value, each.results) for each in found.events] == [
         (Lane.FIRST, 3, ()),
         (Lane.SECOND, 3, (6,)),
     ]
-    sums = left.sum(lambda number: number), right.sum(lambda number: number)
-    result = LocalRunner(record=True).run(Pipeline("p", *(each.sink_to(CollectSink(str(id(each)))) for each in sums)))
+    rolling = left.sum(lambda number: number), right.sum(lambda number: number)
+    result = LocalRunner(record=True).run(
+        Pipeline("p", *(each.sink_to(CollectSink(str(id(each)))) for each in rolling))
+    )
     assert [[each.results for each in step.events if each.results] for step in result.recording.processes.values()] == [
         [(("k", 1),)],
         [(("k", 2),)],
     ]
-    windows = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=1))).reduce(add)
-    with StreamHarness(windows, source, record=True) as harness:
-        assert harness.recording.processes == {}
-        assert len(harness.recording.steps) == 1
+    windows = recorded_numbers(sums)
+    assert (windows.processes, len(windows.steps)) == ({}, 1)
 
 
 def test_which_step_must_be_clear() -> None:
@@ -221,14 +224,8 @@ def test_an_arrow_leads_from_what_let_results_out_to_them() -> None:
 
 
 def test_the_end_of_a_stream_and_odd_characters_are_drawn() -> None:
-    letters, numbers = PushSource(str), PushSource(int)
-    both = from_source(letters).connect(from_source(numbers)).key_by(lambda letter: "<k>", lambda number: "k")
-    with StreamHarness(both.process(Told()), letters, record=True) as harness:
-        harness.process_element("<&", timestamp=500)
-        harness.process_element("", timestamp=1_000)
-        harness.process_element(1, source=numbers)
-        harness.process_watermark(MAX_TIMESTAMP)
-        picture = lanes(harness.recording)
+    steps = element("<&", 500), element("", 1_000), element(1, None, NUMBERS), watermark(MAX_TIMESTAMP)
+    picture = lanes(told_of(*steps, key="<k>"))
     root = root_of(picture)
     assert titles(groups(root, "time")) == ["watermark end"]
     assert "<&\nevent time 500\nkey '<k>'" in titles(groups(root, "first"))
@@ -246,11 +243,10 @@ def test_a_page_has_a_table_of_the_events() -> None:
 
 
 def test_an_empty_recording_is_an_empty_picture_and_events_beyond_the_most_are_counted() -> None:
-    source, keyed = keyed_numbers()
-    with StreamHarness(keyed.sum(lambda number: number), source, record=True) as harness:
-        assert texts(root_of(lanes(harness.recording)), "key") == ["elements", "results"]
-        for number in range(61):
-            harness.process_element(number)
-        root = root_of(lanes(harness.recording))
+    def rolling(keyed: KeyedStream[int, str]) -> DataStream[tuple[str, int]]:
+        return keyed.sum(lambda number: number)
+
+    assert texts(root_of(lanes(recorded_numbers(rolling))), "key") == ["elements", "results"]
+    root = root_of(lanes(recorded_numbers(rolling, *map(element, range(61)))))
     assert texts(root, "note") == ["1 more event, not drawn"]
     assert len(groups(root, "event")) == 60

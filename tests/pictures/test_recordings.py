@@ -7,20 +7,29 @@ from typing import Any
 
 import pytest
 
-from tests.pictures.pictured import add, keyed_numbers, seconds
+from tests.pictures.pictured import (
+    SECOND,
+    add,
+    clock,
+    element,
+    keyed_numbers,
+    recorded_numbers,
+    recording_of,
+    seconds,
+    sums,
+    watermark,
+)
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.panes import ChangeKind, PaneInfo, PaneTiming
 from windrow.sinks import CollectSink
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import after_count, after_each, after_watermark, repeatedly
-from windrow.windows import EventTimeSessionWindows, GlobalWindow, GlobalWindows, TimeWindow, TumblingEventTimeWindows
+from windrow.windows import EventTimeSessionWindows, GlobalWindow, GlobalWindows, TimeWindow
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.pictures import Moment, RecordedPane, RecordedWatermark, Recording
 from windrow_runtime.testing import PushSource, StreamHarness
-
-TUMBLING = TumblingEventTimeWindows.of(seconds(1))
 
 
 def shown(panes: Iterable[RecordedPane]) -> list[tuple[str, Any, tuple[Any, ...]]]:
@@ -28,18 +37,12 @@ def shown(panes: Iterable[RecordedPane]) -> list[tuple[str, Any, tuple[Any, ...]
 
 
 def sums_recorded(*, restores: bool = False) -> Recording:
-    source, keyed = keyed_numbers()
-    with StreamHarness(keyed.window(TUMBLING).reduce(add), source, record=True) as harness:
-        harness.process_element(1, timestamp=100)
-        harness.set_processing_time(5_000)
-        harness.process_element(2, timestamp=200)
-        harness.process_element(3, timestamp=300)
-        if restores:
-            harness.snapshot_restore()
-        harness.process_watermark(999)
-        harness.process_element(5, timestamp=400)
-        harness.process_element(7, timestamp=1_400)
-        return harness.recording
+    return recorded_numbers(
+        sums,
+        *(element(1, 100), clock(5_000), element(2, 200), element(3, 300)),
+        *[StreamHarness.snapshot_restore] * restores,
+        *(watermark(999), element(5, 400), element(7, 1_400)),
+    )
 
 
 def test_elements_are_numbered_and_late_ones_are_told() -> None:
@@ -85,49 +88,33 @@ def test_a_recording_goes_on_behind_a_snapshot() -> None:
 
 
 def test_elements_within_allowed_lateness_are_late_and_not_dropped() -> None:
-    source, keyed = keyed_numbers()
     late = OutputTag("late", int)
-    sums = keyed.window(TUMBLING).allowed_lateness(seconds(1)).side_output_late_data(late).reduce(add)
-    with StreamHarness(sums, source, record=True) as harness:
-        harness.process_element(2, timestamp=0)
-        harness.process_watermark(1_500)
-        harness.process_element(4, timestamp=1)
-        harness.process_watermark(2_500)
-        harness.process_element(6, timestamp=2)
-        assert [(e.is_late, e.is_dropped) for e in harness.recording.of().elements] == [
-            (False, False),
-            (True, False),
-            (True, True),
-        ]
-        assert [pane.values for pane in harness.recording.of().panes] == [(2,), (6,)]
+    recording = recorded_numbers(
+        lambda keyed: keyed.window(SECOND).allowed_lateness(seconds(1)).side_output_late_data(late).reduce(add),
+        *(element(2, 0), watermark(1_500), element(4, 1), watermark(2_500), element(6, 2)),
+    ).of()
+    assert [(e.is_late, e.is_dropped) for e in recording.elements] == [(False, False), (True, False), (True, True)]
+    assert [pane.values for pane in recording.panes] == [(2,), (6,)]
 
 
 def test_an_element_behind_a_finished_trigger_is_dropped() -> None:
-    source, keyed = keyed_numbers()
-    sums = keyed.window(GlobalWindows.create()).trigger(after_count(1), may_lose_data=True).accumulating().reduce(add)
-    with StreamHarness(sums, source, record=True) as harness:
-        for number in (2, 4, 3):
-            harness.process_element(number)
-        recording = harness.recording.of()
-    assert [element.is_dropped for element in recording.elements] == [False, True, False]
+    once = after_count(1)
+    recording = recorded_numbers(
+        lambda keyed: keyed.window(GlobalWindows.create()).trigger(once, may_lose_data=True).accumulating().reduce(add),
+        *map(element, (2, 4, 3)),
+    ).of()
+    assert [each.is_dropped for each in recording.elements] == [False, True, False]
     assert [(pane.window, pane.values) for pane in recording.panes] == [(GlobalWindow(), (2,)), (GlobalWindow(), (3,))]
-
-
-def retracting(times: Iterable[int], *, restores: bool = False) -> Recording:
-    source, keyed = keyed_numbers()
-    sessions = keyed.window(EventTimeSessionWindows.with_gap(seconds(1))).trigger(repeatedly(after_count(1)))
-    changes = sessions.retracting().reduce(add).changelog()
-    with StreamHarness(changes, source, record=True) as harness:
-        for number, time in enumerate(times):
-            harness.process_element(2 * number + 1, timestamp=time)
-            if restores:
-                harness.snapshot_restore()
-        return harness.recording
 
 
 @pytest.mark.parametrize("restores", [False, True])
 def test_a_withdrawal_has_the_window_that_it_takes_back_from(restores: bool) -> None:
-    panes = retracting((0, 2_000, 1_000, 500), restores=restores).of().panes
+    source, keyed = keyed_numbers()
+    sessions = keyed.window(EventTimeSessionWindows.with_gap(seconds(1))).trigger(repeatedly(after_count(1)))
+    steps = [element(1, 0), element(3, 2_000), element(5, 1_000), element(7, 500)]
+    if restores:
+        steps = [step for each in steps for step in (each, StreamHarness.snapshot_restore)]
+    panes = recording_of(sessions.retracting().reduce(add).changelog(), source, *steps).of().panes
     assert shown(panes) == [
         ("+I", (0, 1_000), (1,)),
         ("+I", (2_000, 3_000), (3,)),
@@ -142,35 +129,27 @@ def test_a_withdrawal_has_the_window_that_it_takes_back_from(restores: bool) -> 
 
 
 def test_a_pane_without_results_is_recorded() -> None:
-    source, keyed = keyed_numbers()
-    nothing = keyed.window(TUMBLING).apply(lambda key, window, elements: list[int]())
-    with StreamHarness(nothing, source, record=True) as harness:
-        harness.process_element(2, timestamp=0)
-        harness.process_watermark(999)
-        (pane,) = harness.recording.of().panes
-    assert pane.values == ()
+    recording = recorded_numbers(
+        lambda keyed: keyed.window(SECOND).apply(lambda key, window, elements: list[int]()),
+        *(element(2, 0), watermark(999)),
+    )
+    assert [pane.values for pane in recording.of().panes] == [()]
 
 
 def test_results_of_one_pane_stay_together() -> None:
-    source, keyed = keyed_numbers()
-    all_of_them = keyed.window(TUMBLING).apply(lambda key, window, elements: elements)
-    with StreamHarness(all_of_them, source, record=True) as harness:
-        for number in (2, 4, 3):
-            harness.process_element(number, timestamp=number)
-        harness.process_watermark(1_500)
-        assert shown(harness.recording.of().panes) == [("+I", (0, 1_000), (2, 4)), ("+I", (0, 1_000), (3,))]
+    recording = recorded_numbers(
+        lambda keyed: keyed.window(SECOND).apply(lambda key, window, elements: elements),
+        *(element(2, 2), element(4, 4), element(3, 3), watermark(1_500)),
+    )
+    assert shown(recording.of().panes) == [("+I", (0, 1_000), (2, 4)), ("+I", (0, 1_000), (3,))]
 
 
 def test_withdrawals_that_reach_a_second_step_are_told_from_elements() -> None:
     source, keyed = keyed_numbers()
     trigger = after_each(after_count(1), after_watermark())
-    sums = keyed.window(TUMBLING).trigger(trigger, may_lose_data=True).retracting().reduce(add)
-    totals = sums.key_by(lambda total: None).window(TUMBLING).reduce(add)
-    with StreamHarness(totals, source, record=True) as harness:
-        harness.process_element(2, timestamp=0)
-        harness.process_element(4, timestamp=0)
-        harness.process_watermark(999)
-        recording = harness.recording
+    changing = keyed.window(SECOND).trigger(trigger, may_lose_data=True).retracting().reduce(add)
+    totals = changing.key_by(lambda total: None).window(SECOND).reduce(add)
+    recording = recording_of(totals, source, element(2, 0), element(4, 0), watermark(999))
     first, second = recording.steps
     assert [(e.kind.value, e.value) for e in recording.of(second).elements] == [("+I", 2), ("-U", 2), ("+U", 6)]
     assert [pane.values for pane in recording.of(second).panes] in ([], [(6,)])
@@ -184,14 +163,14 @@ def test_withdrawals_that_reach_a_second_step_are_told_from_elements() -> None:
 def test_the_runner_records_and_gives_the_same_results() -> None:
     sink = CollectSink[int]()
     strategy = WatermarkStrategy[int].for_bounded_out_of_orderness(seconds(1))
-    sums = (
+    totals = (
         from_collection([100, 1_200, 900, 5_000])
         .assign_timestamps_and_watermarks(strategy, timestamp=lambda number: number)
         .key_by(lambda number: "all")
-        .window(TUMBLING)
+        .window(SECOND)
         .reduce(add)
     )
-    pipeline = Pipeline("sums", sums.sink_to(sink))
+    pipeline = Pipeline("sums", totals.sink_to(sink))
     result = LocalRunner(record=True).run(pipeline)
     assert result.collected(sink) == LocalRunner().run(pipeline).collected(sink) == [1_000, 1_200, 5_000]
     recording = result.recording.of()
@@ -206,19 +185,13 @@ def test_a_key_without_a_hash_is_named_as_in_a_run_that_is_not_recorded() -> Non
     source = PushSource(int)
     # What a type checker refuses, users may do all the same.
     keyed = from_source(source).key_by(lambda number: sorted([number], key=abs))  # type: ignore[type-var]
-    with (
-        StreamHarness(keyed.window(TUMBLING).reduce(add), source, record=True) as harness,
-        pytest.raises(WindrowError, match="hash"),
-    ):
-        harness.process_element(1, timestamp=1)
+    with pytest.raises(WindrowError, match="hash"):
+        recording_of(keyed.window(SECOND).reduce(add), source, element(1, 1))
 
 
 def test_nothing_is_recorded_unless_somebody_asks() -> None:
     source, keyed = keyed_numbers()
-    with (
-        StreamHarness(keyed.window(TUMBLING).reduce(add), source) as harness,
-        pytest.raises(InvalidArgumentError, match="was not recorded"),
-    ):
+    with StreamHarness(sums(keyed), source) as harness, pytest.raises(InvalidArgumentError, match="was not recorded"):
         _ = harness.recording
     assert WindowOperator.observer is None
 
@@ -226,12 +199,8 @@ def test_nothing_is_recorded_unless_somebody_asks() -> None:
 def test_a_join_shows_elements_of_both_streams_without_marks() -> None:
     letters, numbers = PushSource(str), PushSource(int)
     joined = from_source(letters).join(from_source(numbers)).where(lambda _: "all").equal_to(lambda _: "all")
-    pairs = joined.window(TUMBLING).apply(lambda letter, number: f"{letter}{number}")
-    with StreamHarness(pairs, letters, record=True) as harness:
-        harness.process_element("a", timestamp=100)
-        harness.process_element(1, timestamp=200, source=numbers)
-        harness.process_watermark(999)
-        harness.process_element(2, timestamp=300, source=numbers)
-        recording = harness.recording.of()
+    pairs = joined.window(SECOND).apply(lambda letter, number: f"{letter}{number}")
+    steps = element("a", 100), element(1, 200, numbers), watermark(999), element(2, 300, numbers)
+    recording = recording_of(pairs, letters, *steps).of()
     assert [(each.value, each.is_dropped) for each in recording.elements] == [("a", False), (1, False), (2, True)]
     assert shown(recording.panes) == [("+I", (0, 1_000), ("a1",))]

@@ -8,7 +8,25 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.pictures.pictured import SVG, add, groups, keyed_numbers, numbers_of, panels, root_of, seconds, texts, titles
+from tests.pictures.pictured import (
+    SECOND,
+    SVG,
+    add,
+    clock,
+    element,
+    groups,
+    keyed_numbers,
+    numbers_of,
+    panels,
+    recorded_numbers,
+    recording_of,
+    root_of,
+    seconds,
+    sums,
+    texts,
+    titles,
+    watermark,
+)
 from windrow import from_source
 from windrow.errors import InvalidArgumentError
 from windrow.time import MIN_TIMESTAMP
@@ -17,32 +35,26 @@ from windrow.windows import (
     AssignerContext,
     GlobalWindows,
     SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
 from windrow_runtime.pictures import Recording, timeline
-from windrow_runtime.testing import PushSource, StreamHarness
+from windrow_runtime.testing import PushSource
 from windrow_tools.pictures.axes import Axis, Labels
 
 NOON = 1_441_022_400_000
 
 
-def recorded(*, clock: bool = False) -> Recording:
+def recorded(*, ticks: bool = False) -> Recording:
     """Two keys; early panes, one on time, one that is late; an element within the lateness, and one behind it."""
     source, keyed = keyed_numbers()
     trigger = after_watermark(early=after_count(2), late=after_count(1))
-    windows = keyed.window(TumblingEventTimeWindows.of(seconds(1))).trigger(trigger).allowed_lateness(seconds(1))
-    with StreamHarness(windows.retracting().reduce(add).changelog(), source, record=True) as harness:
-        for step, (number, time) in enumerate(((1, 100), (2, 200), (3, 300), (5, 400), (4, 1_500))):
-            if clock:
-                harness.set_processing_time(NOON + 1_000 * step)
-            harness.process_element(number, timestamp=time)
-        harness.process_watermark(1_200)
-        harness.process_element(7, timestamp=500)
-        harness.process_watermark(5_000)
-        harness.process_element(9, timestamp=600)
-        return harness.recording
+    windows = keyed.window(SECOND).trigger(trigger).allowed_lateness(seconds(1))
+    first = [element(number, time) for number, time in ((1, 100), (2, 200), (3, 300), (5, 400), (4, 1_500))]
+    if ticks:
+        first = [each for at, one in enumerate(first) for each in (clock(NOON + 1_000 * at), one)]
+    late = [watermark(1_200), element(7, 500), watermark(5_000), element(9, 600)]
+    return recording_of(windows.retracting().reduce(add).changelog(), source, *first, *late)
 
 
 def test_each_key_has_a_panel_with_its_elements_as_numbered_circles() -> None:
@@ -122,10 +134,10 @@ def test_the_watermark_is_one_line_of_steps() -> None:
 
 
 def test_the_clock_is_drawn_where_it_was_set() -> None:
-    words = texts(root_of(timeline(recorded(clock=True))))
+    words = texts(root_of(timeline(recorded(ticks=True))))
     assert "processing time (2015-08-31, UTC)" in words
     assert "12:00:02" in words
-    assert "order of arrival" in texts(root_of(timeline(recorded(clock=True), by="order")))
+    assert "order of arrival" in texts(root_of(timeline(recorded(ticks=True), by="order")))
     with pytest.raises(InvalidArgumentError, match="clock was not set"):
         timeline(recorded(), by="clock")
 
@@ -145,12 +157,9 @@ def test_a_picture_suits_light_and_dark_ground_and_needs_nothing_else() -> None:
 
 def test_odd_keys_and_values_are_escaped() -> None:
     source = PushSource[str]()
-    words = from_source(source).key_by(lambda word: '<b>&"\0')
-    longest = words.window(TumblingEventTimeWindows.of(seconds(1))).reduce(max)
-    with StreamHarness(longest, source, record=True) as harness:
-        harness.process_element("]]></text><script>\x01\ud800&amp;", timestamp=1)
-        harness.process_watermark(999)
-    picture = timeline(harness.recording, title="<&>")
+    longest = from_source(source).key_by(lambda word: '<b>&"\0').window(SECOND).reduce(max)
+    odd = element("]]></text><script>\x01\ud800&amp;", 1)
+    picture = timeline(recording_of(longest, source, odd, watermark(999)), title="<&>")
     assert texts(root_of(picture), "title") == ["<&>"]
     (panel,) = panels(picture)
     assert titles(groups(panel, "element"))[0].startswith("element 1: ]]></text><script>\ufffd\ufffd&amp;")
@@ -165,12 +174,11 @@ def test_values_are_shortened_and_shown_as_the_user_wants() -> None:
 
 
 def test_windows_without_end_span_the_axis() -> None:
-    source, keyed = keyed_numbers()
-    sums = keyed.window(GlobalWindows.create()).trigger(repeatedly(after_count(2))).discarding().reduce(add)
-    with StreamHarness(sums, source, record=True) as harness:
-        for number in (2, 4, 6, 8):
-            harness.process_element(number, timestamp=number)
-    (panel,) = panels(timeline(harness.recording))
+    recording = recorded_numbers(
+        lambda keyed: keyed.window(GlobalWindows.create()).trigger(repeatedly(after_count(2))).discarding().reduce(add),
+        *(element(number, number) for number in (2, 4, 6, 8)),
+    )
+    (panel,) = panels(timeline(recording))
     rects = [rect for group in groups(panel, "pane") for rect in group.findall(f"{SVG}rect")]
     ends = [x for line in panel.findall(f"{SVG}line[@class='grid']") for x in numbers_of(line, "x1", "x2")]
     assert len(rects) == 2
@@ -179,13 +187,9 @@ def test_windows_without_end_span_the_axis() -> None:
 
 
 def test_windows_in_processing_time_lie_along_the_clock() -> None:
-    source, keyed = keyed_numbers()
-    sums = keyed.window(TumblingProcessingTimeWindows.of(seconds(1))).reduce(add)
-    with StreamHarness(sums, source, record=True) as harness:
-        for second in range(4):
-            harness.set_processing_time(1_000 * second)
-            harness.process_element(2)
-    picture = timeline(harness.recording)
+    steps = [step for second in range(4) for step in (clock(1_000 * second), element(2))]
+    windows = TumblingProcessingTimeWindows.of(seconds(1))
+    picture = timeline(recorded_numbers(lambda keyed: keyed.window(windows).reduce(add), *steps))
     assert texts(root_of(picture), "axis") == ["processing time", "processing time"]
     assert len(groups(panels(picture)[0], "pane")) == 3
 
@@ -199,15 +203,13 @@ def test_a_long_title_has_several_lines() -> None:
 
 
 def test_labels_of_windows_that_overlap_lie_in_none_of_the_others() -> None:
-    source, keyed = keyed_numbers()
-    sums = keyed.window(SlidingEventTimeWindows.of(seconds(10), seconds(5))).reduce(add)
-    with StreamHarness(sums, source, record=True) as harness:
-        for clock, number, watermark in ((3, 2, 0), (7, 6, 6), (13, 12, 14)):
-            harness.set_processing_time(clock * 1_000)
-            harness.process_element(number, timestamp=number * 1_000)
-            harness.process_watermark(watermark * 1_000 + 999)
-        harness.process_watermark(30_000)
-    (panel,) = panels(timeline(harness.recording))
+    recording = recorded_numbers(
+        lambda keyed: keyed.window(SlidingEventTimeWindows.of(seconds(10), seconds(5))).reduce(add),
+        *(clock(3_000), element(2, 2_000), watermark(999)),
+        *(clock(7_000), element(6, 6_000), watermark(6_999)),
+        *(clock(13_000), element(12, 12_000), watermark(14_999), watermark(30_000)),
+    )
+    (panel,) = panels(timeline(recording))
     boxes = [
         tuple(numbers_of(rect, "x", "y", "width", "height"))
         for group in groups(panel, "pane")
@@ -251,33 +253,23 @@ class Days(WindowAssigner[int, Day]):
         return True
 
     def default_trigger(self) -> Any:
-        return TumblingEventTimeWindows.of(seconds(1)).default_trigger()
+        return SECOND.default_trigger()
 
 
 def test_windows_of_users_own_are_drawn() -> None:
-    source, keyed = keyed_numbers()
-    with StreamHarness(keyed.window(Days()).reduce(add), source, record=True) as harness:
-        harness.process_element(2, timestamp=250)
-        harness.process_watermark(500)
-    (pane,) = groups(panels(timeline(harness.recording))[0], "pane")
+    days = recorded_numbers(lambda keyed: keyed.window(Days()).reduce(add), element(2, 250), watermark(500))
+    (pane,) = groups(panels(timeline(days))[0], "pane")
     assert "window Day(number=2)" in titles([pane])[0]
 
 
 def test_an_empty_recording_is_an_empty_picture() -> None:
-    source, keyed = keyed_numbers()
-    with StreamHarness(
-        keyed.window(TumblingEventTimeWindows.of(seconds(1))).reduce(add), source, record=True
-    ) as harness:
-        assert panels(timeline(harness.recording)) == []
+    assert panels(timeline(recorded_numbers(sums))) == []
 
 
 def test_nan_is_a_key() -> None:
     source = PushSource[float]()
-    sums = from_source(source).key_by(lambda number: number).window(TumblingEventTimeWindows.of(seconds(1))).reduce(max)
-    with StreamHarness(sums, source, record=True) as harness:
-        harness.process_element(float("nan"), timestamp=1)
-        harness.process_element(float("nan"), timestamp=2)
-    (panel,) = panels(timeline(harness.recording))
+    highest = from_source(source).key_by(lambda number: number).window(SECOND).reduce(max)
+    (panel,) = panels(timeline(recording_of(highest, source, element(float("nan"), 1), element(float("nan"), 2))))
     assert texts(panel, "number") == ["1", "2"]
 
 
@@ -288,11 +280,8 @@ def test_an_unknown_key_is_refused() -> None:
 
 def test_keys_beyond_the_most_are_counted() -> None:
     source = PushSource(int)
-    sums = from_source(source).key_by(lambda number: number).window(TumblingEventTimeWindows.of(seconds(1))).reduce(add)
-    with StreamHarness(sums, source, record=True) as harness:
-        for number in range(14):
-            harness.process_element(number, timestamp=number)
-    picture = timeline(harness.recording)
+    many = from_source(source).key_by(lambda number: number).window(SECOND).reduce(add)
+    picture = timeline(recording_of(many, source, *(element(number, number) for number in range(14))))
     assert len(panels(picture)) == 12
     assert "2 more keys, not drawn; key=... chooses one" in texts(root_of(picture), "note")
 

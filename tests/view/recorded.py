@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
@@ -15,11 +15,11 @@ from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import PipelineProgress
+from windrow_runtime.view import RunHistory
 from windrow_spark.progress import StepProgress
 
 NOON = 1_772_366_400_000
 """2026-03-01, 12:00 UTC."""
-SOURCE, WINDOW, SINK = "clicks.1.source", "clicks.4.window", "clicks.7.sink"
 
 
 class Click(NamedTuple):
@@ -42,6 +42,10 @@ def clicks_pipeline(name: str = "clicks") -> Pipeline:
         sliding.aggregate(agg.count(), name="sliding").sink_to(CollectSink("sliding")),
         sessions.aggregate(agg.count(), name="sessions").sink_to(CollectSink("sessions")),
     )
+
+
+WINDOW = next(step.id for step in clicks_pipeline().steps if step.node.kind == "window")
+"""The first step of windows."""
 
 
 def report_of(
@@ -78,6 +82,16 @@ def report_of(
     return PipelineProgress(batch, 800 + 100 * (batch % 5), now, ended, steps)
 
 
+# Any: what the arguments of `report_of` are.
+def history_of(*reports: Mapping[str, Any], first: int = 0, forms: Mapping[str, Form] | None = None) -> RunHistory:
+    """The history of a run whose batches, from the first one on, have reports of which this is said."""
+    pipeline = clicks_pipeline()
+    history = RunHistory(pipeline, forms or {})
+    for batch, said in enumerate(reports, first):
+        history.add(report_of(pipeline, batch, **said))
+    return history
+
+
 class RecordedRun:
     """Gives recorded reports as a pipeline that runs does, until it is told to end or to fail."""
 
@@ -89,10 +103,8 @@ class RecordedRun:
         self._over = threading.Event()
 
     def report(self, batch: int, *, late: int = 0, rows: int = 1_000, ended: bool = False) -> None:
-        self.recent_progress = [
-            *self.recent_progress,
-            report_of(self.pipeline, batch, late=late, rows=rows, ended=ended),
-        ][-100:]
+        report = report_of(self.pipeline, batch, late=late, rows=rows, ended=ended)
+        self.recent_progress = [*self.recent_progress, report][-100:]
 
     @property
     def progress(self) -> PipelineProgress | None:

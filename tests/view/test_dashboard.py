@@ -48,9 +48,20 @@ def run() -> RecordedRun:
     return run
 
 
-def test_the_page_needs_no_other_file(run: RecordedRun) -> None:
+@pytest.fixture
+def served(run: RecordedRun) -> Iterator[Dashboard]:
     with dashboard(run) as served:
-        status, headers, page = ask(served, "/")
+        yield served
+
+
+@pytest.fixture
+def connection(served: Dashboard) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
+        yield connection
+
+
+def test_the_page_needs_no_other_file(served: Dashboard) -> None:
+    status, headers, page = ask(served, "/")
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     text = page.decode()
     assert re.findall(r"""(?:src|href)=["'](?!plan\.svg|data:,)""", text) == []
@@ -61,11 +72,10 @@ def test_the_page_needs_no_other_file(run: RecordedRun) -> None:
     assert policy.startswith("default-src 'none'; connect-src 'self'")
 
 
-def test_what_the_page_shows_is_json_and_the_plan_a_picture(run: RecordedRun) -> None:
-    with dashboard(run) as served:
-        _, headers, document = ask(served, "/run.json")
-        _, _, plan = ask(served, "/plan.svg")
-        missing, _, _ = ask(served, "/../page.html")
+def test_what_the_page_shows_is_json_and_the_plan_a_picture(served: Dashboard) -> None:
+    _, headers, document = ask(served, "/run.json")
+    _, _, plan = ask(served, "/plan.svg")
+    missing, _, _ = ask(served, "/../page.html")
     shown = json.loads(document)
     assert (shown["pipeline"], shown["state"], shown["batch"], shown["late"]) == ("clicks", "running", 0, 3)
     assert headers["Cache-Control"] == "no-store"
@@ -76,53 +86,49 @@ def test_what_the_page_shows_is_json_and_the_plan_a_picture(run: RecordedRun) ->
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "localhost:8000", "[::1]:8000", "LOCALHOST"])
-def test_names_of_this_machine_are_answered(run: RecordedRun, host: str) -> None:
-    with dashboard(run) as served:
-        assert ask(served, "/run.json", Host=host)[0] == 200
+def test_names_of_this_machine_are_answered(served: Dashboard, host: str) -> None:
+    assert ask(served, "/run.json", Host=host)[0] == 200
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "", "[", "10.0.0.1"]
 )
 @pytest.mark.parametrize("path", ["/", "/run.json", "/events", "/plan.svg"])
-def test_other_names_are_refused(run: RecordedRun, host: str, path: str) -> None:
-    with dashboard(run) as served:
-        status, _, content = ask(served, path, Host=host)
+def test_other_names_are_refused(served: Dashboard, host: str, path: str) -> None:
+    status, _, content = ask(served, path, Host=host)
     assert status == 421
     assert content == b"this server answers to localhost and 127.0.0.1 alone\n"
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_other_pages_are_refused(run: RecordedRun, site: str) -> None:
-    with dashboard(run) as served:
-        assert ask(served, "/events", Sec_Fetch_Site=site)[0] == 403
-        assert ask(served, "/run.json", Sec_Fetch_Site=site)[0] == 403
-        assert ask(served, "/", Sec_Fetch_Site=site)[0] == 200  # a link leads to it
-        assert ask(served, "/run.json", Sec_Fetch_Site="same-origin")[0] == 200
+def test_other_pages_are_refused(served: Dashboard, site: str) -> None:
+    assert ask(served, "/events", Sec_Fetch_Site=site)[0] == 403
+    assert ask(served, "/run.json", Sec_Fetch_Site=site)[0] == 403
+    assert ask(served, "/", Sec_Fetch_Site=site)[0] == 200  # a link leads to it
+    assert ask(served, "/run.json", Sec_Fetch_Site="same-origin")[0] == 200
 
 
-def test_nothing_but_reading_is_answered(run: RecordedRun) -> None:
-    with dashboard(run) as served:
-        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
-        connection.request("POST", "/", body="x")
-        assert connection.getresponse().status == 501
-        connection.close()
+def test_nothing_but_reading_is_answered(served: Dashboard) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
+    connection.request("POST", "/", body="x")
+    assert connection.getresponse().status == 501
+    connection.close()
 
 
-def test_only_this_machine_is_served(run: RecordedRun) -> None:
-    with dashboard(run) as served:
-        assert served.url == f"http://127.0.0.1:{served.port}/"
-        assert served._server.server_address == ("127.0.0.1", served.port)
+def test_only_this_machine_is_served(served: Dashboard) -> None:
+    assert served.url == f"http://127.0.0.1:{served.port}/"
+    assert served._server.server_address == ("127.0.0.1", served.port)
 
 
-def test_pages_are_told_of_each_change_and_of_the_end(run: RecordedRun) -> None:
-    with dashboard(run) as served, socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
-        told = events(served, connection)
-        assert next(told)[1]["batch"] == 0
-        run.report(1)
-        assert next(told)[1]["batch"] == 1
-        run.end()
-        assert next(told)[1]["state"] == "ended"
+def test_pages_are_told_of_each_change_and_of_the_end(
+    run: RecordedRun, served: Dashboard, connection: socket.socket
+) -> None:
+    told = events(served, connection)
+    assert next(told)[1]["batch"] == 0
+    run.report(1)
+    assert next(told)[1]["batch"] == 1
+    run.end()
+    assert next(told)[1]["state"] == "ended"
 
 
 def test_an_end_that_ends_the_block_is_told_too(run: RecordedRun) -> None:
@@ -140,11 +146,10 @@ def test_an_end_that_ends_the_block_is_told_too(run: RecordedRun) -> None:
 
 @pytest.mark.parametrize("target", ["http://[", "//[x]/", "*", "http://[::1", "/%zz", "\x7f"])
 def test_a_target_that_names_no_page_is_answered(
-    run: RecordedRun, target: str, caplog: pytest.LogCaptureFixture
+    connection: socket.socket, target: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with dashboard(run) as served, socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
-        connection.sendall(f"GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
-        answer = connection.makefile("rb").read()
+    connection.sendall(f"GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+    answer = connection.makefile("rb").read()
     assert answer.split()[1] in {b"400", b"404"}
     assert caplog.text == ""
 
@@ -163,14 +168,13 @@ def test_a_history_is_served_without_a_running_pipeline(run: RecordedRun) -> Non
         assert json.loads(ask(served, "/run.json")[2])["batch"] == 0
 
 
-def test_more_pages_than_the_server_has_threads_for_are_refused(run: RecordedRun) -> None:
-    with dashboard(run) as served:
-        connections = [socket.create_connection(("127.0.0.1", served.port), timeout=60) for _ in range(16)]
-        for connection in connections:
-            next(events(served, connection))
-        assert ask(served, "/events")[0] == 503
-        for connection in connections:
-            connection.close()
+def test_more_pages_than_the_server_has_threads_for_are_refused(served: Dashboard) -> None:
+    connections = [socket.create_connection(("127.0.0.1", served.port), timeout=60) for _ in range(16)]
+    for connection in connections:
+        next(events(served, connection))
+    assert ask(served, "/events")[0] == 503
+    for connection in connections:
+        connection.close()
 
 
 @pytest.mark.parametrize("port", [-1, 70_000])
@@ -179,10 +183,6 @@ def test_no_port_is_an_error(run: RecordedRun, port: int) -> None:
         pass
 
 
-def test_a_port_that_is_taken_is_an_error(run: RecordedRun) -> None:
-    with (
-        dashboard(run) as served,
-        pytest.raises(InvalidArgumentError, match="in use"),
-        dashboard(run, port=served.port),
-    ):
+def test_a_port_that_is_taken_is_an_error(run: RecordedRun, served: Dashboard) -> None:
+    with pytest.raises(InvalidArgumentError, match="in use"), dashboard(run, port=served.port):
         pass

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from tests.view.recorded import NOON, RecordedRun, clicks_pipeline, report_of
+from tests.view.recorded import NOON, WINDOW, RecordedRun, clicks_pipeline, history_of, report_of
 from windrow import DataStreamSink, Pipeline, from_source
 from windrow.builder.keyed_stream import KeyedStream
 from windrow.errors import EngineError
@@ -19,81 +19,64 @@ from windrow_tools.view.follow import Follower
 
 
 def test_nothing_is_there_before_the_first_batch() -> None:
-    snapshot = RunHistory(clicks_pipeline()).snapshot()
+    snapshot = history_of().snapshot()
     assert (snapshot.state, snapshot.batch, snapshot.newest, snapshot.steps) == ("waiting", None, None, ())
 
 
 def test_rates_go_by_the_time_between_ends_of_batches() -> None:
-    pipeline = clicks_pipeline()
-    history = RunHistory(pipeline)
-    history.add(report_of(pipeline, 5, rows=400))
-    history.add(report_of(pipeline, 6, rows=3_000))
-    snapshot = history.snapshot()
+    snapshot = history_of({"rows": 400}, {"rows": 3_000}, first=5).snapshot()
     assert [sample.rows_per_second for sample in snapshot.samples] == [500.0, 1_500.0]
     assert [sample.at for sample in snapshot.samples] == [NOON + 10_000, NOON + 12_000]
     assert (snapshot.first_batch, snapshot.batch, snapshot.rows) == (5, 6, 3_400)
 
 
 def test_a_batch_that_was_taken_is_passed_over() -> None:
-    pipeline = clicks_pipeline()
-    history = RunHistory(pipeline)
-    for batch in (0, 1, 1, 0):
-        history.add(report_of(pipeline, batch))
+    history = history_of({}, {})
+    for batch in (1, 0):
+        history.add(report_of(history.pipeline, batch))
     assert (history.snapshot().rows, history.version) == (2_000, 2)
 
 
 def test_a_clock_that_stands_still_leaves_the_duration() -> None:
-    pipeline = clicks_pipeline()
-    history = RunHistory(pipeline)
+    history = history_of()
     for batch in (0, 1):
-        report = report_of(pipeline, batch, rows=900)
+        report = report_of(history.pipeline, batch, rows=900)
         history.add(type(report)(batch, 900, NOON, False, report.steps))
     assert [sample.rows_per_second for sample in history.snapshot().samples] == [1_000.0, 1_000.0]
 
 
 def test_totals_and_losses_are_told_by_step() -> None:
-    pipeline = clicks_pipeline()
-    history = RunHistory(pipeline, {"clicks.4.window": Form("on columns")})
-    history.add(report_of(pipeline, 0, late=2))
-    history.add(report_of(pipeline, 1, late=3))
-    window = next(step.id for step in pipeline.steps if step.node.kind == "window")
-    history.count({window: {"late_records_dropped": 4, "records_of_the_user": 7}})
+    history = history_of({"late": 2}, {"late": 3}, forms={WINDOW: Form("on columns")})
+    history.count({WINDOW: {"late_records_dropped": 4, "records_of_the_user": 7}})
     snapshot = history.snapshot()
-    step = next(each for each in snapshot.steps if each.step == window)
+    step = next(each for each in snapshot.steps if each.step == WINDOW)
     assert (step.records_in, step.total_in, step.late, step.dropped) == (1_000, 2_000, 5, {"late_records_dropped": 4})
     assert (snapshot.late, snapshot.malformed, snapshot.dropped) == (15, 1, 4)
 
 
 def test_reports_tell_what_was_dropped_until_counters_do() -> None:
-    pipeline = clicks_pipeline()
-    history = RunHistory(pipeline)
-    history.add(report_of(pipeline, 0, dropped={"late_records_dropped": 2}))
-    history.add(report_of(pipeline, 1, dropped={"late_records_dropped": 1, "closed_window_records_dropped": 5}))
+    dropped = {"late_records_dropped": 2}, {"late_records_dropped": 1, "closed_window_records_dropped": 5}
+    history = history_of(*({"dropped": counts} for counts in dropped))
     snapshot = history.snapshot()
     losses = {"late_records_dropped": 3, "closed_window_records_dropped": 5}
     assert [step.dropped for step in snapshot.steps] == [{}, *[losses, {}] * 3]
     assert snapshot.dropped == 3 * 8
     # The counters of a run that somebody follows go back further than the reports that are kept.
-    history.count({"clicks.4.window": {"late_records_dropped": 40}})
+    history.count({WINDOW: {"late_records_dropped": 40}})
     assert history.snapshot().dropped == 40
 
 
 def test_the_watermark_of_a_run_is_the_lowest_and_none_at_the_end_of_the_stream() -> None:
-    pipeline = clicks_pipeline()
-    history = RunHistory(pipeline)
-    history.add(report_of(pipeline, 0))
+    history = history_of({})
     assert history.snapshot().watermark == NOON - 442_800_000
-    history.add(report_of(pipeline, 1, ended=True))
+    history.add(report_of(history.pipeline, 1, ended=True))
     snapshot = history.snapshot()
     assert (snapshot.watermark, snapshot.is_drained, snapshot.windows) == (None, True, ())
     assert [sample.lag_ms for sample in snapshot.samples] == [442_800_000, None]
 
 
 def test_a_snapshot_is_json() -> None:
-    pipeline = clicks_pipeline()
-    history = RunHistory(pipeline)
-    history.add(report_of(pipeline, 0))
-    document = json.loads(json.dumps(asdict(history.snapshot())))
+    document = json.loads(json.dumps(asdict(history_of({}).snapshot())))
     assert document["steps"][1]["title"] == "4 window <b>a minute</b> & [red]more[/red]"
     assert document["windows"][0]["number"] == 1
 
@@ -114,7 +97,7 @@ def test_steps_have_the_titles_of_the_plan() -> None:
 
 
 def test_a_failure_is_kept_and_the_first_end_counts() -> None:
-    history = RunHistory(clicks_pipeline())
+    history = history_of()
     history.end(EngineError("Spark gave up", given="a lost executor"))
     history.end()
     snapshot = history.snapshot()
@@ -124,10 +107,9 @@ def test_a_failure_is_kept_and_the_first_end_counts() -> None:
 
 
 def test_a_waiting_view_is_told_of_a_change_and_of_none() -> None:
-    pipeline = clicks_pipeline()
-    history = RunHistory(pipeline)
+    history = history_of()
     assert history.wait(0, 0.0) == 0
-    history.add(report_of(pipeline, 0))
+    history.add(report_of(history.pipeline, 0))
     assert history.wait(0, 60.0) == 1
 
 
@@ -163,9 +145,5 @@ def test_a_follower_that_leaves_has_read_what_there_was() -> None:
 
 @pytest.mark.parametrize("batches", [121, 300])
 def test_a_long_run_keeps_the_newest_batches_and_the_whole_totals(batches: int) -> None:
-    pipeline = clicks_pipeline()
-    history = RunHistory(pipeline)
-    for batch in range(batches):
-        history.add(report_of(pipeline, batch, rows=10))
-    snapshot = history.snapshot()
+    snapshot = history_of(*[{"rows": 10}] * batches).snapshot()
     assert (len(snapshot.samples), snapshot.samples[-1].batch, snapshot.rows) == (120, batches - 1, 10 * batches)

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from tests.view.recorded import RecordedRun, clicks_pipeline, report_of
+from tests.view.recorded import RecordedRun, clicks_pipeline, history_of, report_of
 from windrow.errors import EngineError, UnsupportedOperationError
 from windrow_runtime.view import RunHistory, watch
 from windrow_tools.view.terminal import rendered
@@ -18,11 +18,7 @@ from windrow_tools.view.texts import cells, html_of, size_text, spark_line
 
 
 def history_of_batches(batches: int) -> RunHistory:
-    pipeline = clicks_pipeline()
-    history = RunHistory(pipeline)
-    for batch in range(batches):
-        history.add(report_of(pipeline, batch, late=batch))
-    return history
+    return history_of(*({"late": batch} for batch in range(batches)))
 
 
 def text_of(history: RunHistory, width: int = 120) -> list[str]:
@@ -71,7 +67,7 @@ def test_a_failure_is_shown() -> None:
 
 
 def test_what_users_wrote_is_no_command_of_the_terminal() -> None:
-    pipeline = clicks_pipeline("clicks")
+    pipeline = clicks_pipeline()
     # The language refuses such names; what another engine hands in is no command either.
     object.__setattr__(pipeline, "name", "\x1b[2Jclicks")
     step = next(step for step in pipeline.steps if step.node.kind == "window")
