@@ -33,16 +33,15 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from tests.differential import stored
 from tests.differential.cases import Engine, Found, Prepared, grouped
 from tests.differential.checking import Engines, check
 from windrow_runtime.local import LocalRunner
-
-__all__ = ["INTERPRETER", "main", "run"]
 
 INTERPRETER: Engines = {
     "the interpreter": lambda pipeline, clock: LocalRunner(clock=clock, fast=False).run(pipeline),
@@ -83,14 +82,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.live and (options.batch or options.columns or options.two_inputs):
         parser.error("live cases are of one input, with columns, and in several batches")
     if options.against is not None or options.write is not None:
-        for given, what in (
-            (options.batch, "in several batches"),
-            (options.columns, "without columns"),
-            (options.two_inputs, "of one input"),
-            (options.live, "that do not run live"),
-        ):
-            if given:
-                parser.error(f"files of expected outputs are of cases {what}")
+        refused = [
+            *["in several batches"] * options.batch,
+            *["without columns"] * options.columns,
+            *["of one input"] * options.two_inputs,
+            *["that do not run live"] * options.live,
+        ]
+        if refused:
+            parser.error(f"files of expected outputs are of cases {refused[0]}")
     expected: dict[int, Found] | None = None
     seed: int = 1 if options.seed is None else options.seed
     if options.against is not None:
@@ -115,17 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         files = None
         if options.columns or options.live:
             files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-")))
-        return run(
-            seed,
-            numbers,
-            engines,
-            expected=expected,
-            write=options.write,
-            one_batch=options.batch,
-            files=files,
-            two_inputs=options.two_inputs,
-            live=options.live,
-        )
+        kind = {"one_batch": options.batch, "files": files, "two_inputs": options.two_inputs, "live": options.live}
+        return run(seed, numbers, engines, kind, expected=expected, write=options.write)
 
 
 def _count(text: str) -> int:
@@ -146,15 +136,12 @@ def run(
     seed: int,
     numbers: Sequence[int],
     engines: Engines,
+    kind: Mapping[str, Any],
     *,
     expected: dict[int, Found] | None = None,
     write: Path | None = None,
-    one_batch: bool = False,
-    files: Path | None = None,
-    two_inputs: bool = False,
-    live: bool = False,
 ) -> int:
-    """Check cases, group by group, and print how it went.
+    """Check cases of a kind, see :class:`Prepared`, group by group, and print how it went.
 
     Returns:
         0 if all cases are equal, else 1.
@@ -163,8 +150,7 @@ def run(
     failed: set[int] = set()
     for group in grouped(numbers):
         begin = time.monotonic()
-        prepared = Prepared(seed, group, one_batch=one_batch, files=files, two_inputs=two_inputs, live=live)
-        checked = check(prepared, engines, expected)
+        checked = check(Prepared(seed, group, **kind), engines, expected)
         reference |= checked.reference
         for failure in checked.failures:
             print(failure.report, end="\n\n")

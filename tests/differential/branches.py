@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Hashable
-from datetime import timedelta
 from functools import partial
 from typing import Any, TypeAlias
 
 from tests.differential import functions as f
 from tests.differential import mutating as m
-from tests.differential.clocked import stamped_by_clock
 from tests.differential.declared import DeclaredSteps
+from tests.differential.drawn import LATE, evictor, offset, stamped_by_clock, with_late
 from tests.differential.paned import Paned, composed, said_of_panes, with_kind
 from tests.spark.comparison import Event, Outputs, Seen, key_of, millis
-from windrow import DataStream, KeyedStream, OutputTag
+from windrow import DataStream, KeyedStream
 from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream, MergingWindowedStream, WindowedStream
-from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from windrow.functions import ProcessWindowFunction
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
@@ -54,8 +52,6 @@ from windrow.windows import (
     WindowStagger,
 )
 
-__all__ = ["Branch"]
-
 # Any in this module: windows, triggers and outputs of every kind.
 Windows: TypeAlias = (
     WindowedStream[Event, Any, Any]
@@ -64,8 +60,6 @@ Windows: TypeAlias = (
     | MergingAllWindowedStream[Event, Any]
 )
 Key: TypeAlias = Callable[[Any], Hashable]
-
-_LATE = OutputTag("late", Event)
 
 
 class Branch:
@@ -180,28 +174,18 @@ class Branch:
         """A step behind ``stream``, whose elements have no order."""
         chance = self._chance
         assigner = chance.choice([self._tumbling, self._sliding])()
-        late = chance.random() < 0.5
-        if chance.random() < 0.3:
-            all_windows = stream.window_all(self._staggered(assigner))
-            if late:
-                all_windows = all_windows.side_output_late_data(_LATE)
-            everything = f.AllOf(f.Everything())
-            found: DataStream[Any] = (
-                all_windows.reduce(f.total, everything, name=self._name)
-                if chance.random() < 0.5
-                else all_windows.process(everything, name=self._name)
-            )
-        else:
-            windows = stream.key_by(f.coarse).window(assigner)
-            if late:
-                windows = windows.side_output_late_data(_LATE)
-            found = (
-                windows.reduce(f.total, f.Everything(), name=self._name)
-                if chance.random() < 0.5
-                else windows.process(f.Everything(), name=self._name)
-            )
+        late, without_keys = chance.random() < 0.5, chance.random() < 0.3
+        # Any: windows with keys and without, which take functions of different kinds.
+        windows: Any = stream.key_by(f.coarse).window(assigner)
+        everything: Any = f.Everything()
+        if without_keys:
+            windows, everything = stream.window_all(self._staggered(assigner)), f.AllOf(everything)
         if late:
-            self._outputs.add(f"{self._name} late", found.get_side_output(_LATE), None)
+            windows = windows.side_output_late_data(LATE)
+        folds = [f.total] if chance.random() < 0.5 else []
+        found: DataStream[Any] = (windows.reduce if folds else windows.process)(*folds, everything, name=self._name)
+        if late:
+            self._outputs.add(f"{self._name} late", found.get_side_output(LATE), None)
         return self._emit(found, key_of)
 
     def _process(self, keyed: KeyedStream[Event, Any]) -> DataStream[Event]:
@@ -262,10 +246,10 @@ class Branch:
         size = chance.randrange(1, 200)
         match chance.randrange(4):
             case 0:
-                return TumblingProcessingTimeWindows.of(millis(size), self._offset(size))
+                return TumblingProcessingTimeWindows.of(millis(size), offset(self._chance, size))
             case 1:
                 slide = chance.randrange(10, 100)
-                return SlidingProcessingTimeWindows.of(millis(size), millis(slide), self._offset(slide))
+                return SlidingProcessingTimeWindows.of(millis(size), millis(slide), offset(self._chance, slide))
             case 2:
                 return ProcessingTimeSessionWindows.with_gap(millis(size))
             case _:
@@ -273,7 +257,7 @@ class Branch:
 
     def _tumbling(self) -> TumblingEventTimeWindows:
         size = self._chance.randrange(1, 200)
-        return TumblingEventTimeWindows.of(millis(size), self._offset(size))
+        return TumblingEventTimeWindows.of(millis(size), offset(self._chance, size))
 
     def _staggered(self, assigner: WindowAssigner[Event, Any]) -> WindowAssigner[Event, Any]:
         """Tumbling windows of one instance, shifted by the clock at its first element.
@@ -288,10 +272,7 @@ class Branch:
 
     def _sliding(self) -> SlidingEventTimeWindows:
         size, slide = self._chance.randrange(1, 160), self._chance.randrange(10, 100)
-        return SlidingEventTimeWindows.of(millis(size), millis(slide), self._offset(slide))
-
-    def _offset(self, below: int) -> timedelta:
-        return millis(self._chance.choice([0, self._chance.randrange(1 - below, below)]))
+        return SlidingEventTimeWindows.of(millis(size), millis(slide), offset(self._chance, slide))
 
     def _windows(self, windows: Windows, assigner: WindowAssigner[Event, Any], key: Key) -> DataStream[Event]:
         """A step over windows that were assigned: trigger, evictor, lateness, and what is computed."""
@@ -308,17 +289,12 @@ class Branch:
             windows = windows.trigger(trigger)
         else:
             windows = windows.trigger(trigger)
-        evictor = self._evictor()
-        if evictor is not None:
-            windows = windows.evictor(evictor)
-        windows = self._paned(windows, bare, assigner, evicts=evictor is not None)
-        late = in_time and chance.random() < 0.5
-        if late:
-            windows = windows.side_output_late_data(_LATE)
-        if in_time and chance.random() < 0.5:
-            lateness = timedelta.max if chance.random() < 0.1 else millis(chance.randrange(120))
-            windows = windows.allowed_lateness(lateness)
-        return self._computed(windows, key, merging=merging, late=late, evicts=evictor is not None)
+        evicting = evictor(chance, by_distance=True)
+        if evicting is not None:
+            windows = windows.evictor(evicting)
+        windows = self._paned(windows, bare, assigner, evicts=evicting is not None)
+        windows, late = with_late(chance, windows) if in_time else (windows, False)
+        return self._computed(windows, key, merging=merging, late=late, evicts=evicting is not None)
 
     def _paned(self, windows: Windows, bare: Windows, assigner: WindowAssigner[Event, Any], *, evicts: bool) -> Windows:
         """The windows, or some without an evictor by a trigger that composes and with something said of panes."""
@@ -387,19 +363,6 @@ class Branch:
         trigger = chance.choice(triggers)
         return PurgingTrigger.of(trigger) if chance.random() < 0.3 else trigger
 
-    def _evictor(self) -> Evictor[Event, Any] | None:
-        chance = self._chance
-        after = chance.random() < 0.4
-        match chance.randrange(10):
-            case 0:
-                return CountEvictor.of(chance.randrange(5), after)
-            case 1:
-                return TimeEvictor.of(millis(chance.randrange(80)), after)
-            case 2:
-                return DeltaEvictor.of(float(chance.randrange(-20, 60)), f.distance, after)
-            case _:
-                return None
-
     def _computed(
         self, windows: Windows, key: Key, *, merging: bool, late: bool = False, evicts: bool = False
     ) -> DataStream[Event]:
@@ -446,7 +409,7 @@ class Branch:
             # Nothing, joined, has no key, so the order of such results of several keys would not be fixed.
             main = main.filter(f.has_key)
         if late:
-            late_elements = found.get_side_output(_LATE)
+            late_elements = found.get_side_output(LATE)
             self._outputs.add(f"{name} late", late_elements, key)
             if simple and chance.random() < 0.1:
                 return late_elements
@@ -459,10 +422,9 @@ class Branch:
         if chance.random() < 0.5:
             windows = found.map(f.folded).key_by(f.event_key).window(TumblingEventTimeWindows.of(millis(500)))
             name = f"{self._name} behind"
-            if chance.random() < 0.5:
-                self._outputs.add(name, windows.reduce(f.total, Seen(), name=name))
-            else:
-                self._outputs.add(name, windows.process(Seen(), name=name))
+            folds = chance.random() < 0.5
+            behind = windows.reduce(f.total, Seen(), name=name) if folds else windows.process(Seen(), name=name)
+            self._outputs.add(name, behind)
         return found.changelog(with_kind)
 
     def _emit(self, found: DataStream[Any], key: Key) -> DataStream[Event]:

@@ -8,7 +8,7 @@ import random
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias, Union
@@ -26,8 +26,6 @@ from windrow.errors import WindrowWarning
 from windrow.sinks import FunctionSink
 from windrow.windows import GlobalWindow
 from windrow_runtime.outputs.result import PipelineResult
-
-__all__ = ["Engine", "Found", "Json", "Prepared", "digest", "grouped"]
 
 Json: TypeAlias = Union[bool, int, float, str, "list[Json]", None]
 
@@ -56,10 +54,11 @@ class Found:
         return sum(len(elements) for keys in self.outputs.values() for elements in keys.values())
 
 
+@dataclass
 class Prepared:
     """Cases that read one input, as one pipeline.
 
-    Args:
+    Attributes:
         seed: The seed of all cases.
         numbers: Their numbers, all of one group.
         one_batch: Whether all elements are in one batch, see :meth:`Input.in_one_batch`.
@@ -69,29 +68,22 @@ class Prepared:
         live: Whether cases are for runs by the machine's clock, see :mod:`tests.differential.live`; they need files.
     """
 
-    def __init__(
-        self,
-        seed: int,
-        numbers: Sequence[int],
-        *,
-        one_batch: bool = False,
-        files: Path | None = None,
-        two_inputs: bool = False,
-        live: bool = False,
-    ) -> None:
-        group = numbers[0] // _GROUP
-        self.seed = seed
-        self.numbers = numbers
-        self.one_batch = one_batch
-        self.files = files
-        self.two_inputs = two_inputs
-        self.live = live
-        self.input = random_input(random.Random(f"{seed}, input {group}"), two=two_inputs)
-        if live:
-            self.input = live_input(seed, group)
-        if one_batch:
+    seed: int
+    numbers: Sequence[int]
+    _: KW_ONLY
+    one_batch: bool = False
+    files: Path | None = None
+    two_inputs: bool = False
+    live: bool = False
+
+    def __post_init__(self) -> None:
+        seed, files, two_inputs = self.seed, self.files, self.two_inputs
+        group = self.numbers[0] // _GROUP
+        drawn = random_input(random.Random(f"{seed}, input {group}"), two=two_inputs)
+        self.input = live_input(seed, group) if self.live else drawn
+        if self.one_batch:
             self.input = self.input.in_one_batch()
-        self._outputs = {number: Outputs() for number in numbers}
+        self._outputs = {number: Outputs() for number in self.numbers}
         self._batches: set[int] = set()
         sources = self.input.sources(None if files is None else files / f"{seed}-{group}")
         both = self.input.streams(sources) if two_inputs else []
@@ -103,18 +95,17 @@ class Prepared:
             if files is not None and not two_inputs:
                 draws = random.Random(f"{seed}, declared {number}"), random.Random(f"{seed}, behind {number}")
                 declared = DeclaredSteps(*draws, outputs, clocked=clocked)
-            stagger = random.Random(f"{seed}, staggered {number}")
             branch = Branch(
                 chance,
                 f"{number}",
                 outputs,
                 clocked=clocked,
-                stagger=stagger,
+                stagger=random.Random(f"{seed}, staggered {number}"),
                 mutate=random.Random(f"{seed}, mutating {number}"),
                 panes=random.Random(f"{seed}, panes {number}"),
                 declared=declared,
             )
-            if stream is not None and live:
+            if stream is not None and self.live:
                 begin, is_keyed = add_clock(stream, f"{number}", outputs, random.Random(f"{seed}, clock {number}"))
                 branch.grow(begin, behind_keyed=is_keyed)
                 continue
@@ -133,9 +124,7 @@ class Prepared:
 
     def alone(self, number: int) -> Prepared:
         """One of the cases by itself."""
-        return Prepared(
-            self.seed, [number], one_batch=self.one_batch, files=self.files, two_inputs=self.two_inputs, live=self.live
-        )
+        return replace(self, numbers=[number])
 
     def run(self, engine: Engine) -> dict[int, Found]:
         """What an engine gives, by case."""

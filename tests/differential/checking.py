@@ -10,8 +10,6 @@ from typing import TypeAlias
 
 from tests.differential.cases import Engine, Found, Json, Prepared
 
-__all__ = ["Checked", "Engines", "Failure", "check"]
-
 _SHOWN_BEFORE = 2
 
 Engines: TypeAlias = Mapping[str, Engine]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Hashable
-from datetime import timedelta
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 from tests.differential import functions as f
-from tests.differential.clocked import stamped_by_clock
+from tests.differential.drawn import FILTERS, LATE, offset, stamped_by_clock, with_late
 from tests.differential.paned import alone_with_kind, said_of_panes, with_kind
 from tests.spark.comparison import Event, Outputs, key_of, millis
 from windrow import DataStream, OutputTag
@@ -49,21 +48,13 @@ from windrow.windows import (
     WindowAssigner,
 )
 
-__all__ = ["DeclaredSteps"]
-
 # Any in this module: keys, windows, accumulators and results are of every type.
 Aggregate: TypeAlias = DeclaredAggregate[Event, Any, Any]
 Assigner: TypeAlias = WindowAssigner[Event, Any]
 
-_LATE = OutputTag("late", Event)
 _ON_CLOCK = (TumblingProcessingTimeWindows, SlidingProcessingTimeWindows, ProcessingTimeSessionWindows)
 
 # Plain fields, comparisons, and products of floats are columns. Arithmetic of ints is not.
-_FILTERS: tuple[Callable[[Event], bool], ...] = (
-    lambda event: event.value > 20,
-    lambda event: event.key != "b",
-    lambda event: event.value % 5 != 2,
-)
 _KEYS: tuple[Callable[[Event], Hashable], ...] = (
     lambda event: event.value > 60,
     lambda event: event.value,
@@ -109,7 +100,7 @@ class DeclaredSteps:
         """What columns can pass in front of a step."""
         if self._chance.random() < 0.7:
             return stream
-        return stream.filter(self._chance.choice(_FILTERS))
+        return stream.filter(self._chance.choice(FILTERS))
 
     def step(self, stream: DataStream[Event], name: str, *, first: bool) -> tuple[DataStream[Event], bool]:
         """A step behind ``stream``, whose elements have an order within their key, with sinks for its outputs.
@@ -140,18 +131,13 @@ class DeclaredSteps:
         else:
             windows = self._triggered(windows, assigner, by_clock=stamped_by_clock(stream))
         bounded = not isinstance(assigner, GlobalWindows)
-        late = assigner.is_event_time and chance.random() < 0.4
-        if late:
-            windows = windows.side_output_late_data(_LATE)
-        if assigner.is_event_time and chance.random() < 0.5:
-            lateness = timedelta.max if chance.random() < 0.1 else millis(chance.randrange(120))
-            windows = windows.allowed_lateness(lateness)
+        windows, late = with_late(chance, windows, 0.4) if assigner.is_event_time else (windows, False)
         # Sessions run on columns for aggregates alone that need no order.
         ordered = not isinstance(assigner, EventTimeSessionWindows) or chance.random() < 0.1
         function, keyed = self._result(ordered=ordered, bounded=bounded)
         found: DataStream[Any] = windows.aggregate(function, name=name)
         if late:
-            self._outputs.add(f"{name} late", found.get_side_output(_LATE), key)
+            self._outputs.add(f"{name} late", found.get_side_output(LATE), key)
         if mode == "retracting":
             if keyed and bounded and _is_plain(function):
                 self._chain(found, f"{name}.behind", withdrawn=True)
@@ -210,26 +196,23 @@ class DeclaredSteps:
             if chance.random() < 0.4:
                 return ProcessingTimeSessionWindows.with_gap(millis(slide))
             if chance.random() < 0.6:
-                return TumblingProcessingTimeWindows.of(millis(slide), self._offset(slide))
+                return TumblingProcessingTimeWindows.of(millis(slide), offset(chance, slide))
             size = slide + chance.choice([slide, chance.randrange(4 * slide)])
-            return SlidingProcessingTimeWindows.of(millis(size), millis(slide), self._offset(slide))
+            return SlidingProcessingTimeWindows.of(millis(size), millis(slide), offset(chance, slide))
         match chance.randrange(11):
             case 0 | 1 | 2:
                 size = chance.randrange(1, 200)
-                return TumblingEventTimeWindows.of(millis(size), self._offset(size))
+                return TumblingEventTimeWindows.of(millis(size), offset(chance, size))
             case 3 | 4 | 5:
                 slide = chance.randrange(5, 60)
                 size = slide + chance.choice([0, slide, chance.randrange(4 * slide)])
-                return SlidingEventTimeWindows.of(millis(size), millis(slide), self._offset(slide))
+                return SlidingEventTimeWindows.of(millis(size), millis(slide), offset(chance, slide))
             case 6 | 7 | 8:
                 return EventTimeSessionWindows.with_gap(millis(chance.randrange(1, 90)))
             case _ if chance.random() < 0.4:
                 return GlobalWindows.create_with_end_of_stream_trigger()
             case _:
                 return GlobalWindows.create()
-
-    def _offset(self, below: int) -> timedelta:
-        return millis(self._chance.choice([0, self._chance.randrange(1 - below, below)]))
 
     # Any: as in `step`.
     def _paned(self, windows: Any, assigner: Assigner) -> tuple[Any, str]:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.spark.comparison import Event, key_of, millis
+from tests.support.records import Highest
 from windrow import OutputTag
 from windrow.functions import (
     AggregateFunction,
@@ -32,40 +33,6 @@ from windrow.state import (
 )
 from windrow.time import MAX_TIMESTAMP
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
-
-__all__ = [
-    "SIDE",
-    "AllOf",
-    "ClockTimers",
-    "Everything",
-    "Firings",
-    "Joined",
-    "Now",
-    "Punctuated",
-    "Summary",
-    "Timers",
-    "all_key",
-    "alone",
-    "as_datetime",
-    "as_millis",
-    "coarse",
-    "copies",
-    "distance",
-    "event_key",
-    "folded",
-    "gap_of",
-    "has_key",
-    "joined",
-    "no_key",
-    "pair_key",
-    "remainder_key",
-    "rounded",
-    "shifted",
-    "spread",
-    "total",
-    "unlike",
-    "value_of",
-]
 
 # Any in this module: keys and windows of every type.
 
@@ -319,20 +286,6 @@ def spread(key: Any, window: Any, elements: Sequence[Any]) -> Iterator[tuple[Any
 # Process functions
 
 
-class _Highest(AggregateFunction[int, int, int]):
-    def create_accumulator(self) -> int:
-        return -1
-
-    def add(self, value: int, accumulator: int) -> int:
-        return max(value, accumulator)
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
-
-    def merge(self, a: int, b: int) -> int:
-        return max(a, b)
-
-
 class Timers(KeyedProcessFunction[Any, Event, tuple[Any, str, int, int, int]]):
     """Sets timers, deletes some, sets others from timers, and keeps state of every kind.
 
@@ -347,7 +300,7 @@ class Timers(KeyedProcessFunction[Any, Event, tuple[Any, str, int, int, int]]):
         self._forget = forget
         self._again = again
         self._total = ReducingStateDescriptor[int]("total", operator.add)
-        self._highest = AggregatingStateDescriptor("highest", _Highest())
+        self._highest = AggregatingStateDescriptor("highest", Highest())
         self._pending = ListStateDescriptor("pending", type_=int)
         self._by_value = MapStateDescriptor("by value", key_type=int, value_type=int)
         self._fired = ValueStateDescriptor("fired", type_=int)

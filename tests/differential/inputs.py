@@ -20,8 +20,6 @@ from tests.spark.comparison import Event, millis
 from windrow import DataStream, WatermarkStrategy, from_source
 from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, ParquetFileSource
 
-__all__ = ["Input", "random_input"]
-
 _STARTS = (-(10**12), -1_000, 0, 10**12)
 
 

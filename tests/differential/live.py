@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from windrow_runtime.spark import RunningPipeline
 
-__all__ = ["add_clock", "live_engine", "live_input"]
-
 # Any in this module: elements of every sink.
 
 _DELAY = 20  # of what waits for the clock, in milliseconds

@@ -24,19 +24,6 @@ from windrow.functions import (
 )
 from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 
-__all__ = [
-    "Holder",
-    "Listed",
-    "Loose",
-    "Noted",
-    "Spoiler",
-    "folded_and_spoilt",
-    "joined_in_place",
-    "loosened",
-    "spread_and_spoilt",
-    "tidied",
-]
-
 # Any in this module: keys, windows and results of every kind.
 
 _SPOILT = 10**9

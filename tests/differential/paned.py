@@ -24,8 +24,6 @@ from windrow.triggers import (
     repeatedly,
 )
 
-__all__ = ["MODES", "Paned", "alone_with_kind", "composed", "said_of_panes", "with_kind"]
-
 # Any in this module: windows, triggers and results of every kind.
 
 MODES = ("accumulating", "discarding", "retracting")

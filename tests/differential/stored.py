@@ -14,8 +14,6 @@ from pathlib import Path
 
 from tests.differential.cases import Found, digest
 
-__all__ = ["StoredError", "read", "write"]
-
 
 class StoredError(Exception):
     """A file is not one of expected outputs, or one of other cases."""

@@ -62,6 +62,17 @@ if TYPE_CHECKING:
 _SEED = 1
 
 
+def _on_spark(spark: SparkSession) -> Engine:
+    from windrow_runtime.spark import SparkRunner
+
+    return lambda pipeline, clock: SparkRunner(spark, clock=clock).run(pipeline)
+
+
+def _reports(cases: Prepared, **engines: Engine) -> list[str]:
+    """What fails, on these engines beside the interpreter."""
+    return [failure.report for failure in check(cases, {**INTERPRETER, **engines}).failures]
+
+
 @pytest.mark.parametrize("columns", [False, True], ids=["objects", "columns"])
 def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns: bool) -> None:
     from windrow_runtime.spark import SparkRunner
@@ -70,11 +81,7 @@ def test_random_pipelines_on_spark(spark: SparkSession, tmp_path: Path, columns:
     told = "elements cross the exchange as columns"
     assert (told in cases.pipeline.explain(SparkRunner(spark))) == columns
     assert bool(_on_columns(cases)) == columns
-
-    def on_spark(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
-        return SparkRunner(spark, clock=clock).run(pipeline)
-
-    checked = check(cases, {**INTERPRETER, "Spark": on_spark})
+    checked = check(cases, {**INTERPRETER, "Spark": _on_spark(spark)})
     assert [failure.report for failure in checked.failures] == []
     assert sum(found.size > 0 for found in checked.reference.values()) == len(cases.numbers)
 
@@ -89,8 +96,7 @@ def test_random_pipelines_live_on_spark(spark: SparkSession, tmp_path: Path) -> 
     topology = Topology(cases.pipeline.steps)
     assert max(topology.levels.values()) > 1
     assert any(getattr(step.node, "function", None).__class__ is Once for step in topology.keyed)
-    checked = check(cases, {**INTERPRETER, "Spark, live": live_engine(spark)})
-    assert [failure.report for failure in checked.failures] == []
+    assert _reports(cases, live=live_engine(spark)) == []
 
 
 def test_steps_by_the_clock_are_drawn_for_live_cases(tmp_path: Path) -> None:
@@ -98,10 +104,22 @@ def test_steps_by_the_clock_are_drawn_for_live_cases(tmp_path: Path) -> None:
     assert {"once", "panes", "totals", "later", "by clock", "twice"} <= set(steps)
 
 
-def test_live_cases_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
-    cases = for_a_night(40, 20)
-    assert main(["--live", "--local", "--cases", str(cases)]) == 0
-    assert f"{cases} equal, 0 different" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("arguments", "cases"),
+    [
+        (["--seed", "7"], for_a_night(200, 80)),
+        (["--columns", "--seed", "7"], for_a_night(100, 40)),
+        (["--two-inputs", "--seed", "7"], for_a_night(60, 40)),
+        (["--batch", "--seed", "7"], for_a_night(40, 20)),
+        (["--live"], for_a_night(40, 20)),
+    ],
+    ids=["objects", "declared aggregates", "two inputs", "one batch", "live"],
+)
+def test_random_pipelines_in_the_interpreter(
+    arguments: list[str], cases: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--local", *arguments, "--cases", str(cases)]) == 0
+    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
 
 
 @pytest.mark.parametrize(
@@ -114,16 +132,9 @@ def test_live_cases_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_random_pipelines_of_two_inputs_on_spark(spark: SparkSession, tmp_path: Path, columns: bool) -> None:
-    from windrow_runtime.spark import SparkRunner
-
     cases = Prepared(21, range(for_a_night(12, 8)), files=tmp_path if columns else None, two_inputs=True)
     assert bool(_joins_on_columns(cases)) == columns
-
-    def on_spark(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
-        return SparkRunner(spark, clock=clock).run(pipeline)
-
-    checked = check(cases, {**INTERPRETER, "Spark": on_spark})
-    assert [failure.report for failure in checked.failures] == []
+    assert _reports(cases, Spark=_on_spark(spark)) == []
 
 
 def _has_columns(step: Step) -> None:
@@ -202,24 +213,6 @@ def test_windows_are_staggered_where_one_instance_has_all_elements() -> None:
     assert min(found.values()) > 0
 
 
-def test_random_pipelines_with_declared_aggregates(capsys: pytest.CaptureFixture[str]) -> None:
-    cases = for_a_night(100, 40)
-    assert main(["--local", "--columns", "--cases", str(cases), "--seed", "7"]) == 0
-    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
-
-
-def test_random_pipelines_in_the_interpreter(capsys: pytest.CaptureFixture[str]) -> None:
-    cases = for_a_night(200, 80)
-    assert main(["--local", "--cases", str(cases), "--seed", "7"]) == 0
-    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
-
-
-def test_random_pipelines_of_two_inputs(capsys: pytest.CaptureFixture[str]) -> None:
-    cases = for_a_night(60, 40)
-    assert main(["--local", "--two-inputs", "--cases", str(cases), "--seed", "7"]) == 0
-    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
-
-
 def test_declared_joins_run_on_columns(tmp_path: Path) -> None:
     kinds: Counter[object] = Counter()
     for first in range(0, 160, 20):
@@ -255,10 +248,7 @@ def test_what_functions_change_is_seen_by_nobody_else(first: int) -> None:
     assert [failure.report for failure in checked.failures] == []
 
 
-def test_cases_in_one_batch(capsys: pytest.CaptureFixture[str]) -> None:
-    cases = for_a_night(40, 20)
-    assert main(["--local", "--batch", "--cases", str(cases), "--seed", "7"]) == 0
-    assert capsys.readouterr().out.endswith(f": {cases} equal, 0 different\n")
+def test_nothing_is_late_in_one_batch() -> None:
     several, one = (Prepared(7, range(20), one_batch=one_batch).run(_right) for one_batch in (False, True))
     assert _dropped(several) > 0
     assert _dropped(one) == 0
@@ -286,8 +276,7 @@ def _largest(collected: dict[int, list[Any]]) -> list[Any]:
     return max(collected.values(), key=len)
 
 
-def _right(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
-    return LocalRunner(clock=clock).run(pipeline)
+_right: Engine = INTERPRETER["the interpreter with its faster forms"]
 
 
 def _broken(change: Callable[[dict[int, list[Any]]], None]) -> Engine:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from tests.differential import functions as f
+from tests.differential.drawn import FILTERS, LATE, evictor, with_late
 from tests.spark.comparison import Event, Outputs, key_of, millis
 from windrow import DataStream, OutputTag, joins
-from windrow.evictors import CountEvictor, Evictor, TimeEvictor
 from windrow.functions import (
     BroadcastContext,
     KeyedBroadcastProcessFunction,
@@ -44,21 +43,11 @@ from windrow.windows import (
     WindowAssigner,
 )
 
-__all__ = ["TwoInputs"]
-
-_LATE = OutputTag("late", Event)
 _LATE_RIGHT = OutputTag("late of the right", Event)
 _SIDE = OutputTag[tuple[str, str, int]]("side")
 
 # Any in this module: windows, triggers and stages of every kind.
 Found: TypeAlias = DataStream[Any]
-
-# Plain comparisons of fields are columns.
-_FILTERS: tuple[Callable[[Event], bool], ...] = (
-    lambda event: event.value > 20,
-    lambda event: event.key != "b",
-    lambda event: event.value % 5 != 2,
-)
 
 
 class Joined(NamedTuple):
@@ -100,7 +89,7 @@ class TwoInputs:
         if chance.random() < 0.3:
             dropped = chance.randrange(5)
             declare = self._declare
-            right = right.filter(partial(f.unlike, dropped) if declare is None else declare.choice(_FILTERS))
+            right = right.filter(partial(f.unlike, dropped) if declare is None else declare.choice(FILTERS))
         kinds: list[Callable[[DataStream[Event], DataStream[Event]], Found]] = [
             self._window_join,
             self._window_join,
@@ -157,18 +146,14 @@ class TwoInputs:
             return plain
         trigger = self._trigger(merging=merging, is_global=is_global)
         stage = stage if trigger is None else stage.trigger(trigger)
-        evictor = self._evictor()
-        stage = stage if evictor is None else stage.evictor(evictor)
-        late = not is_global and chance.random() < 0.5
-        if late:
-            stage = stage.side_output_late_data(_LATE)
-        if not is_global and chance.random() < 0.5:
-            stage = stage.allowed_lateness(timedelta.max if chance.random() < 0.1 else millis(chance.randrange(120)))
+        evicting = evictor(chance)
+        stage = stage if evicting is None else stage.evictor(evicting)
+        stage, late = (stage, False) if is_global else with_late(chance, stage)
         found: Found = stage.apply(function, name=self._name)
         if late:
-            self._outputs.add(f"{self._name} late", found.get_side_output(_LATE), f.event_key)
+            self._outputs.add(f"{self._name} late", found.get_side_output(LATE), f.event_key)
         # Where an evictor has taken all elements, nobody knows their key, so their order is not fixed.
-        return found if evictor is None else found.filter(_has_key)
+        return found if evicting is None else found.filter(_has_key)
 
     def _assigner(self, kinds: int) -> WindowAssigner[Event, Any]:
         """Draws one of the first kinds."""
@@ -201,17 +186,6 @@ class TwoInputs:
         # What a global window holds would be paired again and again.
         return PurgingTrigger.of(trigger) if is_global or chance.random() < 0.3 else trigger
 
-    def _evictor(self) -> Evictor[Event, Any] | None:
-        chance = self._chance
-        after = chance.random() < 0.4
-        match chance.randrange(10):
-            case 0:
-                return CountEvictor.of(chance.randrange(5), after)
-            case 1:
-                return TimeEvictor.of(millis(chance.randrange(80)), after)
-            case _:
-                return None
-
     # Joins by time
 
     def _interval_join(self, left: DataStream[Event], right: DataStream[Event]) -> Found:
@@ -223,38 +197,31 @@ class TwoInputs:
             bounded = bounded.lower_bound_exclusive()
         if chance.random() < 0.3:
             bounded = bounded.upper_bound_exclusive()
-        if chance.random() < 0.4:
-            bounded = bounded.allowed_lateness(millis(chance.randrange(90)))
-        late_left, late_right = (not self._is_plain and chance.random() < 0.5 for _ in range(2))
-        if late_left:
-            bounded = bounded.side_output_left_late_data(_LATE)
-        if late_right:
-            bounded = bounded.side_output_right_late_data(_LATE_RIGHT)
-        found: Found = bounded.apply(self._function(), name=self._name)
-        self._add_late(found, late_left=late_left, late_right=late_right)
-        return found
+        return self._late_by_time(bounded, self._function())
 
     def _as_of_join(self, left: DataStream[Event], right: DataStream[Event]) -> Found:
         chance = self._chance
         keyed, versions = left.key_by(f.event_key), right.key_by(f.event_key)
         # Any: both kinds of joins have the same calls.
         joined: Any = keyed.as_of_join(versions) if chance.random() < 0.5 else keyed.left_as_of_join(versions)
-        if chance.random() < 0.4:
-            joined = joined.allowed_lateness(millis(chance.randrange(90)))
-        late_left, late_right = chance.random() < 0.5, chance.random() < 0.5
-        if late_left:
-            joined = joined.side_output_left_late_data(_LATE)
-        if late_right:
-            joined = joined.side_output_right_late_data(_LATE_RIGHT)
-        found: Found = joined.apply(_pair, name=self._name)
-        self._add_late(found, late_left=late_left, late_right=late_right)
-        return found
+        return self._late_by_time(joined, _pair)
 
-    def _add_late(self, found: Found, *, late_left: bool, late_right: bool) -> None:
+    def _late_by_time(self, stage: Any, function: Callable[..., Any]) -> Found:
+        """A join by time, maybe with lateness and with outputs of late elements."""
+        chance = self._chance
+        if chance.random() < 0.4:
+            stage = stage.allowed_lateness(millis(chance.randrange(90)))
+        late_left, late_right = (not self._is_plain and chance.random() < 0.5 for _ in range(2))
         if late_left:
-            self._outputs.add(f"{self._name} late", found.get_side_output(_LATE), f.event_key)
+            stage = stage.side_output_left_late_data(LATE)
+        if late_right:
+            stage = stage.side_output_right_late_data(_LATE_RIGHT)
+        found: Found = stage.apply(function, name=self._name)
+        if late_left:
+            self._outputs.add(f"{self._name} late", found.get_side_output(LATE), f.event_key)
         if late_right:
             self._outputs.add(f"{self._name} late of the right", found.get_side_output(_LATE_RIGHT), f.event_key)
+        return found
 
     # Functions
 
