@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, sync_playwright
 
-__all__ = ["NoBrowserError", "QuietServer", "executable", "fetch", "running_browser", "served"]
-
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 

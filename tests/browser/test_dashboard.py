@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.view.recorded import RecordedRun, clicks_pipeline
+from tests.view.recorded import WINDOW, RecordedRun, clicks_pipeline
 from windrow.errors import EngineError
 from windrow.time import lag_text
 from windrow_runtime.view import Dashboard, dashboard
@@ -21,8 +21,7 @@ def run() -> RecordedRun:
     run = RecordedRun(clicks_pipeline())
     for batch in range(40):
         run.report(batch, rows=1_000 + batch * 377 % 900, late=3 if batch == 7 else 0)
-    window = next(step.id for step in run.pipeline.steps if step.node.kind == "window")
-    run.dropped = {window: {"late_records_dropped": 9}}
+    run.dropped = {WINDOW: {"late_records_dropped": 9}}
     return run
 
 
