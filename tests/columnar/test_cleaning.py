@@ -166,7 +166,7 @@ def test_decimals_too_fine_for_columns_do_not_fit(tmp_path: Path) -> None:
     fine = parcels(price=pa.array([Decimal("1e-19"), Decimal(1)], pa.decimal128(38, 19)))
     rows = read_back(tmp_path, fine, KIND)
     assert clean_columns(rows, KIND) is None
-    bad: list[MalformedRecord] = []
+    bad: list[MalformedValue] = []
     decoded: list[Any] = decode_batch(rows, KIND, bad.append)  # Any: elements
     assert [parcel.price for parcel in decoded] == [1]
     assert len(bad) == 1
