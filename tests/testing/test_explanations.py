@@ -5,7 +5,6 @@ Above each test stands its time line, in seconds. ``^`` is the watermark, ``c`` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from operator import sub
 from typing import Any
@@ -13,36 +12,21 @@ from typing import Any
 import pytest
 
 from tests.support.records import add
-from windrow import DataStream, OutputTag, from_source
+from windrow import DataStream, OutputTag, from_source, triggers
 from windrow.aggregates import count
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError
 from windrow.panes import PaneTiming
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers import (
     ComposableTrigger,
-    ContinuousEventTimeTrigger,
     CountTrigger,
-    DeltaTrigger,
-    EventTimeoutTrigger,
     EventTimeTrigger,
-    MergingTrigger,
     PartContext,
-    ProcessingTimeoutTrigger,
-    PurgingTrigger,
-    StateCleaningCountTrigger,
     Trigger,
     TriggerContext,
     TriggerResult,
-    after_all,
-    after_any,
     after_count,
-    after_each,
-    after_processing_time,
     after_watermark,
-    always,
-    default,
-    never,
-    or_finally,
     repeatedly,
 )
 from windrow.windows import (
@@ -54,6 +38,7 @@ from windrow.windows import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
     Window,
+    WindowAssigner,
 )
 from windrow_runtime.testing import Cause, Fate, Moment, Outcome, PushSource, Standing, StreamHarness
 
@@ -67,19 +52,32 @@ def seconds(number: int) -> timedelta:
 
 
 # Any: the stages between a key and a result differ by their windows.
-def tumbling(trigger: Trigger[Any, Any] | None = None, lateness: int = 0, source: PushSource[int] = NUMBERS) -> Any:
-    windows = from_source(source).key_by(lambda number: "even" if number % 2 == 0 else "odd")
+def tumbling(trigger: Trigger[Any, Any] | None = None, lateness: int = 0) -> Any:
+    windows = from_source(NUMBERS).key_by(lambda number: "even" if number % 2 == 0 else "odd")
     stage = windows.window(TumblingEventTimeWindows.of(seconds(10))).allowed_lateness(seconds(lateness))
     return stage if trigger is None else stage.trigger(trigger)
 
 
+def of_all(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any] | None = None) -> DataStream[int]:
+    """Sums of all elements by the windows of an assigner."""
+    stage: Any = from_source(NUMBERS).key_by(lambda number: "all").window(assigner)
+    sums: DataStream[int] = (stage if trigger is None else stage.trigger(trigger)).reduce(add)
+    return sums
+
+
 def counted(trigger: Trigger[Any, GlobalWindow]) -> DataStream[int]:
-    windows = from_source(NUMBERS).key_by(lambda number: "all").window(GlobalWindows.create())
-    return windows.trigger(trigger).reduce(add)
+    return of_all(GlobalWindows.create(), trigger)
 
 
-def driven(stream: DataStream[Any]) -> StreamHarness[int, Any]:
-    return StreamHarness(stream, NUMBERS)
+def driven(stream: DataStream[Any], *steps: tuple[int, int | None] | int) -> StreamHarness[int, Any]:
+    """A harness behind some steps: an element with its timestamp, or a watermark."""
+    harness = StreamHarness(stream, NUMBERS)
+    for step in steps:
+        if isinstance(step, tuple):
+            harness.process_element(*step)
+        else:
+            harness.process_watermark(step)
+    return harness
 
 
 # time      0         10
@@ -87,11 +85,7 @@ def driven(stream: DataStream[Any]) -> StreamHarness[int, Any]:
 # elements   2 4
 #              ^4
 def test_not_yet_by_the_watermark() -> None:
-    with driven(tumbling().reduce(add)) as harness:
-        harness.process_element(2, 1_000)
-        harness.process_element(4, 2_500)
-        harness.process_watermark(4_000)
-        found = harness.explain_window("even", FIRST)
+    found = driven(tumbling().reduce(add), (2, 1_000), (4, 2_500), 4_000).explain_window("even", FIRST)
     assert str(found).splitlines() == [
         "Window 0 to 10,000 of key 'even' is open: it holds 2 elements, and has not fired yet.",
         "The watermark is 4,000.",
@@ -110,11 +104,8 @@ def test_not_yet_by_the_watermark() -> None:
 #                       ^12
 #                       *    and cleaned up
 def test_on_time_and_cleaned_up() -> None:
-    with driven(tumbling().reduce(add)) as harness:
-        harness.process_element(2, 1_000)
-        harness.process_watermark(12_000)
-        found = harness.explain_window("even", FIRST)
-        element = harness.explain_element(2)
+    harness = driven(tumbling().reduce(add), (2, 1_000), 12_000)
+    found = harness.explain_window("even", FIRST)
     timer = "by the timer for watermark 9,999, its cleanup, when the watermark came to 12,000"
     assert found.sentences == (
         "Window 0 to 10,000 of key 'even' was cleaned up; it fired 1 time.",
@@ -127,7 +118,7 @@ def test_on_time_and_cleaned_up() -> None:
     assert (firing.answer, firing.results, firing.purged) == (TriggerResult.FIRE, 1, False)
     assert firing.at.closes
     assert found.standing is Standing.CLEANED_UP
-    assert element.sentences == (
+    assert harness.explain_element(2).sentences == (
         "2 at 1,000 came to harness.3.window as element 1, with key 'even', before any watermark.",
         "It joined window 0 to 10,000, on time: there was no watermark yet when it came.",
         f"  Its window fired next on time (pane 0, the last) {timer}.",
@@ -139,11 +130,8 @@ def test_on_time_and_cleaned_up() -> None:
 # elements     4             late: 9.999 <= 12
 #                       ^12
 def test_late_and_dropped() -> None:
-    with driven(tumbling().reduce(add)) as harness:
-        harness.process_watermark(12_000)
-        harness.process_element(4, 3_000)
-        found = harness.explain_element(4, 3_000)
-        window = harness.explain_window("even", FIRST)
+    harness = driven(tumbling().reduce(add), 12_000, (4, 3_000))
+    found, window = harness.explain_element(4, 3_000), harness.explain_window("even", FIRST)
     assert found.sentences == (
         "4 at 3,000 came to harness.3.window as element 1, with key 'even', under watermark 12,000.",
         "It was too late for window 0 to 10,000: its last timestamp 9,999 + lateness 0 <= watermark 12,000 when it "
@@ -163,12 +151,8 @@ def test_late_and_dropped() -> None:
 #                       ^12       4 comes behind it, and fires again
 #                       *,*
 def test_late_within_the_lateness() -> None:
-    with driven(tumbling(lateness=5).reduce(add)) as harness:
-        harness.process_element(2, 1_000)
-        harness.process_watermark(12_000)
-        harness.process_element(4, 3_000)
-        element = harness.explain_element(4)
-        found = harness.explain_window("even", FIRST)
+    harness = driven(tumbling(lateness=5).reduce(add), (2, 1_000), 12_000, (4, 3_000))
+    element, found = harness.explain_element(4), harness.explain_window("even", FIRST)
     assert element.sentences[1:] == (
         "It joined window 0 to 10,000 after its end, within the allowed lateness: its last timestamp 9,999 + lateness "
         "5,000 = 14,999 > watermark 12,000 when it came.",
@@ -192,10 +176,8 @@ def test_late_within_the_lateness() -> None:
 # elements     4
 #                          ^15
 def test_late_to_the_side_output() -> None:
-    with driven(tumbling(lateness=5).side_output_late_data(LATE).reduce(add)) as harness:
-        harness.process_watermark(15_000)
-        harness.process_element(4, 3_000)
-        found = harness.explain_element(4)
+    late = tumbling(lateness=5).side_output_late_data(LATE).reduce(add)
+    found = driven(late, 15_000, (4, 3_000)).explain_element(4)
     assert "= 14,999 <= watermark 15,000 when it came." in found.sentences[1]
     assert found.sentences[2] == "It went to the side output 'late' of late elements."
     assert found.fate is Fate.SIDE_OUTPUT
@@ -204,12 +186,8 @@ def test_late_to_the_side_output() -> None:
 # elements  1 2 3
 #             *
 def test_a_count() -> None:
-    with driven(counted(CountTrigger.of(2))) as harness:
-        for number in (1, 2, 3):
-            harness.process_element(number)
-        found = harness.explain_window("all", GlobalWindow())
-        element = harness.explain_element(1)
-    assert found.sentences == (
+    harness = driven(counted(CountTrigger.of(2)), (1, None), (2, None), (3, None))
+    assert harness.explain_window("all", GlobalWindow()).sentences == (
         "The global window of key 'all' is open: it holds 3 elements, 1 of them new, and has fired 1 time.",
         "It fired when element 2 (2 without a timestamp) came, before any watermark: it emitted 1 result.",
         "  CountTrigger(2): 1 of 2 elements have come; then element 2 (2 without a timestamp) came, and it answered "
@@ -219,7 +197,7 @@ def test_a_count() -> None:
         "No timer is set for it: only an element can fire it.",
         "The state of its trigger: count = 1.",
     )
-    assert element.sentences[1:] == (
+    assert harness.explain_element(1).sentences[1:] == (
         "It joined the global window: no element is late for windows that the watermark does not end.",
         "  Its window fired next when element 2 (2 without a timestamp) came, before any watermark.",
     )
@@ -228,18 +206,14 @@ def test_a_count() -> None:
 # elements  1 2
 #             * and purged
 def test_purged() -> None:
-    with driven(counted(PurgingTrigger.of(CountTrigger.of(2)))) as harness:
-        harness.process_element(1)
-        harness.process_element(2)
-        found = harness.explain_window("all", GlobalWindow())
-    assert found.standing is Standing.EMPTY
+    purging = counted(triggers.PurgingTrigger.of(CountTrigger.of(2)))
+    found = driven(purging, (1, None), (2, None)).explain_window("all", GlobalWindow())
     assert found.sentences[0] == (
         "The global window of key 'all' is empty, as its elements were dropped; it has fired 1 time."
     )
     assert found.sentences[1].endswith("it emitted 1 result, and dropped its contents.")
-    assert found.firings[0].purged
-    assert found.firings[0].answer is TriggerResult.FIRE_AND_PURGE
-    assert found.elements == 0
+    assert (found.standing, found.elements) == (Standing.EMPTY, 0)
+    assert (found.firings[0].purged, found.firings[0].answer) == (True, TriggerResult.FIRE_AND_PURGE)
 
 
 class DropsNegative(Trigger[int, Window]):
@@ -258,17 +232,13 @@ class DropsNegative(Trigger[int, Window]):
 # elements   2 -2              purged by -2
 #                     ^9.999   ready, but empty
 def test_purged_without_firing() -> None:
-    with driven(tumbling(DropsNegative()).reduce(add)) as harness:
-        harness.process_element(2, 1_000)
-        harness.process_element(-2, 2_000)
-        element = harness.explain_element(2)
-        harness.process_watermark(9_999)
-        found = harness.explain_window("even", FIRST)
-    assert element.sentences[-1] == (
+    harness = driven(tumbling(DropsNegative()).reduce(add), (2, 1_000), (-2, 2_000))
+    assert harness.explain_element(2).sentences[-1] == (
         "  No result holds it: its window was purged when element 2 (-2 at 2,000) came, before any watermark."
     )
+    harness.process_watermark(9_999)
     timer = "by the timer for watermark 9,999, its cleanup, when the watermark came to 9,999"
-    assert found.sentences == (
+    assert harness.explain_window("even", FIRST).sentences == (
         "Window 0 to 10,000 of key 'even' was cleaned up; it never fired.",
         "Its trigger dropped its contents without firing it when element 2 (-2 at 2,000) came, before any watermark.",
         f"Its trigger was ready {timer}, but it was empty, so nothing was output.",
@@ -283,17 +253,10 @@ def test_purged_without_firing() -> None:
 #                       ^12          ^60
 def test_early_on_time_and_late() -> None:
     trigger = after_watermark(early=after_count(2), late=after_count(2))
-    with driven(tumbling(trigger, lateness=50).accumulating().reduce(add)) as harness:
-        for number in (2, 4, 6):
-            harness.process_element(number, 1_000)
-        early = harness.explain_window("even", FIRST)
-        harness.process_watermark(12_000)
-        harness.process_element(8, 1_000)
-        late = harness.explain_window("even", FIRST)
-        harness.process_watermark(60_000)
-        closed = harness.explain_window("even", FIRST)
+    sums = tumbling(trigger, lateness=50).accumulating().reduce(add)
+    harness = driven(sums, (2, 1_000), (4, 1_000), (6, 1_000))
     name = "after_watermark(early=after_count(2), late=after_count(2))"
-    assert early.sentences == (
+    assert harness.explain_window("even", FIRST).sentences == (
         "Window 0 to 10,000 of key 'even' is open: it holds 3 elements, 1 of them new, and has fired 1 time.",
         "It fired early (pane 0) when element 2 (4 at 1,000) came, before any watermark: it emitted 1 result.",
         f"  {name}: waits for the watermark to reach 9,999; there is none yet",
@@ -303,15 +266,16 @@ def test_early_on_time_and_late() -> None:
         "  early: after_count(2): 1 of 2 elements have come",
         "Its timers: watermark 9,999 (its end), watermark 59,999 (its cleanup).",
     )
-    assert late.trigger.splitlines() == [
+    harness.process_watermark(12_000)
+    harness.process_element(8, 1_000)
+    assert harness.explain_window("even", FIRST).trigger.splitlines() == [
         f"{name}: it has fired at the end of the window, 9,999; its late part is at work",
         "  late: after_count(2): 1 of 2 elements have come",
     ]
-    assert [firing.pane and firing.pane.timing for firing in closed.firings] == [
-        PaneTiming.EARLY,
-        PaneTiming.ON_TIME,
-        PaneTiming.LATE,
-    ]
+    harness.process_watermark(60_000)
+    closed = harness.explain_window("even", FIRST)
+    timings = [firing.pane and firing.pane.timing for firing in closed.firings]
+    assert timings == [PaneTiming.EARLY, PaneTiming.ON_TIME, PaneTiming.LATE]
     assert closed.firings[2].answer is None
     assert "It closed late (pane 2, the last) by the timer for watermark 59,999, its cleanup" in str(closed)
     assert "A window that is cleaned up outputs what is new in it" in str(closed)
@@ -323,11 +287,8 @@ def test_early_on_time_and_late() -> None:
 #            *            and finished: 4 is dropped
 def test_the_trigger_has_finished() -> None:
     stream = tumbling().trigger(after_count(1), may_lose_data=True).accumulating().reduce(add)
-    with driven(stream) as harness:
-        harness.process_element(2, 1_000)
-        harness.process_element(4, 2_000)
-        found = harness.explain_window("even", FIRST)
-        element = harness.explain_element(4)
+    harness = driven(stream, (2, 1_000), (4, 2_000))
+    found, element = harness.explain_window("even", FIRST), harness.explain_element(4)
     assert found.standing is Standing.FINISHED
     assert found.firings[0].finished
     assert found.sentences == (
@@ -347,9 +308,7 @@ def test_the_trigger_has_finished() -> None:
     assert element.fate is Fate.DROPPED_FINISHED
 
 
-def sessions(trigger: MergingTrigger[Any, Any] | None = None) -> DataStream[int]:
-    windows = from_source(NUMBERS).key_by(lambda number: "all").window(EventTimeSessionWindows.with_gap(seconds(5)))
-    return windows.reduce(add) if trigger is None else windows.trigger(trigger).reduce(add)
+SESSIONS = EventTimeSessionWindows.with_gap(seconds(5))
 
 
 # time      1    5 6   9 10   14
@@ -358,30 +317,27 @@ def sessions(trigger: MergingTrigger[Any, Any] | None = None) -> DataStream[int]
 # 3              |--------|           makes one of both
 # ...       |------------------|
 @pytest.mark.parametrize("trigger", [None, repeatedly(after_watermark())])
-def test_sessions_that_merge(trigger: MergingTrigger[Any, Any] | None) -> None:
+def test_sessions_that_merge(trigger: Trigger[Any, Any] | None) -> None:
     whole = TimeWindow(1_000, 14_000)
-    with driven(sessions(trigger)) as harness:
-        harness.process_element(1, 1_000)
-        harness.process_element(2, 9_000)
-        harness.process_element(3, 5_000)
-        first, third = (harness.explain_window("all", TimeWindow(at, at + 5_000)) for at in (1_000, 5_000))
-        found = harness.explain_window("all", whole)
-        one, three = harness.explain_element(1), harness.explain_element(3)
+    harness = driven(of_all(SESSIONS, trigger), (1, 1_000), (2, 9_000), (3, 5_000))
+    first, third = (harness.explain_window("all", TimeWindow(at, at + 5_000)) for at in (1_000, 5_000))
     assert first.sentences == (
         "Window 1,000 to 6,000 of key 'all' merged into another window.",
         "It became a part of window 1,000 to 14,000 when element 3 (3 at 5,000) came, before any watermark.",
     )
     assert (first.standing, first.merged_into, first.elements) == (Standing.MERGED, whole, 0)
     assert third.merged_into == whole
+    found = harness.explain_window("all", whole)
     assert found.sentences[1] == (
         "It was merged of window 1,000 to 6,000 and window 9,000 to 14,000 when element 3 (3 at 5,000) came, "
         "before any watermark."
     )
     assert (found.elements, found.standing, 13_999 in found.event_timers) == (3, Standing.OPEN, True)
-    assert one.sentences[2:] == (
+    assert harness.explain_element(1).sentences[2:] == (
         "Later that became a part of window 1,000 to 14,000.",
         "  Its window has not fired since.",
     )
+    three = harness.explain_element(3)
     assert three.sentences[1] == "Its own window 5,000 to 10,000 merged into window 1,000 to 14,000."
     assert three.windows[0].assigned == TimeWindow(5_000, 10_000)
 
@@ -393,20 +349,15 @@ def test_sessions_that_merge(trigger: MergingTrigger[Any, Any] | None) -> None:
 #                          ^8
 #                          *
 def test_a_session_that_grows_twice() -> None:
-    with driven(sessions()) as harness:
-        for number, at in ((1, 1_000), (2, 2_000), (3, 3_000)):
-            harness.process_element(number, at)
-        harness.process_watermark(8_000)
-        first = harness.explain_window("all", TimeWindow(1_000, 6_000))
-        last = harness.explain_window("all", TimeWindow(1_000, 8_000))
-        element = harness.explain_element(1)
+    harness = driven(of_all(SESSIONS), (1, 1_000), (2, 2_000), (3, 3_000), 8_000)
+    first, last = (harness.explain_window("all", TimeWindow(1_000, end)) for end in (6_000, 8_000))
     assert first.sentences[1] == (
         "It became a part of window 1,000 to 7,000 when element 2 (2 at 2,000) came, before any watermark. "
         "That became a part of window 1,000 to 8,000."
     )
     assert last.sentences[1].startswith("It grew out of window 1,000 to 7,000 when element 3 (3 at 3,000) came")
     assert last.standing is Standing.CLEANED_UP
-    assert element.sentences[2:] == (
+    assert harness.explain_element(1).sentences[2:] == (
         "Later that became a part of window 1,000 to 7,000.",
         "Later that became a part of window 1,000 to 8,000.",
         "  Its window fired next on time (pane 0, the last) by the timer for watermark 7,999, its cleanup, when the "
@@ -420,20 +371,18 @@ def test_a_session_that_grows_twice() -> None:
 #             c1       c11
 #                      *
 def test_processing_time() -> None:
-    windows = from_source(NUMBERS).key_by(lambda number: "all").window(TumblingProcessingTimeWindows.of(seconds(10)))
-    with driven(windows.reduce(add)) as harness:
-        harness.set_processing_time(1_000)
-        harness.process_element(2)
-        before = harness.explain_window("all", FIRST)
-        harness.set_processing_time(11_000)
-        after = harness.explain_window("all", FIRST)
+    harness = driven(of_all(TumblingProcessingTimeWindows.of(seconds(10))))
+    harness.set_processing_time(1_000)
+    harness.process_element(2)
+    before = harness.explain_window("all", FIRST)
     assert before.sentences[1:] == (
         "There is no watermark yet; the clock is 1,000.",
         "Its trigger now: ProcessingTimeTrigger: waits for the clock to reach 9,999; it is 1,000",
         "Its timers: clock 9,999 (its end and cleanup).",
     )
     assert (before.processing_timers, before.clock) == ((9_999,), 1_000)
-    assert after.sentences[1:] == (
+    harness.set_processing_time(11_000)
+    assert harness.explain_window("all", FIRST).sentences[1:] == (
         "It fired by the timer for clock 9,999, its cleanup, when the clock came to 11,000: it emitted 1 result.",
         "  ProcessingTimeTrigger: the clock has reached 9,999; it is 11,000; and it answered FIRE",
         "It was cleaned up by the timer for clock 9,999, its cleanup, when the clock came to 11,000.",
@@ -443,11 +392,10 @@ def test_processing_time() -> None:
 # clock     12:00:00            12:01:00
 # elements  1
 def test_a_clock_of_our_days_is_shown_as_a_date() -> None:
-    noon = 1_704_110_400_000
-    with driven(counted(repeatedly(after_processing_time(seconds(60))))) as harness:
-        harness.set_processing_time(noon)
-        harness.process_element(1)
-        found = harness.explain_window("all", GlobalWindow())
+    harness = driven(counted(repeatedly(triggers.after_processing_time(seconds(60)))))
+    harness.set_processing_time(1_704_110_400_000)
+    harness.process_element(1)
+    found = harness.explain_window("all", GlobalWindow())
     assert found.trigger.splitlines()[1] == (
         "  after_processing_time(1 min): waits for the clock to reach 1,704,110,460,000 (2024-01-01 12:01:00.000 "
         "UTC); it is 1,704,110,400,000 (2024-01-01 12:00:00.000 UTC)"
@@ -462,11 +410,9 @@ def test_a_clock_of_our_days_is_shown_as_a_date() -> None:
 #            *+ *-+         the second pane withdraws the first
 def test_a_pane_that_retracts() -> None:
     stream = tumbling(repeatedly(after_count(1)), lateness=5).retracting().reduce(add)
-    with driven(stream.changelog(lambda kind, total: (kind.value, total))) as harness:
-        harness.process_element(2, 1_000)
-        harness.process_element(4, 2_000)
-        found = harness.explain_window("even", FIRST)
-        assert harness.take_values() == [("+I", 2), ("-U", 2), ("+U", 6)]
+    harness = driven(stream.changelog(lambda kind, total: (kind.value, total)), (2, 1_000), (4, 2_000))
+    found = harness.explain_window("even", FIRST)
+    assert harness.take_values() == [("+I", 2), ("-U", 2), ("+U", 6)]
     assert [(firing.results, firing.withdrawn) for firing in found.firings] == [(1, 0), (1, 1)]
     assert any(text.endswith("it withdrew 1 result and emitted 1 result.") for text in found.sentences)
 
@@ -478,49 +424,35 @@ def test_a_pane_that_retracts() -> None:
 #                     *
 def test_ready_with_nothing_new() -> None:
     # A function that may look at the pane, so that panes are counted.
-    sums = tumbling(default(), lateness=5).accumulating().apply(lambda key, window, elements: [sum(elements)])
-    with driven(sums) as harness:
-        harness.process_element(2, 1_000)
-        harness.process_watermark(10_000)
-        assert harness.explain_window("even", FIRST).trigger == (
-            "default(): the watermark has reached 9,999; it is 10,000, so each element fires"
-        )
-        harness.process_watermark(15_000)
-        found = harness.explain_window("even", FIRST)
+    sums = tumbling(triggers.default(), lateness=5).accumulating().apply(lambda key, window, numbers: [sum(numbers)])
+    harness = driven(sums, (2, 1_000), 10_000)
+    assert harness.explain_window("even", FIRST).trigger == (
+        "default(): the watermark has reached 9,999; it is 10,000, so each element fires"
+    )
+    harness.process_watermark(15_000)
+    found = harness.explain_window("even", FIRST)
     assert "but nothing new had come, so nothing was output." in str(found)
     assert len(found.firings) == 1
 
 
-# by key    sums of 10 seconds, then sums of these by 20 seconds
-def steps() -> DataStream[int]:
-    sums = tumbling().reduce(add, name="sums")
-    further = sums.key_by(lambda total: "all").window(TumblingEventTimeWindows.of(seconds(20)))
-    totals: DataStream[int] = further.reduce(add, name="totals")
-    return totals
-
-
 # time      0         10        20
-# sums      |---------|---------|
-# totals    |-------------------|
+# sums      |---------|---------|       by key, of 10 seconds
+# totals    |-------------------|       of the sums, of 20 seconds
 # elements   1         3
 #                       ^12
 def test_several_steps() -> None:
-    whole = TimeWindow(0, 20_000)
-    with driven(steps()) as harness:
-        harness.process_element(1, 1_000)
-        harness.process_element(3, 11_000)
-        harness.process_watermark(12_000)
-        first = harness.explain_window("odd", FIRST, step="sums")
-        total = harness.explain_window("all", whole, step="totals")
-        element = harness.explain_element(1, step="totals")
-        assert harness.explain_window("all", whole, step=total.step) == total
-        with pytest.raises(InvalidArgumentError, match=r"(?s)no step.*harness\.3\.sums, harness\.5\.totals"):
-            harness.explain_window("all", whole)
-        with pytest.raises(InvalidArgumentError, match=r"(?s)step='sum'.*harness\.3\.sums"):
-            harness.explain_element(1, step="sum")
-    assert first.standing is Standing.CLEANED_UP
+    further = tumbling().reduce(add, name="sums").key_by(lambda total: "all")
+    totals = further.window(TumblingEventTimeWindows.of(seconds(20))).reduce(add, name="totals")
+    harness, whole = driven(totals, (1, 1_000), (3, 11_000), 12_000), TimeWindow(0, 20_000)
+    assert harness.explain_window("odd", FIRST, step="sums").standing is Standing.CLEANED_UP
+    total = harness.explain_window("all", whole, step="totals")
     assert (total.standing, total.elements) == (Standing.OPEN, 1)
-    assert element.sentences[0] == (
+    assert harness.explain_window("all", whole, step=total.step) == total
+    with pytest.raises(InvalidArgumentError, match=r"(?s)no step.*harness\.3\.sums, harness\.5\.totals"):
+        harness.explain_window("all", whole)
+    with pytest.raises(InvalidArgumentError, match=r"(?s)step='sum'.*harness\.3\.sums"):
+        harness.explain_element(1, step="sum")
+    assert harness.explain_element(1, step="totals").sentences[0] == (
         "1 at 9,999 came to harness.5.totals as element 1, with key 'all', before any watermark."
     )
 
@@ -529,17 +461,18 @@ def test_several_steps() -> None:
 #           |---------|
 # elements   2
 def test_windows_and_keys_that_do_not_exist() -> None:
-    with driven(tumbling().reduce(add)) as harness:
-        with pytest.raises(InvalidArgumentError, match=r"(?s)no element of this key.*an element that was pushed"):
-            harness.explain_window("even", FIRST)
-        harness.process_element(2, 1_000)
-        found = harness.explain_window("even", SECOND)
-        with pytest.raises(InvalidArgumentError, match=r"(?s)given: +'odd'.*expected: one of 'even'"):
-            harness.explain_window("odd", FIRST)
+    harness = driven(tumbling().reduce(add))
+    with pytest.raises(InvalidArgumentError, match=r"(?s)no element of this key.*an element that was pushed"):
+        harness.explain_window("even", FIRST)
+    harness.process_element(2, 1_000)
+    with pytest.raises(InvalidArgumentError, match=r"(?s)given: +'odd'.*expected: one of 'even'"):
+        harness.explain_window("odd", FIRST)
+    for element in ((7,), (2, 1_001)):
         with pytest.raises(InvalidArgumentError, match="no such element has come"):
-            harness.explain_element(7)
-        with pytest.raises(InvalidArgumentError, match="no such element has come"):
-            harness.explain_element(2, 1_001)
+            harness.explain_element(*element)
+    with pytest.raises(InvalidArgumentError, match="it is no window"):
+        harness.explain_window("even", (0, 10_000))
+    found = harness.explain_window("even", SECOND)
     assert found.standing is Standing.NEVER
     assert found.sentences == (
         "Window 10,000 to 20,000 of key 'even' does not exist: no element has been in it.",
@@ -553,11 +486,7 @@ def test_windows_and_keys_that_do_not_exist() -> None:
 # elements      2  (7)
 #                  ^10      2 is late for the first window alone
 def test_sliding_windows() -> None:
-    windows = from_source(NUMBERS).key_by(lambda number: "all")
-    with driven(windows.window(SlidingEventTimeWindows.of(seconds(10), seconds(5))).reduce(add)) as harness:
-        harness.process_watermark(10_000)
-        harness.process_element(2, 7_000)
-        found = harness.explain_element(2)
+    found = driven(of_all(SlidingEventTimeWindows.of(seconds(10), seconds(5))), 10_000, (2, 7_000)).explain_element(2)
     assert [(each.window.start, each.outcome) for each in found.windows] == [(5_000, Outcome.JOINED), (0, Outcome.LATE)]
     assert found.fate is Fate.TAKEN
     assert "last timestamp 14,999 + lateness 0 > watermark 10,000" in found.sentences[1]
@@ -568,44 +497,39 @@ def test_sliding_windows() -> None:
 def test_elements_are_found_by_what_was_pushed() -> None:
     stream = from_source(NUMBERS).filter(lambda number: number > 0).map(lambda number: 10 * number)
     sums = stream.key_by(lambda number: "all").window(TumblingEventTimeWindows.of(seconds(10))).reduce(add)
-    with driven(sums) as harness:
-        for number in (1, -1, 2, 2):
-            harness.process_element(number, 1_000 * abs(number))
-        pushed, came, dropped = harness.explain_element(1), harness.explain_element(10), harness.explain_element(-1)
-        twice, once = harness.explain_element(2), harness.explain_element(2, which=0)
-        assert harness.explain_element(2, key="all") == twice
-        with pytest.raises(InvalidArgumentError, match="no such element"):
-            harness.explain_element(2, key="other")
-        with pytest.raises(InvalidArgumentError, match="fewer elements"):
-            harness.explain_element(2, which=2)
-    assert pushed == came
+    harness = driven(sums, (1, 1_000), (-1, 1_000), (2, 2_000), (2, 2_000))
+    assert harness.explain_element(1) == harness.explain_element(10)
+    dropped = harness.explain_element(-1)
     assert (dropped.at, dropped.fate, dropped.windows) == (None, None, ())
     assert dropped.sentences[0].startswith("-1 was pushed, but nothing of it came to harness.5.window: a filter")
+    twice, once = harness.explain_element(2), harness.explain_element(2, which=0)
     assert twice.sentences[1] == "2 elements equal to it came; this is number 2 of them."
     assert (twice.at and twice.at.element, once.at and once.at.element) == (3, 2)
+    assert harness.explain_element(2, key="all") == twice
+    with pytest.raises(InvalidArgumentError, match="no such element"):
+        harness.explain_element(2, key="other")
+    with pytest.raises(InvalidArgumentError, match="fewer elements"):
+        harness.explain_element(2, which=2)
 
 
 # time      0         10
 #           |---------|
 # elements   2 | 4            a restart between
 def test_the_journal_goes_on_behind_a_restart() -> None:
-    with driven(tumbling().reduce(add)) as harness:
-        harness.process_element(2, 1_000)
-        harness.snapshot_restore()
-        harness.process_element(4, 1_000)
-        assert harness.explain_window("even", FIRST).elements == 2
-        assert harness.explain_element(2).fate is Fate.TAKEN
+    harness = driven(tumbling().reduce(add), (2, 1_000))
+    harness.snapshot_restore()
+    harness.process_element(4, 1_000)
+    assert harness.explain_window("even", FIRST).elements == 2
+    assert harness.explain_element(2).fate is Fate.TAKEN
 
 
 # time      0 1 2 ... 60
 # elements  2
 #           * * * ... *        every second
 def test_many_firings_are_cut_in_the_text_alone() -> None:
-    windows = from_source(NUMBERS).key_by(lambda number: "all").window(TumblingEventTimeWindows.of(seconds(60)))
-    with driven(windows.trigger(ContinuousEventTimeTrigger.of(seconds(1))).reduce(add)) as harness:
-        harness.process_element(2, 0)
-        harness.process_watermark(58_500)
-        found = harness.explain_window("all", TimeWindow(0, 60_000))
+    every_second = triggers.ContinuousEventTimeTrigger.of(seconds(1))
+    harness = driven(of_all(TumblingEventTimeWindows.of(seconds(60)), every_second), (2, 0), 58_500)
+    found = harness.explain_window("all", TimeWindow(0, 60_000))
     assert len(found.firings) == 58
     assert "... 46 more events ..." in found.sentences
     assert found.trigger == ("ContinuousEventTimeTrigger(1 s): waits for the watermark to reach 59,000; it is 58,500")
@@ -628,85 +552,55 @@ class Silent(Trigger[int, Window]):
         raise RuntimeError("no words")
 
 
+SECOND_ON_CLOCK = triggers.after_processing_time(seconds(1))
+END, SOON = "waits for the watermark to reach 9,999; there is none yet", "waits for the clock to reach 1,001; it is 1"
+
+
 # clock     c1
-# elements  1
+# elements  2
 @pytest.mark.parametrize(
-    ("trigger", "expected"),
+    ("trigger", "name", "states"),
     [
-        (OwnTrigger(), ["OwnTrigger: not ready"]),
-        (Silent(), ["Silent: its method explain raised RuntimeError: no words"]),
-        (never(), ["never(): does not fire"]),
-        (always(), ["always(): fires at each element and each timer"]),
-        (
-            after_each(after_count(1), after_count(3)),
-            [
-                "after_each(after_count(1), after_count(3)): part 2 of 2 is at work",
-                "  after_count(1): finished",
-                "  after_count(3): 0 of 3 elements have come",
-            ],
-        ),
-        (
-            after_all(after_count(2), after_watermark()),
-            [
-                "after_all(after_count(2), after_watermark()): 0 of 2 parts are ready",
-                "  after_count(2): 1 of 2 elements have come",
-                "  after_watermark(): waits for the watermark to reach 9,999; there is none yet",
-            ],
-        ),
-        (
-            or_finally(repeatedly(after_count(2)), after_processing_time(seconds(1))),
-            [
-                "or_finally(repeatedly(after_count(2)), after_processing_time(1 s)): the first part fires until "
-                "the second one does",
-                "  repeatedly(after_count(2)): its part begins anew whenever it has fired",
-                "    after_count(2): 1 of 2 elements have come",
-                "  after_processing_time(1 s): waits for the clock to reach 1,001; it is 1",
-            ],
-        ),
-        (
-            after_any(CountTrigger.of(2), DeltaTrigger.of(3, sub)),
-            [
-                "after_any(CountTrigger(2), DeltaTrigger(3)): waits for one of its parts",
-                "  CountTrigger(2): 1 of 2 elements have come",
-                "  DeltaTrigger(3): waits for an element further than 3 from 2",
-            ],
-        ),
-        (
-            ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), seconds(1)),
-            [
-                "ProcessingTimeoutTrigger(EventTimeTrigger, 1 s): waits for the clock to reach 1,001; it is 1",
-                "  EventTimeTrigger: waits for the watermark to reach 9,999; there is none yet",
-            ],
-        ),
-        (
-            EventTimeoutTrigger.of(EventTimeTrigger.create(), seconds(1)),
-            [
-                "EventTimeoutTrigger(EventTimeTrigger, 1 s): waits for the watermark to reach 2,000; there is none yet",
-                "  EventTimeTrigger: waits for the watermark to reach 9,999; there is none yet",
-            ],
-        ),
-        (
-            StateCleaningCountTrigger.of(seconds(1), seconds(2), 5),
-            [
-                "StateCleaningCountTrigger(5, retention 1 s to 2 s): 1 of 5 elements have come; to forget them it "
-                "waits for the clock to reach 2,001; it is 1"
-            ],
-        ),
+        (OwnTrigger(), "OwnTrigger", ["not ready"]),
+        (Silent(), "Silent", ["its method explain raised RuntimeError: no words"]),
+        (triggers.never(), "never()", ["does not fire"]),
+        (triggers.always(), "always()", ["fires at each element and each timer"]),
+        (triggers.after_each(after_count(1), after_count(3)), "after_each(after_count(1), after_count(3))",
+         ["part 2 of 2 is at work", "  after_count(1): finished", "  after_count(3): 0 of 3 elements have come"]),
+        (triggers.after_all(after_count(2), after_watermark()), "after_all(after_count(2), after_watermark())",
+         ["0 of 2 parts are ready", "  after_count(2): 1 of 2 elements have come", f"  after_watermark(): {END}"]),
+        (triggers.or_finally(repeatedly(after_count(2)), SECOND_ON_CLOCK),
+         "or_finally(repeatedly(after_count(2)), after_processing_time(1 s))",
+         ["the first part fires until the second one does",
+          "  repeatedly(after_count(2)): its part begins anew whenever it has fired",
+          "    after_count(2): 1 of 2 elements have come", f"  after_processing_time(1 s): {SOON}"]),
+        (triggers.after_any(CountTrigger.of(2), triggers.DeltaTrigger.of(3, sub)),
+         "after_any(CountTrigger(2), DeltaTrigger(3))",
+         ["waits for one of its parts", "  CountTrigger(2): 1 of 2 elements have come",
+          "  DeltaTrigger(3): waits for an element further than 3 from 2"]),
+        (triggers.ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), seconds(1)),
+         "ProcessingTimeoutTrigger(EventTimeTrigger, 1 s)", [SOON, f"  EventTimeTrigger: {END}"]),
+        (triggers.EventTimeoutTrigger.of(EventTimeTrigger.create(), seconds(1)),
+         "EventTimeoutTrigger(EventTimeTrigger, 1 s)",
+         ["waits for the watermark to reach 2,000; there is none yet", f"  EventTimeTrigger: {END}"]),
+        (triggers.StateCleaningCountTrigger.of(seconds(1), seconds(2), 5),
+         "StateCleaningCountTrigger(5, retention 1 s to 2 s)",
+         ["1 of 5 elements have come; to forget them it waits for the clock to reach 2,001; it is 1"]),
     ],
-    ids=lambda value: value.describe() if isinstance(value, Trigger) else "",
-)
-def test_the_state_of_triggers_in_words(trigger: Trigger[Any, Any], expected: Sequence[str]) -> None:
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_the_state_of_triggers_in_words(trigger: Trigger[Any, Any], name: str, states: list[str]) -> None:
     stage = tumbling().trigger(trigger, may_lose_data=True)
     stage = stage.accumulating() if isinstance(trigger, ComposableTrigger) else stage
-    with driven(stage.reduce(add)) as harness:
-        harness.set_processing_time(1)
-        harness.process_element(2, 1_000)
-        assert harness.explain_window("even", FIRST).trigger.splitlines() == list(expected)
+    harness = driven(stage.reduce(add))
+    harness.set_processing_time(1)
+    harness.process_element(2, 1_000)
+    assert harness.explain_window("even", FIRST).trigger.splitlines() == [f"{name}: {states[0]}", *states[1:]]
 
 
 def test_a_stream_without_windows() -> None:
-    with driven(from_source(NUMBERS)) as harness, pytest.raises(InvalidArgumentError, match="a stream with windows"):
-        harness.explain_element(1)
+    with pytest.raises(InvalidArgumentError, match="a stream with windows"):
+        driven(from_source(NUMBERS)).explain_element(1)
 
 
 # elements  2, whose sum fails
@@ -714,13 +608,12 @@ def test_an_element_whose_function_fails() -> None:
     def fails(a: int, b: int) -> int:
         raise ValueError("no sum")
 
-    with driven(tumbling().reduce(fails)) as harness:
-        harness.process_element(2, 1_000)
-        with pytest.raises(UserFunctionError):
-            harness.process_element(4, 1_000)
-        harness.process_element(6, 11_000)
-        assert harness.explain_element(4).sentences[-1] == "A function of the step raised an error for it."
-        assert harness.explain_element(6).at == Moment(Cause.ELEMENT, None, 3, MIN_TIMESTAMP, MIN_TIMESTAMP)
+    harness = driven(tumbling().reduce(fails), (2, 1_000))
+    with pytest.raises(UserFunctionError):
+        harness.process_element(4, 1_000)
+    harness.process_element(6, 11_000)
+    assert harness.explain_element(4).sentences[-1] == "A function of the step raised an error for it."
+    assert harness.explain_element(6).at == Moment(Cause.ELEMENT, None, 3, MIN_TIMESTAMP, MIN_TIMESTAMP)
 
 
 # time      0         10
@@ -730,26 +623,17 @@ def test_an_element_whose_function_fails() -> None:
 def test_withdrawn_elements() -> None:
     pairs = tumbling(repeatedly(after_count(1)), lateness=5).retracting().reduce(add)
     totals = pairs.key_by(lambda total: total).window(GlobalWindows.create()).trigger(CountTrigger.of(9))
-    with driven(totals.aggregate(count())) as harness:
-        harness.process_element(2, 1_000)
-        harness.process_element(4, 2_000)
-        step = harness.open_windows()[-1].step
-        withdrawn = harness.explain_element(2, step=step)
-        empty = harness.explain_window(2, GlobalWindow(), step=step)
-        full = harness.explain_window(6, GlobalWindow(), step=step)
+    harness = driven(totals.aggregate(count()), (2, 1_000), (4, 2_000))
+    step = harness.open_windows()[-1].step
+    withdrawn = harness.explain_element(2, step=step)
     assert withdrawn.sentences[0].startswith(f"The withdrawal of 2 at 9,999 came to {step} as element 2, with key 2")
+    empty, full = (harness.explain_window(key, GlobalWindow(), step=step) for key in (2, 6))
     assert (empty.standing, empty.elements) == (Standing.EMPTY, 0)
     assert (full.standing, full.elements) == (Standing.OPEN, 1)
 
 
-def test_what_is_no_window() -> None:
-    with driven(tumbling().reduce(add)) as harness, pytest.raises(InvalidArgumentError, match="it is no window"):
-        harness.explain_window("even", (0, 10_000))
-
-
 def test_a_harness_without_journals() -> None:
-    stream = tumbling().reduce(add)
-    with StreamHarness(stream, NUMBERS, explains=False) as harness:
+    with StreamHarness(tumbling().reduce(add), NUMBERS, explains=False) as harness:
         harness.process_element(2, 1_000)
         with pytest.raises(UnsupportedOperationError, match="keeps no journals"):
             harness.explain_window("even", FIRST)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, TypeAlias
 
-import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.budget import examples
@@ -96,7 +94,21 @@ steps = st.lists(
 )
 
 
+ALONE = [("element", 1), ("element", 30), ("watermark", 0)]
+"""Elements of a stream alone, whose strategy has seen them before the snapshot."""
+
+
 @examples(60)
+@example(names=["bounded"], idleness=None, given_steps=ALONE, cuts=frozenset({3}))
+@example(names=["monotonous"], idleness=None, given_steps=ALONE, cuts=frozenset({3}))
+@example(names=["own generator"], idleness=None, given_steps=ALONE, cuts=frozenset({3}))
+# Too late for the step behind the first stream, whatever the second stream has to say.
+@example(
+    names=["monotonous"] * 2,
+    idleness=None,
+    given_steps=[("element", 60), *ALONE[2:], ("element", 6)],
+    cuts=frozenset({3}),
+)
 @given(
     names=st.lists(st.sampled_from(sorted(STRATEGIES)), min_size=1, max_size=2),
     idleness=st.sampled_from([None, 5, 15]),
@@ -112,29 +124,3 @@ def test_a_snapshot_anywhere_changes_nothing(
     # The clock begins at a time of its own, so that elements in ingestion time have one.
     begun: list[Step] = [("clock", 1), *given_steps, ("watermark", 0)]
     assert run(strategies, begun, cuts) == run(strategies, begun, frozenset())
-
-
-@pytest.mark.parametrize("name", ["bounded", "monotonous", "own generator"])
-def test_what_a_strategy_has_seen_is_in_the_snapshot(name: str) -> None:
-    source = PushSource(Event)
-    windows = timed(source, STRATEGIES[name]).key_by(key_of).window(TumblingEventTimeWindows.of(millis(10)))
-    with StreamHarness(windows.aggregate(Total()), source) as harness:
-        harness.process_element(Event("a", 1, 1))
-        harness.process_element(Event("a", 30, 2))
-        harness.snapshot_restore()
-        assert harness.emit_watermarks() >= 25
-        assert harness.take_values() == [1]
-
-
-def test_steps_keep_watermarks_of_their_own() -> None:
-    sources = [PushSource(Event), PushSource(Event)]
-    first, second = (timed(source, STRATEGIES["monotonous"]) for source in sources)
-    alone = first.key_by(key_of).window(TumblingEventTimeWindows.of(millis(10))).aggregate(Total())
-    both = first.union(second).key_by(key_of).window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
-    with StreamHarness(both.aggregate(Total()), sources[0], also=(alone,)) as harness:
-        harness.process_element(Event("a", 100, 1))
-        harness.emit_watermarks()
-        harness.snapshot_restore()
-        harness.process_element(Event("a", 5, 1))
-        # Too late for the step behind the first stream, whatever the second stream has to say.
-        assert harness.counter("late_records_dropped") == 1

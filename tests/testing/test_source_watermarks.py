@@ -90,20 +90,18 @@ def test_a_source_that_is_idle_holds_nothing_back(build: Build, expected: list[i
     first, second = PushSource(int), PushSource(int)
     found: list[int] = []
     with StreamHarness(build(first, second), first) as harness:
+        steps: list[Callable[[], object]] = [
+            lambda: harness.process_watermark(5, source=first),
+            lambda: harness.set_idle(first),
+            lambda: harness.set_idle(first, idle=False),
+            lambda: harness.process_watermark(30, source=second),
+            lambda: harness.process_watermark(25, source=first),
+            lambda: (harness.set_idle(first), harness.set_idle(second)),
+        ]
         harness.process_watermark(20, source=second)
-        harness.process_watermark(5, source=first)
-        found.append(harness.current_watermark)
-        harness.set_idle(first)
-        found.append(harness.current_watermark)
-        harness.set_idle(first, idle=False)
-        found.append(harness.current_watermark)
-        harness.process_watermark(30, source=second)
-        found.append(harness.current_watermark)
-        harness.process_watermark(25, source=first)
-        found.append(harness.current_watermark)
-        harness.set_idle(first)
-        harness.set_idle(second)
-        found.append(harness.current_watermark)
+        for step in steps:
+            step()
+            found.append(harness.current_watermark)
     assert found == expected
 
 

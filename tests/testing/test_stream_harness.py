@@ -145,18 +145,14 @@ def test_time_stands_still_unless_it_is_moved_and_never_goes_back() -> None:
 def test_open_windows_and_timers_are_told_by_step() -> None:
     source = PushSource(Event)
     stream = sums(source)
-    (step,) = (f"harness.3.{name}" for name in ["sums"])
+    step = "harness.3.sums"
     with StreamHarness(stream, source) as harness:
         harness.process_element(Event("a", 1, 1), timestamp=1)
         harness.process_element(Event("b", 25, 1), timestamp=25)
         first, second = TimeWindow(0, 10), TimeWindow(20, 30)
         assert harness.open_windows() == [OpenWindow(step, "a", first), OpenWindow(step, "b", second)]
-        assert harness.event_timers() == [
-            PendingTimer(step, "a", first, 9),
-            PendingTimer(step, "a", first, 14),
-            PendingTimer(step, "b", second, 29),
-            PendingTimer(step, "b", second, 34),
-        ]
+        timers = [("a", first, 9), ("a", first, 14), ("b", second, 29), ("b", second, 34)]
+        assert harness.event_timers() == [PendingTimer(step, *timer) for timer in timers]
         assert harness.processing_timers() == []
 
 
@@ -165,8 +161,7 @@ def test_without_keys_the_key_is_none() -> None:
     stream = from_source(source).window_all(GlobalWindows.create()).trigger(CountTrigger.of(2)).reduce(add)
     with StreamHarness(stream, source) as harness:
         harness.process_element(Event("a", 0, 1))
-        ((step, key, window),) = ((w.step, w.key, w.window) for w in harness.open_windows())
-        assert (step, key, window) == ("harness.2.window", None, GlobalWindow())
+        assert harness.open_windows() == [OpenWindow("harness.2.window", None, GlobalWindow())]
         harness.process_element(Event("b", 0, 2))
         assert harness.take_values() == [Event("a", 0, 3)]
 
