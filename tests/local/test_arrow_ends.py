@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 
 from tests.arrow_connectors import Reading, Readings, Tables, reading, rows_of
-from windrow import OutputTag, Pipeline, from_arrow, from_collection, from_source
+from tests.support.runs import MALFORMED, batches_of, sorted_out
+from windrow import Pipeline, from_arrow, from_collection, from_source
 from windrow.connectors import CustomSink, CustomSource
 from windrow.errors import InvalidArgumentError, MalformedRecordError, PlanError, SourceError, UserFunctionError
-from windrow.sinks import CollectSink, FunctionSink
+from windrow.sinks import CollectSink
 from windrow.sources import ArrowSource, MalformedRecord
 from windrow_runtime.codecs.arrow.exchanged import read_stored, stored_rows
 from windrow_runtime.codecs.record_type import record_type
@@ -25,13 +26,11 @@ from windrow_runtime.local import LocalRunner
 
 # Any in this module: pyarrow has no types, and data of wrong types are handed over.
 
-MALFORMED = OutputTag("malformed", MalformedRecord)
 TABLE = pa.Table.from_pylist([reading(number)._asdict() for number in range(10)])
 
 
 def collected(source: Any) -> list[Any]:
-    sink = CollectSink[Any]()
-    return LocalRunner().run(Pipeline("p", from_source(source, name="source").sink_to(sink))).collected(sink)
+    return from_source(source, name="source").collect(name="p")
 
 
 @pytest.mark.parametrize("form", ["batch", "table"])
@@ -42,12 +41,9 @@ def test_a_source_gives_rows_as_elements(form: str) -> None:
 
 
 def test_malformed_records_among_the_data_go_where_the_source_says() -> None:
-    stream = from_source(Readings(100, malformed=MALFORMED, bad=42))
-    readings, malformed = CollectSink[Reading](), CollectSink[MalformedRecord]()
-    pipeline = Pipeline("p", stream.sink_to(readings), stream.get_side_output(MALFORMED).sink_to(malformed))
-    result = LocalRunner().run(pipeline)
-    assert result.collected(malformed) == [MalformedRecord("42", "is bad", "even:42")]
-    assert sorted(result.collected(readings)) == sorted(reading(number) for number in range(100) if number != 42)
+    readings, malformed, _ = sorted_out(from_source(Readings(100, malformed=MALFORMED, bad=42)))
+    assert malformed == [MalformedRecord("42", "is bad", "even:42")]
+    assert sorted(readings) == sorted(reading(number) for number in range(100) if number != 42)
     with pytest.raises(MalformedRecordError, match=r"is bad(.|\n)*even:42"):
         collected(Readings(100, bad=42))
 
@@ -105,11 +101,8 @@ def test_a_type_without_fields_is_one_column() -> None:
 
 @pytest.mark.parametrize("size", [None, 1, 3, 20])
 def test_the_rows_of_a_table_come_in_batches(size: int | None) -> None:
-    batches: list[int] = []
-    stream = from_arrow(TABLE, Reading, batch_size=size)
-    sink = FunctionSink[Reading](lambda number, elements: batches.append(len(elements)))
-    LocalRunner().run(Pipeline("p", stream.sink_to(sink)))
-    assert [count for count in batches if count] == {None: [10], 1: [1] * 10, 3: [3, 3, 3, 1], 20: [10]}[size]
+    batches = batches_of(from_arrow(TABLE, Reading, batch_size=size))
+    assert [len(batch) for batch in batches if batch] == {None: [10], 1: [1] * 10, 3: [3, 3, 3, 1], 20: [10]}[size]
 
 
 @pytest.mark.parametrize(

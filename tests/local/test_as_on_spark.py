@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.records import millis
+from tests.support.records import Highest, add, millis
 from tests.waiting_trigger import WaitingTrigger
 from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
@@ -47,8 +47,22 @@ from windrow_runtime.testing import PushSource, StreamHarness
 
 
 def run(stream: Any) -> list[Any]:
-    sink = CollectSink[Any]()
-    return LocalRunner().run(Pipeline("p", stream.sink_to(sink))).collected(sink)
+    results: list[Any] = stream.collect()
+    return results
+
+
+def pushed(stream: Any, *elements: int, **options: Any) -> StreamHarness[int, Any]:
+    """A harness into which elements were pushed."""
+    harness = StreamHarness[int, Any](stream, **options)
+    for element in elements:
+        harness.process_element(element)
+    return harness
+
+
+NUMBERS = from_source(PushSource[int]())
+KEYED = NUMBERS.key_by(lambda n: 0)
+THREE = from_source(CollectionSource([1, 2, 3], int, batch_size=1))  # a batch each
+UNDECLARED_TIMER = r"a timer in processing time waits for the clock, and nothing in the plan says so"
 
 
 user = threading.Lock()  # has the name of a field
@@ -59,9 +73,7 @@ class Visit(NamedTuple):
 
 
 def test_a_variable_of_the_module_with_the_name_of_an_attribute_is_not_sent() -> None:
-    sink = CollectSink[int]()
-    stream = from_collection([Visit(1)], Visit).map(lambda visit: visit.user + 1).returns(int)
-    assert LocalRunner().run(Pipeline("visits", stream.sink_to(sink))).collected(sink) == [2]
+    assert from_collection([Visit(1)], Visit).map(lambda visit: visit.user + 1).collect() == [2]
 
 
 def test_functions_that_hold_locks_are_refused() -> None:
@@ -79,13 +91,14 @@ def test_functions_that_hold_locks_are_refused() -> None:
             return value
 
     numbers: Any = from_collection([1])
+    pushed_numbers: Any = NUMBERS
     calling = lambda n: locked(n) + 1  # noqa: E731  as it is passed to map
     for function, path in ((locked, "`lock`"), (Locked(), "`self.lock`"), (calling, "`locked` -> `lock`")):
         message = rf"cannot be sent to Spark's workers\n +given: +{path}, a _thread.lock"
         with pytest.raises(UnsupportedOperationError, match=message):
             run(numbers.map(function))
         with pytest.raises(UnsupportedOperationError, match=message):
-            StreamHarness(from_source(PushSource[int]()).map(function))
+            StreamHarness(pushed_numbers.map(function))
 
 
 class Opened(MapFunction[int, int]):
@@ -102,19 +115,14 @@ class Opened(MapFunction[int, int]):
 
 
 def test_what_open_makes_stays() -> None:
-    with StreamHarness(from_source(PushSource[int]()).map(Opened())) as harness:
-        for number in (1, 2):
-            harness.process_element(number)
-        assert harness.take_values() == [1, 2]
-        assert harness.counter("seen") == 2
+    harness = pushed(NUMBERS.map(Opened()), 1, 2)
+    assert (harness.take_values(), harness.counter("seen")) == ([1, 2], 2)
 
 
 def test_a_run_leaves_nothing_on_functions_that_calls_set_or_workers_cannot_be_sent() -> None:
     counting, opened = Counting(), Opened()
     for _ in range(2):
-        sink = CollectSink[tuple[int, int]]()
-        numbers = from_collection([1, 2]).map(opened).key_by(lambda _: 0).process(counting)
-        assert LocalRunner().run(Pipeline("p", numbers.sink_to(sink))).collected(sink) == [(1, 1), (2, 2)]
+        assert from_collection([1, 2]).map(opened).key_by(lambda _: 0).process(counting).collect() == [(1, 1), (2, 2)]
         assert (counting.count, counting.seen) == (0, [])
         assert "lock" not in vars(opened)
 
@@ -165,10 +173,7 @@ def test_what_calls_leave_on_functions_is_gone_at_the_next_batch_and_key() -> No
     assert run(batches.key_by(lambda n: 0).process(Counting())) == [(1, 1), (1, 1)]
     assert run(batches.key_by(lambda n: 0).process(CountingInSlots())) == [(1, 1, False)] * 2
     assert run(batches.process(CountingAll())) == [1, 1]
-    with StreamHarness(from_source(PushSource[int]()).key_by(lambda n: 0).process(Counting())) as harness:
-        for number in (1, 2):
-            harness.process_element(number)
-        assert harness.take_values() == [(1, 1), (1, 1)]
+    assert pushed(KEYED.process(Counting()), 1, 2).take_values() == [(1, 1), (1, 1)]
 
 
 class Undeclared(KeyedProcessFunction[int, int, int]):
@@ -188,17 +193,14 @@ class Declared(Undeclared):
 
 
 def test_timers_of_the_clock_are_declared() -> None:
-    message = r"a timer in processing time waits for the clock, and nothing in the plan says so"
-    with pytest.raises(UnsupportedOperationError, match=message) as caught:
+    with pytest.raises(UnsupportedOperationError, match=UNDECLARED_TIMER) as caught:
         run(from_collection([1]).key_by(lambda n: n).process(Undeclared()))
     assert "expected: a class that says uses_processing_time = True" in str(caught.value)
-    keyed = from_source(PushSource[int]()).key_by(lambda n: 0)
-    with StreamHarness(keyed.process(Undeclared())) as harness, pytest.raises(UnsupportedOperationError, match=message):
-        harness.process_element(1)
-    with StreamHarness(keyed.process(Declared())) as harness:
-        harness.process_element(1)
-        harness.set_processing_time(1)
-        assert harness.take_values() == [1]
+    with pytest.raises(UnsupportedOperationError, match=UNDECLARED_TIMER):
+        pushed(KEYED.process(Undeclared()), 1)
+    harness = pushed(KEYED.process(Declared()), 1)
+    harness.set_processing_time(1)
+    assert harness.take_values() == [1]
 
 
 class _EqualsNothing:
@@ -230,21 +232,15 @@ def test_variables_without_a_value_stay_so() -> None:
     assert kept() == later
 
 
-class UndeclaredTrigger(Trigger[int, GlobalWindow]):
+class UndeclaredTrigger(WaitingTrigger[int]):
     """Sets a timer of the clock, and does not say so."""
 
     def on_element(self, element: int, timestamp: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
         context.register_processing_time_timer(1)
         return TriggerResult.CONTINUE
 
-    def on_event_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
     def on_processing_time(self, time: int, window: GlobalWindow, context: TriggerContext) -> TriggerResult:
         return TriggerResult.FIRE
-
-    def clear(self, window: GlobalWindow, context: TriggerContext) -> None:
-        """Leaves the timer, which finds no window."""
 
 
 class DeclaredTrigger(UndeclaredTrigger):
@@ -255,17 +251,12 @@ class DeclaredTrigger(UndeclaredTrigger):
 
 @pytest.mark.parametrize("explains", [True, False])
 def test_timers_of_the_clock_that_triggers_set_are_declared(explains: bool) -> None:
-    message = r"a timer in processing time waits for the clock, and nothing in the plan says so"
-    numbers = from_source(PushSource[int]()).key_by(lambda n: 0).window(GlobalWindows.create())
-    undeclared = numbers.trigger(UndeclaredTrigger()).reduce(lambda a, b: a + b)
-    harness = StreamHarness(undeclared, explains=explains)
-    with harness, pytest.raises(UnsupportedOperationError, match=message):
-        harness.process_element(1)
-    declared = numbers.trigger(DeclaredTrigger()).reduce(lambda a, b: a + b)
-    with StreamHarness(declared, explains=explains) as harness:
-        harness.process_element(1)
-        harness.set_processing_time(1)
-        assert harness.take_values() == [1]
+    windows = KEYED.window(GlobalWindows.create())
+    with pytest.raises(UnsupportedOperationError, match=UNDECLARED_TIMER):
+        pushed(windows.trigger(UndeclaredTrigger()).reduce(add), 1, explains=explains)
+    harness = pushed(windows.trigger(DeclaredTrigger()).reduce(add), 1, explains=explains)
+    harness.set_processing_time(1)
+    assert harness.take_values() == [1]
 
 
 class ByPartial(KeyedProcessFunction[int, int, int]):
@@ -295,11 +286,7 @@ def test_state_that_expires_is_found_in_the_arguments_of_partial() -> None:
         partial(read_named, descriptor=state),
         partial(partial(read_state), state),
     ):
-        keyed = from_source(PushSource[int]()).key_by(lambda n: 0)
-        with StreamHarness(keyed.process(ByPartial(read))) as harness:
-            harness.process_element(2)
-            harness.process_element(3)
-            assert harness.take_values() == [2, 5]
+        assert pushed(KEYED.process(ByPartial(read)), 2, 3).take_values() == [2, 5]
 
 
 def test_functions_share_no_variables_with_the_program() -> None:
@@ -308,14 +295,11 @@ def test_functions_share_no_variables_with_the_program() -> None:
     sink = CollectSink[int]()
     pipeline = Pipeline("p", from_collection([1, 2]).map(called).sink_to(sink))
     assert LocalRunner(isolates_functions=True).run(pipeline).collected(sink) == [1, 2]
-    with StreamHarness(from_source(PushSource[int]()).map(called)) as harness:
-        harness.process_element(3)
-        assert harness.take_values() == [1]
+    assert pushed(NUMBERS.map(called), 3).take_values() == [1]
     assert not seen
     LocalRunner().run(pipeline)
     assert seen == [1, 2]
-    with StreamHarness(from_source(PushSource[int]()).map(called), isolates_functions=False) as harness:
-        harness.process_element(3)
+    pushed(NUMBERS.map(called), 3, isolates_functions=False)
     assert seen == [1, 2, 3]
 
 
@@ -399,9 +383,8 @@ def test_what_calls_leave_on_parts_of_windows_is_gone_at_the_next_batch_and_key(
     assert run(tumbling.aggregate(Growing())) == [[1], [1, 2], [1, 2, 3]]
     by_key = keys.key_by(lambda n: n).window(GlobalWindows.create()).trigger(CountTrigger.of(1))
     assert run(by_key.aggregate(Growing())) == [[1], [2], [3]]
-    three = from_source(CollectionSource([1, 2, 3], int, batch_size=1))
     # Each batch adds a hundred once, and not twice in the last.
-    assert run(windows_of_all_time(three, CountTrigger.of(3)).reduce(Adding())) == [206]
+    assert run(windows_of_all_time(THREE, CountTrigger.of(3)).reduce(Adding())) == [206]
     stamped = batches.assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks(), timestamp=lambda n: n)
     assert run(stamped.key_by(lambda n: 0).window(Shifting()).aggregate(agg.count())) == [2]
 
@@ -433,13 +416,11 @@ class Late(TumblingProcessingTimeWindows):
 
 
 def test_attributes_go_on_sharing_what_they_share() -> None:
-    batches = from_source(CollectionSource([1, 2, 3], int, batch_size=1))
-    assert run(batches.key_by(lambda n: 0).process(Sharing())) == [(True, True, 1)] * 3
+    assert run(THREE.key_by(lambda n: 0).process(Sharing())) == [(True, True, 1)] * 3
 
 
 def test_objects_within_steps_are_renewed() -> None:
-    three = from_source(CollectionSource([1, 2, 3], int, batch_size=1))
-    windows = windows_of_all_time(three, CountTrigger.of(1))
+    windows = windows_of_all_time(THREE, CountTrigger.of(1))
     for function in (Windowed(), partial(Windowed()), Windowed().__call__):
         assert run(windows.apply(function)) == [1, 1, 1]
 
@@ -456,28 +437,16 @@ def test_staggered_windows_of_a_users_class_keep_their_shift() -> None:
         assert set(harness.take_values()) == {30}
 
 
-class MeanOfSeen(AggregateFunction[int, int, int]):
+class HighestOfSeen(Highest):
     """Has a count that another function writes."""
 
     seen = 0
-
-    def create_accumulator(self) -> int:
-        return 0
-
-    def add(self, value: int, accumulator: int) -> int:
-        return accumulator + value
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
-
-    def merge(self, a: int, b: int) -> int:
-        return a + b
 
 
 class CountingOther(ProcessWindowFunction[int, tuple[int, int], int, GlobalWindow]):
     """Counts on the aggregate function of its window."""
 
-    def __init__(self, other: MeanOfSeen) -> None:
+    def __init__(self, other: HighestOfSeen) -> None:
         self.other = other
 
     def process(
@@ -488,9 +457,8 @@ class CountingOther(ProcessWindowFunction[int, tuple[int, int], int, GlobalWindo
 
 
 def test_what_one_function_leaves_on_another_is_gone() -> None:
-    three = from_source(CollectionSource([1, 2, 3], int, batch_size=1))
-    function = MeanOfSeen()
-    windows = windows_of_all_time(three, PurgingTrigger.of(CountTrigger.of(1)))
+    function = HighestOfSeen()
+    windows = windows_of_all_time(THREE, PurgingTrigger.of(CountTrigger.of(1)))
     assert run(windows.aggregate(function, CountingOther(function))) == [(1, 1), (2, 1), (3, 1)]
 
 

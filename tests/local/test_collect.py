@@ -20,14 +20,10 @@ NUMBERS = from_collection([3, 1, 2])
 
 
 def test_a_stream_is_collected_by_the_interpreter() -> None:
-    found = NUMBERS.map(lambda number: 2 * number).collect()
-    assert_type(found, list[int])
-    assert found == [6, 2, 4]
-
-
-def test_each_call_runs_anew_and_changes_nothing() -> None:
     doubled = NUMBERS.map(lambda number: 2 * number)
-    assert doubled.collect() == doubled.collect() == [6, 2, 4]
+    found = doubled.collect()
+    assert_type(found, list[int])
+    assert found == doubled.collect() == [6, 2, 4], "each call runs anew"
     assert NUMBERS.filter(lambda number: number > 5).collect() == []
 
 

@@ -23,15 +23,11 @@ def calls(folder: Path) -> list[str]:
     return (folder / "calls").read_text().splitlines()
 
 
-def test_a_sink_on_the_driver_is_open_for_the_whole_run(tmp_path: Path) -> None:
-    run(Ledger(tmp_path))
-    assert (tmp_path / "0-None.jsonl").read_text() == "1\n2\n3\n"
-    assert calls(tmp_path) == ["open", "write 0", "close"]
-
-
-def test_a_sink_on_workers_is_opened_for_each_batch(tmp_path: Path) -> None:
-    run(Ledger(tmp_path, workers=True))
-    assert (tmp_path / "0-0.jsonl").read_text() == "1\n2\n3\n"
+# On the driver it is open for the whole run, and on workers for each batch.
+@pytest.mark.parametrize(("workers", "file"), [(False, "0-None.jsonl"), (True, "0-0.jsonl")])
+def test_a_sink_is_opened_before_a_batch_and_closed(tmp_path: Path, workers: bool, file: str) -> None:
+    run(Ledger(tmp_path, workers=workers))
+    assert (tmp_path / file).read_text() == "1\n2\n3\n"
     assert calls(tmp_path) == ["open", "write 0", "close"]
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.custom_sources import MALFORMED, Entry, Logs, counting
+from tests.custom_sources import Entry, Logs, counting
+from tests.support.runs import MALFORMED, sorted_out
 from windrow import Pipeline, from_source
 from windrow.connectors import CustomSource
 from windrow.errors import (
@@ -19,7 +20,7 @@ from windrow.errors import (
     UnsupportedOperationError,
     UserFunctionError,
 )
-from windrow.sinks import CollectSink, FunctionSink
+from windrow.sinks import FunctionSink
 from windrow.sources import MalformedRecord
 from windrow_runtime.connectors.custom.reader import CustomReads
 from windrow_runtime.local import LocalRunner
@@ -49,13 +50,6 @@ def test_batches_of_all_partitions(tmp_path: Path) -> None:
     assert (tmp_path / "a.committed").read_text() == "3"
 
 
-def test_windows_over_event_time(tmp_path: Path) -> None:
-    (tmp_path / "a.log").write_text("1\n2\n12\n")
-    (tmp_path / "b.log").write_text("11\n")
-    pipeline, counts = counting(Logs(tmp_path))
-    assert sorted(LocalRunner().run(pipeline).collected(counts)) == [("a", 1), ("a", 2), ("b", 1)]
-
-
 def test_a_source_without_an_end_is_read_as_far_as_it_reaches(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("1\n2\n12\n")
     pipeline, counts = counting(Logs(tmp_path, bounded=False))
@@ -68,13 +62,10 @@ def test_malformed_records(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("1\nx\n")
     with pytest.raises(MalformedRecordError, match=r"is no number(.|\n)*given: +x\n(.|\n)*a:2"):
         LocalRunner().run(counting(Logs(tmp_path))[0])
-    stream = from_source(Logs(tmp_path, malformed=MALFORMED), name="logs")
-    entries, malformed = CollectSink[Entry](), CollectSink[MalformedRecord]()
-    pipeline = Pipeline("logs", stream.sink_to(entries), stream.get_side_output(MALFORMED).sink_to(malformed))
-    result = LocalRunner().run(pipeline)
-    assert result.collected(entries) == [Entry("a", 1)]
-    assert result.collected(malformed) == [MalformedRecord("x", "is no number", "a:2")]
-    assert result.counters["logs.1.logs"]["records_malformed"] == 1
+    entries, malformed, result = sorted_out(from_source(Logs(tmp_path, malformed=MALFORMED), name="logs"))
+    assert entries == [Entry("a", 1)]
+    assert malformed == [MalformedRecord("x", "is no number", "a:2")]
+    assert result.counters["p.1.logs"]["records_malformed"] == 1
 
 
 @dataclass
@@ -105,7 +96,7 @@ class Odd(CustomSource[list[int], Any]):
 
 
 def run(source: Odd) -> None:
-    LocalRunner().run(Pipeline("odd", from_source(source, name="odd").sink_to(CollectSink[list[int]]())))
+    from_source(source, name="odd").collect(name="odd")
 
 
 def test_what_a_method_raises_names_the_source_and_its_line(tmp_path: Path) -> None:
@@ -134,9 +125,13 @@ def test_offsets_may_be_whatever_json_holds(offset: object) -> None:
     run(Odd(offset))
 
 
-def test_partitions_have_names() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"partitions\(\) returns the names of the partitions"):
-        run(Odd(names=[3]))
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [([3], r"partitions\(\) returns the names of the partitions"), ("abc", r"given: +abc\n +expected: several str")],
+)
+def test_partitions_have_names(names: object, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        run(Odd(names=names))
 
 
 def test_what_the_pipeline_changes_is_not_the_sources_own() -> None:
@@ -148,8 +143,7 @@ def test_what_the_pipeline_changes_is_not_the_sources_own() -> None:
 
     changed = from_source(source).map(add)
     for _ in range(2):
-        sink = CollectSink[list[int]]()
-        assert LocalRunner().run(Pipeline("odd", changed.sink_to(sink))).collected(sink) == [[1, 2]]
+        assert changed.collect() == [[1, 2]]
 
 
 @dataclass
@@ -187,7 +181,7 @@ class Steps(CustomSource[int, int]):
 )
 def test_the_next_offset_lies_between_the_last_and_the_latest(step: int, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        LocalRunner().run(Pipeline("steps", from_source(Steps([10], step)).sink_to(CollectSink[int]())))
+        from_source(Steps([10], step)).collect()
 
 
 def test_offsets_that_go_back_are_refused() -> None:
@@ -204,11 +198,6 @@ def test_offsets_are_kept_as_they_were_returned() -> None:
     kept = CustomReads("here", None, source).latest()
     offset.append(2)
     assert kept == {"all": [1]}
-
-
-def test_one_text_is_not_the_names_of_partitions() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"given: +abc\n +expected: several str"):
-        run(Odd(names="abc"))
 
 
 def test_what_becomes_of_malformed_records_is_one_of_three_ways() -> None:

@@ -6,17 +6,18 @@ import json
 import os
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.runs import batches_of
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.aggregates import count
 from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
-from windrow.sinks import CollectSink, FunctionSink
+from windrow.sinks import CollectSink
 from windrow.sources import CsvFileSource, FilesInOrder, FileSource, JsonFileSource, ParquetFileSource, TextFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
@@ -34,14 +35,8 @@ def fill(folder: Path, *names: str) -> None:
 
 
 def batches(path: str | Path, files_in_order: FilesInOrder, size: int | None = None) -> list[list[str]]:
-    found: list[list[str]] = []
-
-    def take(batch: int, names: Sequence[str]) -> None:
-        found.append(list(names))
-
     source = TextFileSource(path, files_in_order=files_in_order, files_per_batch=size)
-    LocalRunner().run(Pipeline("names", from_source(source, name="names").sink_to(FunctionSink(take))))
-    return found
+    return batches_of(from_source(source, name="names"))
 
 
 def day_of(path: str) -> int:
@@ -112,7 +107,7 @@ def test_a_function_that_fails_is_told_with_the_step_and_the_file(tmp_path: Path
     fill(tmp_path, "day=1", "other")
     with pytest.raises(UserFunctionError, match="files_in_order raised AssertionError") as caught:
         batches(tmp_path, day_of)
-    assert str(caught.value.where).startswith("names.1.names, ")
+    assert str(caught.value.where).startswith("p.1.names, ")
     assert str(caught.value.where).endswith(f", {tmp_path / 'other'}")
     assert caught.value.given == "'other'"
     assert isinstance(caught.value.__cause__, AssertionError)
@@ -141,7 +136,7 @@ def test_keys_that_do_not_compare_are_refused_with_the_step_and_the_files(
     fill(tmp_path, "a", "b")
     with pytest.raises(InvalidArgumentError, match=f"do not compare(.|\n)*{reason}") as caught:
         batches(tmp_path, key)
-    assert str(caught.value.where).startswith("names.1.names, ")
+    assert str(caught.value.where).startswith("p.1.names, ")
     assert re.search(r" for (a|b)\b", str(caught.value.given))
 
 
@@ -172,6 +167,7 @@ LATE = OutputTag("late", Event)
 def write_events(folder: Path, seed: int) -> None:
     """Writes a file for each minute, whose events come in any order, and up to five seconds into the next minute."""
     rng = random.Random(seed)
+    folder.mkdir(exist_ok=True)
     for number in range(FILES):
         events = [{"key": rng.choice("ab"), "at": number * SECONDS * 1000 + rng.randrange(65_000)} for _ in range(12)]
         (folder / f"events-{number}.json").write_text("".join(json.dumps(event) + "\n" for event in events))
@@ -184,16 +180,24 @@ def copy_times(folder: Path, seed: int) -> None:
         os.utime(file, (rng.randrange(10**9),) * 2)
 
 
+def events_of(folder: Path, files_in_order: FilesInOrder, size: int | None) -> DataStream[Event]:
+    source = JsonFileSource(folder, Event, files_per_batch=size, files_in_order=files_in_order)
+    strategy = WatermarkStrategy[Event].for_bounded_out_of_orderness(timedelta(seconds=5))
+    return from_source(source).assign_timestamps_and_watermarks(strategy, timestamp=lambda event: event.at)
+
+
 def backfill(
     folder: Path, run: Callable[[Pipeline], Any], files_in_order: FilesInOrder, size: int | None = 3
 ) -> tuple[list[Any], int]:
     """Returns the results, and how many events were late."""
-    source = JsonFileSource(folder, Event, files_per_batch=size, files_in_order=files_in_order)
-    events = from_source(source).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)), timestamp=lambda event: event.at
-    )
     windows = TumblingEventTimeWindows.of(timedelta(seconds=20))
-    counted = events.key_by(lambda event: event.key).window(windows).side_output_late_data(LATE).aggregate(count())
+    counted = (
+        events_of(folder, files_in_order, size)
+        .key_by(lambda event: event.key)
+        .window(windows)
+        .side_output_late_data(LATE)
+        .aggregate(count())
+    )
     sink, late = CollectSink[Any](), CollectSink[Event]()
     result = run(Pipeline("backfill", counted.sink_to(sink), counted.get_side_output(LATE).sink_to(late)))
     return sorted(result.collected(sink)), len(result.collected(late))
@@ -215,30 +219,20 @@ def test_nothing_is_late_in_a_copied_folder_that_is_read_by_name(tmp_path: Path)
 
 def joined(folder: Path, run: Callable[[Pipeline], Any], files_in_order: FilesInOrder) -> int:
     """Returns how many pairs of events a join finds whose two folders move on at another pace."""
-
-    def events(name: str, size: int) -> DataStream[Event]:
-        source = JsonFileSource(folder / name, Event, files_per_batch=size, files_in_order=files_in_order)
-        strategy = WatermarkStrategy[Event].for_bounded_out_of_orderness(timedelta(seconds=5))
-        return from_source(source).assign_timestamps_and_watermarks(strategy, timestamp=lambda event: event.at)
-
-    left = events("one", 2).key_by(lambda event: event.key)
-    pairs = left.interval_join(events("two", 5).key_by(lambda event: event.key)).between(
-        timedelta(seconds=-9), timedelta(seconds=9)
+    one, two = (
+        events_of(folder / name, files_in_order, size).key_by(lambda event: event.key)
+        for name, size in (("one", 2), ("two", 5))
     )
+    pairs = one.interval_join(two).between(timedelta(seconds=-9), timedelta(seconds=9))
     sink = CollectSink[Any]()
     return len(run(Pipeline("joined", pairs.apply(lambda one, two: (one, two)).sink_to(sink))).collected(sink))
 
 
 def test_a_join_of_copied_folders_finds_all_pairs_by_name(tmp_path: Path) -> None:
-    (tmp_path / "one").mkdir()
-    (tmp_path / "two").mkdir()
     write_events(tmp_path / "one", 1)
     write_events(tmp_path / "two", 2)
-    read = [
-        [Event(**json.loads(line)) for file in (tmp_path / name).iterdir() for line in file.read_text().splitlines()]
-        for name in ("one", "two")
-    ]
-    wanted = sum(one.key == two.key and abs(one.at - two.at) <= 9000 for one in read[0] for two in read[1])
+    ones, twos = (from_source(JsonFileSource(tmp_path / name, Event)).collect() for name in ("one", "two"))
+    wanted = sum(one.key == two.key and abs(one.at - two.at) <= 9000 for one in ones for two in twos)
     for seed in range(10):
         copy_times(tmp_path / "one", seed)
         copy_times(tmp_path / "two", -1 - seed)

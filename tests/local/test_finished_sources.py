@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.spark.comparison import Event
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from tests.support.runs import in_order
+from windrow import DataStream, Pipeline, from_source
 from windrow.functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction, KeyedProcessContext
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import CollectionSource, CsvFileSource, Source
@@ -39,9 +40,7 @@ def key(event: Event) -> str:
 
 
 def stamped(source: Source[Event]) -> Stream:
-    return from_source(source).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
-    )
+    return in_order(from_source(source), lambda event: event.at)
 
 
 def busy() -> Stream:
@@ -57,6 +56,8 @@ def counted(key: str, window: Any, elements: Iterable[Event]) -> Sequence[int]:
 
 
 class Timed(KeyedCoProcessFunction[str, Event, Event, int]):
+    """Sets a timer at each element of the first stream."""
+
     def process_element1(self, value: Event, context: KeyedProcessContext[str]) -> None:
         context.timer_service.register_event_time_timer(value.at)
 
@@ -68,6 +69,8 @@ class Timed(KeyedCoProcessFunction[str, Event, Event, int]):
 
 
 class Ruled(KeyedBroadcastProcessFunction[str, Event, Event, int]):
+    """Sets a timer at each element of the keyed stream."""
+
     def process_element(self, value: Event, context: Any) -> None:
         context.timer_service.register_event_time_timer(value.at)
 
@@ -82,30 +85,22 @@ def united(first: Stream, second: Stream) -> DataStream[Any]:
     return first.union(second).key_by(key).window(WINDOWS).apply(counted)
 
 
-def joined(first: Stream, second: Stream) -> DataStream[Any]:
-    return first.left_join(second).where(key).equal_to(key).window(WINDOWS).apply(lambda a, b: a.value)
-
-
-def co_grouped(first: Stream, second: Stream) -> DataStream[Any]:
-    return first.co_group(second).where(key).equal_to(key).window(WINDOWS).apply(lambda a, b: [len(list(a))])
-
-
-def left_as_of(first: Stream, second: Stream) -> DataStream[Any]:
-    return first.key_by(key).left_as_of_join(second.key_by(key)).apply(lambda a, b: a.value)
-
-
-def connected(first: Stream, second: Stream) -> DataStream[Any]:
-    return first.key_by(key).connect(second.key_by(key)).process(Timed())
-
-
-def ruled(first: Stream, second: Stream) -> DataStream[Any]:
-    return first.key_by(key).connect(second.broadcast(RULES)).process(Ruled())
-
-
 def behind(first: Stream, second: Stream) -> DataStream[Any]:
     """Windows of the short stream alone, joined with the other one."""
-    windows = second.key_by(key).window(WINDOWS).reduce(lambda a, b: a)
-    return united(first, windows)
+    return united(first, second.key_by(key).window(WINDOWS).reduce(lambda a, b: a))
+
+
+BOTH: dict[str, Callable[[Stream, Stream], DataStream[Any]]] = {
+    "united": united,
+    "joined": lambda a, b: a.left_join(b).where(key).equal_to(key).window(WINDOWS).apply(lambda a, b: a.value),
+    "co-grouped": lambda a, b: (
+        a.co_group(b).where(key).equal_to(key).window(WINDOWS).apply(lambda a, b: [len(list(a))])
+    ),
+    "left as-of": lambda a, b: a.key_by(key).left_as_of_join(b.key_by(key)).apply(lambda a, b: a.value),
+    "connected": lambda a, b: a.key_by(key).connect(b.key_by(key)).process(Timed()),
+    "broadcast": lambda a, b: a.key_by(key).connect(b.broadcast(RULES)).process(Ruled()),
+    "behind windows": behind,
+}
 
 
 def results_by_batch(stream: DataStream[Any], *, drain: bool = True) -> dict[int, int]:
@@ -115,21 +110,12 @@ def results_by_batch(stream: DataStream[Any], *, drain: bool = True) -> dict[int
     return taken
 
 
-BOTH = [united, joined, co_grouped, left_as_of, connected, ruled, behind]
-
-
-def named(call: Callable[..., object] | bool) -> str:
-    return f"short first: {call}" if isinstance(call, bool) else call.__name__
-
-
 @pytest.mark.parametrize(
-    ("both", "swapped"), [*((both, False) for both in BOTH), (united, True), (co_grouped, True)], ids=named
+    ("name", "swapped"), [*((name, False) for name in BOTH), ("united", True), ("co-grouped", True)]
 )
-def test_a_source_at_its_end_holds_nothing_back(
-    both: Callable[[Stream, Stream], DataStream[Any]], swapped: bool
-) -> None:
+def test_a_source_at_its_end_holds_nothing_back(name: str, swapped: bool) -> None:
     streams = (short(), busy()) if swapped else (busy(), short())
-    batches = results_by_batch(both(*streams))
+    batches = results_by_batch(BOTH[name](*streams))
     # Not all of them in the last batch, when time ends.
     assert min(batches) <= 4
     assert len(batches) >= BATCHES // 2 - 1
@@ -137,7 +123,7 @@ def test_a_source_at_its_end_holds_nothing_back(
 
 def test_what_comes_of_a_finished_source_alone_is_complete() -> None:
     sink = FunctionSink[int](lambda batch, elements: taken.append(batch))
-    taken: list[int] = []
+    taken = list[int]()
     windows = short().key_by(key).window(WINDOWS).apply(counted).returns(int)
     others = busy().map(lambda event: event.value).returns(int)
     LocalRunner().run(Pipeline("apart", windows.sink_to(sink), others.sink_to(CollectSink[int]())))

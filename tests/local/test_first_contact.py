@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.runs import in_order
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_collection, joins
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, WindrowWarning
@@ -38,6 +39,7 @@ READINGS = [Reading("a", 1), Reading("b", 2)]
 
 # Any: calls that type checkers refuse.
 STREAM: Any = from_collection(READINGS)
+KEYED: Any = STREAM.key_by(lambda reading: reading.sensor)
 
 
 def test_a_runner_is_given_something_else_than_a_pipeline() -> None:
@@ -55,24 +57,22 @@ def test_a_harness_is_given_a_pipeline() -> None:
         StreamHarness(pipeline)
 
 
-NAMES: dict[str, Callable[[Any], object]] = {
+TAKE_NAMES: dict[str, Callable[[Any], object]] = {
     "key_by": STREAM.key_by,
     "map": STREAM.map,
     "filter": STREAM.filter,
-    "timestamp": lambda name: STREAM.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=name
-    ),
-    "sum": lambda name: STREAM.key_by(lambda reading: reading.sensor).sum(name),
+    "timestamp": lambda name: in_order(STREAM, name),
+    "sum": KEYED.sum,
     "agg.sum": agg.sum,
     "agg.max_by": agg.max_by,
     "where": lambda name: STREAM.join(STREAM).where(name),
     "left": joins.left,
-    "reduce": lambda name: STREAM.key_by(lambda reading: reading.sensor).count_window(2).reduce(name),
-    "apply": lambda name: STREAM.key_by(lambda reading: reading.sensor).count_window(2).apply(name),
+    "reduce": KEYED.count_window(2).reduce,
+    "apply": KEYED.count_window(2).apply,
 }
 
 
-@pytest.mark.parametrize("call", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("call", TAKE_NAMES.values(), ids=TAKE_NAMES)
 def test_a_field_is_named_where_a_function_selects_it(call: Callable[[Any], object]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"hint:     lambda element: element\.at$"):
         call("at")
@@ -80,7 +80,6 @@ def test_a_field_is_named_where_a_function_selects_it(call: Callable[[Any], obje
         call("at > 3")
 
 
-KEYED: Any = STREAM.key_by(lambda reading: reading.sensor)
 WINDOWS: tuple[Any, ...] = (
     KEYED.window(TumblingEventTimeWindows.of(SECOND)),
     KEYED.window(EventTimeSessionWindows.with_gap(SECOND)),
@@ -91,8 +90,8 @@ ELSEWHERE: dict[str, tuple[Any, str]] = {
     "show": (STREAM, r"print\(\), whose result a Pipeline takes; collect\(\) gives the elements"),
     "execute_and_collect": (STREAM, r"collect\(\), or collect\(SparkRunner\(\)\)"),
     "transform": (STREAM, r"pipe\(function\)"),
-    "print": (STREAM.key_by(lambda reading: reading.sensor), "take it from the stream, before key_by"),
-    "collect": (STREAM.key_by(lambda reading: reading.sensor), "take it from the stream, before key_by"),
+    "print": (KEYED, "take it from the stream, before key_by"),
+    "collect": (KEYED, "take it from the stream, before key_by"),
     "window": (STREAM, "window_all"),
     "reduce": (STREAM, "key_by"),
     "key_by": (KEYED, "a stream has one key"),
@@ -156,9 +155,7 @@ def test_a_keyed_stream_leads_to_all_that_it_lacks() -> None:
 
 
 def test_a_count_so_far_is_a_sum_of_ones() -> None:
-    counts = CollectSink[Any]()
-    result = LocalRunner().run(Pipeline("p", KEYED.sum(lambda reading: 1).sink_to(counts)))
-    assert result.collected(counts) == [("a", 1), ("b", 1)]
+    assert KEYED.sum(lambda reading: 1).collect() == [("a", 1), ("b", 1)]
 
 
 def test_rules_for_a_stream_without_keys() -> None:
@@ -169,14 +166,18 @@ def test_rules_for_a_stream_without_keys() -> None:
         KEYED.connect(STREAM)
 
 
-def test_a_misspelt_keyword_of_into() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"hint:     did you mean lowest\?"):
-        agg.into(Climate, lowst=agg.min(lambda reading: reading.at), readings=agg.count())
-    with pytest.raises(InvalidArgumentError, match=r"hint:     did you mean readings\?"):
-        joins.into(Climate, lowest=joins.key(), reading=joins.key())
-    # Nothing is like it.
-    with pytest.raises(InvalidArgumentError, match="hint:     one of the fields for each argument"):
-        joins.into(Climate, lowest=joins.key(), other=joins.key())
+@pytest.mark.parametrize(
+    ("into", "hint"),
+    [
+        (lambda: agg.into(Climate, lowst=agg.count(), readings=agg.count()), r"did you mean lowest\?"),
+        (lambda: joins.into(Climate, lowest=joins.key(), reading=joins.key()), r"did you mean readings\?"),
+        (lambda: joins.into(Climate, lowest=joins.key(), other=joins.key()), "one of the fields for each argument"),
+    ],
+    ids=["an aggregate", "a part of a join", "nothing is like it"],
+)
+def test_a_misspelt_keyword_of_into(into: Callable[[], object], hint: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"hint:     {hint}"):
+        into()
 
 
 class Counting(MapFunction[Reading, Reading]):
@@ -232,30 +233,28 @@ class At(NamedTuple):
     at: int
 
 
-def windowed(scale: int) -> Pipeline:
-    counts = (
-        from_collection([At(1_790_000_000 * scale), At(1_790_000_100 * scale)])
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)), timestamp=lambda element: element.at
-        )
-        .key_by(lambda element: 0)
-        .window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
-        .aggregate(agg.count())
+def windowed(scale: int) -> DataStream[int]:
+    times = from_collection([At(1_790_000_000 * scale), At(1_790_000_100 * scale)]).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)), timestamp=lambda each: each.at
     )
-    return Pipeline("p", counts.sink_to(CollectSink()))
+    return times.key_by(lambda each: 0).window(TumblingEventTimeWindows.of(timedelta(minutes=1))).aggregate(agg.count())
 
 
-def test_epoch_seconds_in_place_of_milliseconds() -> None:
-    with pytest.warns(WindrowWarning, match="look like seconds") as caught:
-        LocalRunner().run(windowed(1))
+@pytest.mark.parametrize(
+    ("scale", "warning", "hint"),
+    [
+        (1, "look like seconds", ""),
+        (1_000_000, "look like microseconds or nanoseconds", "// 1000"),
+        (1_000_000_000, "look like microseconds or nanoseconds", "// 1000"),
+    ],
+)
+def test_epoch_times_of_another_unit_in_place_of_milliseconds(scale: int, warning: str, hint: str) -> None:
+    with pytest.warns(WindrowWarning, match=warning) as caught:
+        windowed(scale).collect()
     assert len(caught) == 1
+    assert hint in str(caught[0].message)
     assert caught[0].filename == __file__
-    LocalRunner().run(windowed(1000))
 
 
-@pytest.mark.parametrize("scale", [1_000_000, 1_000_000_000])
-def test_epoch_microseconds_and_nanoseconds_in_place_of_milliseconds(scale: int) -> None:
-    with pytest.warns(WindrowWarning, match="look like microseconds or nanoseconds") as caught:
-        LocalRunner().run(windowed(scale))
-    assert len(caught) == 1
-    assert "// 1000" in str(caught[0].message)
+def test_epoch_milliseconds_are_not_warned_of() -> None:
+    assert windowed(1000).collect() == [1, 1]

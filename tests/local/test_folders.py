@@ -11,10 +11,11 @@ from typing import Any, NotRequired, TypedDict
 import pytest
 
 from tests.formats import parquet
-from windrow import OutputTag, Pipeline, from_collection, from_source
+from tests.support.runs import MALFORMED, sorted_out
+from windrow import Pipeline, from_collection, from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError, WindrowWarning
-from windrow.sinks import CollectSink, CsvFileSink, FileSink, JsonFileSink, ParquetFileSink
-from windrow.sources import CsvFileSource, FileSource, JsonFileSource, MalformedRecord, ParquetFileSource
+from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, ParquetFileSink
+from windrow.sources import CsvFileSource, FileSource, JsonFileSource, ParquetFileSource
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: sources of every type.
@@ -34,8 +35,7 @@ class Row:
 
 
 def collected(source: FileSource[Any]) -> list[Any]:
-    sink = CollectSink[Any]()
-    return LocalRunner().run(Pipeline("read", from_source(source).sink_to(sink))).collected(sink)
+    return from_source(source).collect()
 
 
 FORMATS: list[tuple[Any, Any]] = [
@@ -48,6 +48,12 @@ FILES: list[tuple[Any, bytes]] = [
     (CsvFileSource, b"n\n1\n"),
     (ParquetFileSource, parquet({"n": [1]})),
 ]
+of_each_format = pytest.mark.parametrize(("source", "data"), FILES, ids=["json", "csv", "parquet"])
+
+
+def write(file: Path, data: bytes | str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
 @pytest.mark.parametrize(("sink", "source"), FORMATS, ids=lambda kind: kind.__name__)
@@ -64,12 +70,10 @@ class Event(TypedDict):
     Flag: bool
 
 
-@pytest.mark.parametrize(("source", "data"), FILES, ids=lambda kind: getattr(kind, "__name__", ""))
+@of_each_format
 def test_folders_of_other_programs(tmp_path: Path, source: Any, data: bytes) -> None:
-    folder = tmp_path / "table" / "flag=true"
     for name in ("at=2024-01-31 05%3A00%3A00", "at=__HIVE_DEFAULT_PARTITION__"):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "part-0").write_bytes(data)
+        write(tmp_path / "table" / "flag=true" / name / "part-0", data)
     found = collected(source(tmp_path, Event, partitions=("at", "Flag"), timezone="UTC"))
     moment = datetime(2024, 1, 31, 5, tzinfo=UTC)
     assert sorted(found, key=len) == [{"n": 1, "Flag": True}, {"n": 1, "at": moment, "Flag": True}]
@@ -82,17 +86,13 @@ class Hourly:
     day: str | None = None
 
 
-@pytest.mark.parametrize(("source", "data"), FILES, ids=lambda kind: getattr(kind, "__name__", ""))
+@of_each_format
 def test_a_file_whose_folders_do_not_fit_is_malformed(tmp_path: Path, source: Any, data: bytes) -> None:
     for name in ("day=x/hour=05", "day=x/hour=five", "day=x", "hour=6"):
-        (tmp_path / name).mkdir(parents=True, exist_ok=True)
-        (tmp_path / name / "f").write_bytes(data)
-    bad = OutputTag("bad", MalformedRecord)
-    stream = from_source(source(tmp_path, Hourly, partitions=("hour", "day"), on_malformed=bad))
-    good, malformed = CollectSink[Any](), CollectSink[MalformedRecord]()
-    result = LocalRunner().run(Pipeline("read", stream.sink_to(good), stream.get_side_output(bad).sink_to(malformed)))
-    assert sorted(result.collected(good), key=repr) == [Hourly(1, 5, "x"), Hourly(1, 6), Hourly(1, 7, "x")]
-    (record,) = result.collected(malformed)
+        write(tmp_path / name / "f", data)
+    found = source(tmp_path, Hourly, partitions=("hour", "day"), on_malformed=MALFORMED)
+    good, (record,), _ = sorted_out(from_source(found))
+    assert sorted(good, key=repr) == [Hourly(1, 5, "x"), Hourly(1, 6), Hourly(1, 7, "x")]
     assert record.origin == str(tmp_path / "day=x/hour=five/f")
     assert record.raw == "hour=five"
     assert "Hourly.hour: expected int" in record.reason
@@ -104,32 +104,29 @@ class Needed:
     day: str
 
 
-@pytest.mark.parametrize(("source", "data"), FILES, ids=lambda kind: getattr(kind, "__name__", ""))
+@of_each_format
 def test_a_folder_that_is_not_there(tmp_path: Path, source: Any, data: bytes) -> None:
     (tmp_path / "f").write_bytes(data)
     with pytest.raises(MalformedRecordError, match=r"no folder day=\.\.\."):
         collected(source(tmp_path, Needed, partitions="day"))
 
 
-@pytest.mark.parametrize(("source", "data"), FILES, ids=lambda kind: getattr(kind, "__name__", ""))
+@of_each_format
 def test_a_field_that_only_a_folder_could_fill_is_warned_of(tmp_path: Path, source: Any, data: bytes) -> None:
-    (tmp_path / "day=1").mkdir()
-    (tmp_path / "day=1" / "f").write_bytes(data)
+    write(tmp_path / "day=1" / "f", data)
     with pytest.warns(WindrowWarning, match=r"(?s)names of folders have values.*partitions=\('day',\)"):
         assert collected(source(tmp_path, Hourly)) == [Hourly(1)]
     assert collected(source(tmp_path, Hourly, partitions="day")) == [Hourly(1, day="1")]
 
 
 def test_the_warning_of_one_folder_keeps_those_that_are_taken(tmp_path: Path) -> None:
-    (tmp_path / "day=1/hour=2").mkdir(parents=True)
-    (tmp_path / "day=1/hour=2/f").write_text('{"n": 1}\n')
+    write(tmp_path / "day=1/hour=2/f", '{"n": 1}\n')
     with pytest.warns(WindrowWarning, match=r"partitions=\('day', 'hour'\) takes them"):
         collected(JsonFileSource(tmp_path, Hourly, partitions="day"))
 
 
 def test_a_field_that_the_file_has_is_not_warned_of_and_the_folder_counts(tmp_path: Path) -> None:
-    (tmp_path / "day=1").mkdir()
-    (tmp_path / "day=1" / "f").write_text('{"n": 1, "day": "2"}\n')
+    write(tmp_path / "day=1" / "f", '{"n": 1, "day": "2"}\n')
     assert collected(JsonFileSource(tmp_path, Hourly)) == [Hourly(1, day="2")]
     assert collected(JsonFileSource(tmp_path, Hourly, partitions="day")) == [Hourly(1, day="1")]
 
@@ -141,20 +138,13 @@ class Noted:
     note: str = ""
 
 
-def test_a_column_that_the_folder_takes_the_place_of_is_no_misspelt_one(
-    tmp_path: Path, recwarn: pytest.WarningsRecorder
-) -> None:
-    (tmp_path / "day=2026-01-31").mkdir()
-    (tmp_path / "day=2026-01-31" / "1.csv").write_text("day,number\n2020-01-01,1\n")
-
-    source = CsvFileSource(tmp_path, Noted, partitions=("day",))
-    assert collected(source) == [Noted(1, date(2026, 1, 31))]
-    assert [str(each.message) for each in recwarn] == []
+def test_a_column_that_the_folder_takes_the_place_of_is_no_misspelt_one(tmp_path: Path) -> None:
+    write(tmp_path / "day=2026-01-31" / "1.csv", "day,number\n2020-01-01,1\n")
+    assert collected(CsvFileSource(tmp_path, Noted, partitions=("day",))) == [Noted(1, date(2026, 1, 31))]
 
 
 def test_a_name_within_another_one_is_not_that_of_a_field(tmp_path: Path) -> None:
-    (tmp_path / "day=1").mkdir()
-    (tmp_path / "day=1" / "f").write_text('{"n": 1, "birthday": "yesterday"}\n')
+    write(tmp_path / "day=1" / "f", '{"n": 1, "birthday": "yesterday"}\n')
     with pytest.warns(WindrowWarning, match="names of folders have values"):
         assert collected(JsonFileSource(tmp_path, Hourly)) == [Hourly(1)]
 

@@ -21,10 +21,11 @@ from typing import Any
 import pytest
 
 from tests.formats import BAD, CASES, Case, Row, json_of, parquet, zstd
-from windrow import Pipeline, from_collection, from_source
+from tests.support.runs import sorted_out
+from windrow import DataStream, Pipeline, from_collection, from_source
 from windrow.distribution import install_hint
-from windrow.errors import InvalidArgumentError, PlanError, SourceError, UnsupportedOperationError, WindrowError
-from windrow.sinks import CollectSink, CsvFileSink, ParquetFileSink, TextFileSink
+from windrow.errors import InvalidArgumentError, PlanError, SourceError, UnsupportedOperationError
+from windrow.sinks import CsvFileSink, FileSink, ParquetFileSink, TextFileSink
 from windrow.sources import (
     CsvFileSource,
     JsonFileSource,
@@ -41,22 +42,23 @@ from windrow_runtime.local import LocalRunner
 
 
 def collected(source: Source[Any]) -> list[Any]:
-    sink = CollectSink[Any]()
-    return LocalRunner().run(Pipeline("read", from_source(source).sink_to(sink))).collected(sink)
+    return from_source(source).collect(name="read")
+
+
+def written(stream: DataStream[Any], sink: FileSink[Any]) -> None:
+    LocalRunner().run(Pipeline("write", stream.sink_to(sink)))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_each_format(tmp_path: Path, case: Case) -> None:
-    stream = from_source(case.write(tmp_path))
-    good, bad = CollectSink[Any](), CollectSink[MalformedRecord]()
-    ends = [stream.sink_to(good)]
-    if stream.node.source.on_malformed == BAD:  # type: ignore[attr-defined]  # it is a source
-        ends.append(stream.get_side_output(BAD).sink_to(bad))
-    limit = csv.field_size_limit()
-    result = LocalRunner().run(Pipeline("formats", *ends))
+    source, limit = case.write(tmp_path), csv.field_size_limit()
+    stream, records = from_source(source), list[MalformedRecord]()
+    if source.on_malformed == BAD:
+        good, records, _ = sorted_out(stream, BAD)
+    else:
+        good = stream.collect()
     assert csv.field_size_limit() == limit
-    assert sorted(map(repr, result.collected(good))) == sorted(map(repr, case.expected))
-    records = result.collected(bad) if len(ends) > 1 else []
+    assert sorted(map(repr, good)) == sorted(map(repr, case.expected))
     assert len(records) == len(case.bad)
     for end, reason in case.bad:
         (record,) = (one for one in records if one.origin == str(tmp_path / case.name / end))
@@ -202,8 +204,7 @@ WIDE = [
 
 @pytest.mark.parametrize(("delimiter", "header"), [(",", True), (";", False)])
 def test_csv_is_read_back_as_it_was(tmp_path: Path, delimiter: str, header: bool) -> None:
-    sink = CsvFileSink[Wide](tmp_path / "out", delimiter=delimiter, header=header)
-    LocalRunner().run(Pipeline("write", from_collection(WIDE).sink_to(sink)))
+    written(from_collection(WIDE), CsvFileSink(tmp_path / "out", delimiter=delimiter, header=header))
     (file,) = (tmp_path / "out").glob("*.csv")
     assert (b"text" in file.read_bytes()) == header
     assert collected(CsvFileSource(tmp_path / "out" / "*.csv", Wide, delimiter=delimiter, header=header)) == WIDE
@@ -217,22 +218,20 @@ class Defaulted:
 @pytest.mark.parametrize("element", [Defaulted(None), None], ids=count())
 def test_what_csv_would_not_give_back_is_refused(tmp_path: Path, element: Any) -> None:
     kind: Any = Defaulted if element else int | None
-    stream = from_collection([1]).map(lambda _: element).returns(kind)
-    with pytest.raises(InvalidArgumentError, match=r"reads as the default|is no row"):
-        LocalRunner().run(Pipeline("write", stream.sink_to(CsvFileSink(tmp_path / "out"))))
+    with pytest.raises(InvalidArgumentError, match="reads as the default" if element else "is no row"):
+        written(from_collection([1]).map(lambda _: element).returns(kind), CsvFileSink(tmp_path / "out"))
 
 
 def test_text_is_read_back_as_it_was(tmp_path: Path) -> None:
     lines = ["", " a ", "\u00e4\u2028", "\x00"]
-    LocalRunner().run(Pipeline("write", from_collection(lines, str).sink_to(TextFileSink(tmp_path / "out"))))
+    written(from_collection(lines, str), TextFileSink(tmp_path / "out"))
     assert collected(TextFileSource(tmp_path / "out" / "*.txt")) == lines
 
 
 @pytest.mark.parametrize("line", ["a\nb", "a\r", "\ufeffa", "\ud800"], ids=count())
 def test_what_is_no_line_is_refused(tmp_path: Path, line: str) -> None:
-    pipeline = Pipeline("write", from_collection([line], str).sink_to(TextFileSink(tmp_path / "out")))
     with pytest.raises(InvalidArgumentError, match="no line of text"):
-        LocalRunner().run(pipeline)
+        written(from_collection([line], str), TextFileSink(tmp_path / "out"))
 
 
 def test_a_text_sink_takes_texts_only() -> None:
@@ -276,14 +275,11 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: py
             raise ImportError("No module named 'pyarrow'")
         return load(name, *rest)
 
-    parts = [
-        Pipeline("write", from_collection([Row("a", 1)]).sink_to(ParquetFileSink[Row](tmp_path / "out"))),
-        Pipeline("read", from_source(ParquetFileSource(tmp_path, Row)).sink_to(CollectSink[Row]())),
-    ]
+    source, sink = from_source(ParquetFileSource(tmp_path, Row)), ParquetFileSink[Row](tmp_path / "out")
     monkeypatch.setattr(builtins, "__import__", without_arrow)
-    for pipeline in parts:
-        with pytest.raises(WindrowError) as caught:
-            LocalRunner().run(pipeline)
-        assert isinstance(caught.value, UnsupportedOperationError)
+    runs: list[Callable[[], object]] = [source.collect, lambda: written(from_collection([Row("a", 1)]), sink)]
+    for run in runs:
+        with pytest.raises(UnsupportedOperationError) as caught:
+            run()
         assert caught.value.hint == install_hint("spark")
         assert "test_formats.py" in str(caught.value.where)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from tests.support.runs import MALFORMED, Runner, batches_of, in_order, sorted_out
+from windrow import Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.connectors import ArrowArray, CustomSource, HybridSource, SourceSwitch
 from windrow.errors import InvalidArgumentError, SourceError, UnsupportedOperationError, UserFunctionError
@@ -24,7 +25,6 @@ from windrow.sources import (
     CollectionSource,
     CsvFileSource,
     JsonFileSource,
-    MalformedRecord,
     ParquetFileSource,
     RateSource,
     TextFileSource,
@@ -35,8 +35,6 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import topology_of
 
 # Any in this module: sources of every type, wrong ones too.
-
-MALFORMED = OutputTag("malformed", MalformedRecord)
 
 
 class Reading(NamedTuple):
@@ -96,16 +94,18 @@ def write_files(folder: Path, *ends: int) -> None:
         begin = end
 
 
-def batches(source: HybridSource[Reading], runner: Any = None) -> list[list[int]]:
+def batches(source: HybridSource[Reading], runner: Runner | None = None) -> list[list[int]]:
     """The numbers of the readings in each batch that has some."""
-    taken: list[list[int]] = []
+    taken = batches_of(from_source(source, name="in"), drain=source.is_bounded, runner=runner)
+    return [[each.at // 1_000 for each in batch] for batch in taken if batch]
 
-    def take(batch: int, readings: Iterable[Reading]) -> None:
-        taken.append([each.at // 1_000 for each in readings])
 
-    pipeline = Pipeline("p", from_source(source, name="in").sink_to(FunctionSink(take)))
-    (runner or LocalRunner()).run(pipeline, drain=source.is_bounded)
-    return [batch for batch in taken if batch]
+def counted(source: HybridSource[Reading]) -> tuple[Pipeline, CollectSink[Counted]]:
+    """Counts the readings of a source in windows of ten seconds."""
+    counts = CollectSink[Counted]()
+    timed = in_order(from_source(source, name="in"), lambda each: each.at)
+    windows = timed.window_all(TumblingEventTimeWindows.of(timedelta(seconds=10)))
+    return Pipeline("p", windows.aggregate(agg.into(Counted, agg.window_end(), agg.count())).sink_to(counts)), counts
 
 
 def history(folder: Path, **options: Any) -> JsonFileSource[Reading]:
@@ -166,12 +166,7 @@ def test_a_source_that_is_made_of_what_the_one_before_ended_with(tmp_path: Path)
 def test_there_is_one_watermark_through_all_parts(tmp_path: Path) -> None:
     """At the end of the history no window fires that has elements to come."""
     write_files(tmp_path / "in", 5)
-    counts = CollectSink[Counted]()
-    timed = from_source(HybridSource(history(tmp_path / "in")).then(Numbered(5, 22))).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda each: each.at
-    )
-    windows = timed.key_by(lambda each: 0).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
-    pipeline = Pipeline("p", windows.aggregate(agg.into(Counted, agg.window_end(), agg.count())).sink_to(counts))
+    pipeline, counts = counted(HybridSource(history(tmp_path / "in")).then(Numbered(5, 22)))
     result = LocalRunner().run(pipeline, drain=False)
     assert result.collected(counts) == [(10_000, 10), (20_000, 10)]
     assert result.counter("late_records_dropped") == 0
@@ -208,13 +203,7 @@ class Sensors(CustomSource[Reading, int]):
 
 def sensors() -> tuple[Pipeline, CollectSink[Counted]]:
     """A history whose sensors end at different times, and then others, of which one is behind."""
-    counts = CollectSink[Counted]()
-    source = HybridSource(Sensors(((0, 25), (0, 3)), bounded=True)).then(Sensors(((25, 61), (25, 42))))
-    timed = from_source(source, name="in").assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda each: each.at
-    )
-    windows = timed.window_all(TumblingEventTimeWindows.of(timedelta(seconds=10)))
-    return Pipeline("p", windows.aggregate(agg.into(Counted, agg.window_end(), agg.count())).sink_to(counts)), counts
+    return counted(HybridSource(Sensors(((0, 25), (0, 3)), bounded=True)).then(Sensors(((25, 61), (25, 42)))))
 
 
 SENSORS_COUNTED = [Counted(10_000, 13), Counted(20_000, 10), Counted(30_000, 15), Counted(40_000, 20)]
@@ -234,12 +223,9 @@ def test_malformed_records_of_all_parts_go_one_way(tmp_path: Path) -> None:
     live = CollectionSource([reading(1)])
     rest = JsonFileSource(tmp_path / "in" / "x.json", Reading, on_malformed=MALFORMED)
     stream = from_source(HybridSource(live).then(history(tmp_path / "in", on_malformed=MALFORMED)).then(rest))
-    values, malformed = CollectSink[Reading](), CollectSink[MalformedRecord]()
-    result = LocalRunner().run(
-        Pipeline("p", stream.sink_to(values), stream.get_side_output(MALFORMED).sink_to(malformed))
-    )
-    assert result.collected(values) == [reading(1), reading(0)]
-    assert [each.origin for each in result.collected(malformed)] == [f"{tmp_path}/in/x.json:1"] * 2
+    values, malformed, _ = sorted_out(stream)
+    assert values == [reading(1), reading(0)]
+    assert [each.origin for each in malformed] == [f"{tmp_path}/in/x.json:1"] * 2
     with pytest.raises(InvalidArgumentError, match=r"go one way\n +given: +on_malformed='fail', of json(.|\n)*where:"):
         HybridSource(history(tmp_path, on_malformed="drop")).then(history(tmp_path))
 
@@ -254,7 +240,7 @@ def test_headers_are_warned_of_once(tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text("sensor,time\ns0,1\n")
     part = CsvFileSource(tmp_path, Optional)
     with pytest.warns(match="a column may be misspelt") as warned:
-        LocalRunner().run(Pipeline("p", from_source(HybridSource(part).then(part)).sink_to(CollectSink[Optional]())))
+        from_source(HybridSource(part).then(part)).collect()
     assert len(warned) == 1
 
 
@@ -355,7 +341,6 @@ def test_secrets_of_all_parts() -> None:
 def test_lines_of_text_and_a_type_that_only_one_part_says(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\nb\n")
     source = HybridSource(CollectionSource[str]([])).then(TextFileSource(tmp_path / "a.txt"))
-    sink = CollectSink[str]()
     stream = from_source(source)
     assert stream.element_type is str
-    assert LocalRunner().run(Pipeline("p", stream.sink_to(sink))).collected(sink) == ["a", "b"]
+    assert stream.collect() == ["a", "b"]

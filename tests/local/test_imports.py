@@ -18,36 +18,24 @@ PROGRAM = """
 
     sys.meta_path.insert(0, Absent())
 
-    import dataclasses
     import pathlib
     from datetime import timedelta
 
-    import windrow_runtime.local
     import windrow_runtime.testing
-    from windrow import Pipeline, WatermarkStrategy, from_source
+    from tests.support.records import KeyAt
+    from tests.support.runs import in_order
+    from windrow import Pipeline, from_source
     from windrow.sinks import CollectSink, JsonFileSink
     from windrow.sources import JsonFileSource
     from windrow.windows import TumblingEventTimeWindows
-
-    @dataclasses.dataclass
-    class Reading:
-        key: str
-        at: int
+    from windrow_runtime.local import LocalRunner
 
     folder = pathlib.Path(sys.argv[1])
     (folder / "in.json").write_text('{"key": "a", "at": 1}\\n{"key": "a", "at": 2}\\n')
-    latest = (
-        from_source(JsonFileSource(folder / "in.json", Reading))
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda reading: reading.at
-        )
-        .key_by(lambda reading: reading.key)
-        .window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
-        .reduce(lambda a, b: b)
-    )
+    keyed = in_order(from_source(JsonFileSource(folder / "in.json", KeyAt)), lambda e: e.at).key_by(lambda e: e.key)
+    latest = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=1))).reduce(lambda a, b: b)
     sink = CollectSink()
-    pipeline = Pipeline("plain", latest.sink_to(sink), latest.sink_to(JsonFileSink(folder / "out")))
-    result = windrow_runtime.local.LocalRunner().run(pipeline)
+    result = LocalRunner().run(Pipeline("p", latest.sink_to(sink), latest.sink_to(JsonFileSink(folder / "out"))))
     print(result.collected(sink), (folder / "out/batch-2-part-0.json").read_text().strip())
 """
 
@@ -57,7 +45,7 @@ def test_a_pipeline_runs_without_spark_and_arrow(tmp_path: Path) -> None:
         [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert (done.stderr, done.returncode) == ("", 0)
-    assert done.stdout == '[Reading(key=\'a\', at=2)] {"key":"a","at":2}\n'
+    assert done.stdout == '[KeyAt(key=\'a\', at=2)] {"key":"a","at":2}\n'
 
 
 def test_importing_them_imports_neither(tmp_path: Path) -> None:

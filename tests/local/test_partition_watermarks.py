@@ -12,11 +12,11 @@ import pytest
 
 from tests.custom_sources import MALFORMED, Entry, Logs
 from tests.partitioned import MONOTONOUS, OWN, Count, Outputs, counted, hourly, logs, put, write_hours
+from tests.support.runs import batches_of
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.plan import TimestampsNode
-from windrow.plan.pipeline import DataStreamSink
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
@@ -33,6 +33,10 @@ def counts_now(plan: tuple[Pipeline, Outputs], step: int | None = None) -> list[
     return counts
 
 
+def stamped(stream: DataStream[Entry], strategy: WatermarkStrategy[object] = MONOTONOUS) -> DataStream[Entry]:
+    return stream.assign_timestamps_and_watermarks(strategy, timestamp=lambda entry: entry.second * 1000)
+
+
 @pytest.mark.parametrize("strategy", [MONOTONOUS, OWN])
 def test_nothing_of_a_partition_that_is_an_hour_behind_is_late(
     tmp_path: Path, strategy: WatermarkStrategy[object]
@@ -47,13 +51,8 @@ def test_nothing_of_a_partition_that_is_an_hour_behind_is_late(
 def test_the_end_of_a_bounded_partition_releases_the_others(tmp_path: Path) -> None:
     # Each batch reads a line of each log. "b" ends at 12, and "a" goes on to 31 without it.
     put(tmp_path / "logs", a=[1, 11, 21, 31], b=[2, 12])
-    assert counts_now(counted(logs(tmp_path / "logs", lines=1))) == [
-        ("a", 10_000, 1),
-        ("a", 20_000, 1),
-        ("a", 30_000, 1),
-        ("b", 10_000, 1),
-        ("b", 20_000, 1),
-    ]
+    ends = {"a": (10_000, 20_000, 30_000), "b": (10_000, 20_000)}
+    assert counts_now(counted(logs(tmp_path / "logs", lines=1))) == [(log, end, 1) for log in ends for end in ends[log]]
     # A stream without an end may have more.
     unbounded = counted(logs(tmp_path / "logs", bounded=False, lines=1))
     assert counts_now(unbounded) == [("a", 10_000, 1), ("b", 10_000, 1)]
@@ -91,10 +90,14 @@ def test_malformed_records_belong_to_no_partition(tmp_path: Path) -> None:
     assert result.collected(sizes) == [1, 1]
 
 
-def test_a_partition_that_is_gone_holds_nothing(tmp_path: Path) -> None:
-    step = counted(logs(tmp_path / "logs"))[0].steps[1]
+def tracker_of(folder: Path, strategy: WatermarkStrategy[object]) -> WatermarkTracker:
+    step = counted(logs(folder / "logs"), strategy)[0].steps[1]
     assert isinstance(step.node, TimestampsNode)
-    tracker = WatermarkTracker(step, step.node, partitioned=True)
+    return WatermarkTracker(step, step.node, partitioned=True)
+
+
+def test_a_partition_that_is_gone_holds_nothing(tmp_path: Path) -> None:
+    tracker, again = (tracker_of(tmp_path, MONOTONOUS) for _ in range(2))
 
     def watermark(read: PartitionsRead | None, **times: int) -> int:
         for tracker.partition, time in times.items():
@@ -109,7 +112,6 @@ def test_a_partition_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     assert watermark(None, c=30) == 14
     assert watermark(PartitionsRead(["a", "c"])) == 19
     # All are remembered, and the last one that ends leaves the highest.
-    again = WatermarkTracker(step, step.node, partitioned=True)
     again.remember(tracker.memory())
     again.end_batch(0, PartitionsRead(["c"]))
     assert again.watermark == 29
@@ -120,9 +122,7 @@ def test_a_partition_that_is_gone_holds_nothing(tmp_path: Path) -> None:
 def test_partitions_that_become_idle_together_leave_the_watermark_of_those_that_were_active_last(
     tmp_path: Path,
 ) -> None:
-    step = counted(logs(tmp_path / "logs"), MONOTONOUS.with_idleness(timedelta(seconds=2)))[0].steps[1]
-    assert isinstance(step.node, TimestampsNode)
-    tracker = WatermarkTracker(step, step.node, partitioned=True)
+    tracker = tracker_of(tmp_path, MONOTONOUS.with_idleness(timedelta(seconds=2)))
 
     def watermark(now: int, **times: int) -> int:
         for tracker.partition, time in times.items():
@@ -182,8 +182,7 @@ def test_the_files_of_a_batch_hold_the_watermark_until_none_is_left(
     def take(batch: int, counts: Sequence[Count]) -> None:
         found.update({each.end: batch for each in counts})
 
-    source = from_source(JsonFileSource(folder, Entry, files_in_order="name", files_per_batch=size))
-    timed = source.assign_timestamps_and_watermarks(MONOTONOUS, timestamp=lambda entry: entry.second * 1000)
+    timed = stamped(from_source(JsonFileSource(folder, Entry, files_in_order="name", files_per_batch=size)))
     windows = timed.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
     counts = windows.aggregate(agg.into(Count, agg.key(), agg.window_end(), agg.count()))
     LocalRunner().run(Pipeline("files", counts.sink_to(FunctionSink(take))), drain=False)
@@ -193,10 +192,11 @@ def test_the_files_of_a_batch_hold_the_watermark_until_none_is_left(
 # Alignment
 
 
-def also_keyed(stream: DataStream[Entry]) -> DataStreamSink:
-    """Counts entries, since a plan without keys aligns nothing."""
+def named_batches(stream: DataStream[Entry], *, drain: bool = True) -> list[list[str]]:
+    """The entries of each batch; the plan counts them, too, since one without keys aligns nothing."""
     windows = stream.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
-    return windows.aggregate(agg.count()).sink_to(CollectSink[int]())
+    batches = batches_of(stream, windows.aggregate(agg.count()).sink_to(CollectSink[int]()), drain=drain)
+    return [[f"{entry.log}{entry.second}" for entry in entries] for entries in batches]
 
 
 def test_partitions_that_are_ahead_wait_for_the_others(tmp_path: Path) -> None:
@@ -206,16 +206,7 @@ def test_partitions_that_are_ahead_wait_for_the_others(tmp_path: Path) -> None:
     folder = put(tmp_path / "logs", a=[0, 60, 120, 180, 240], b=[0, 10, 20, 30, 40])
 
     def batches(strategy: WatermarkStrategy[object]) -> list[list[str]]:
-        found: list[list[str]] = []
-
-        def take(batch: int, entries: Sequence[Entry]) -> None:
-            found.append([f"{entry.log}{entry.second}" for entry in entries])
-
-        timed = logs(folder, lines=1).assign_timestamps_and_watermarks(
-            strategy, timestamp=lambda entry: entry.second * 1000
-        )
-        LocalRunner().run(Pipeline("aligned", timed.sink_to(FunctionSink(take)), also_keyed(timed)))
-        return found
+        return named_batches(stamped(logs(folder, lines=1), strategy))
 
     assert batches(MONOTONOUS)[:2] == [["a0", "b0"], ["a60", "b10"]]
     aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=35))
@@ -226,20 +217,15 @@ def test_partitions_that_are_ahead_wait_for_the_others(tmp_path: Path) -> None:
 def test_groups_reach_over_sources_and_do_not_wait_for_those_that_have_nothing(tmp_path: Path) -> None:
     one, other = put(tmp_path / "one", a=[0, 100, 200]), put(tmp_path / "other", b=[0, 10, 20, 30, 60], c=[])
     aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=50))
-    found: list[list[str]] = []
-
-    def take(batch: int, entries: Sequence[Entry]) -> None:
-        found.append([f"{entry.log}{entry.second}" for entry in entries])
-
-    timed = [
-        logs(folder, bounded=False, lines=1).assign_timestamps_and_watermarks(
-            aligned, timestamp=lambda entry: entry.second * 1000
-        )
-        for folder in (one, other)
+    first, second = (stamped(logs(folder, bounded=False, lines=1), aligned) for folder in (one, other))
+    assert named_batches(first.union(second), drain=False) == [
+        ["a0", "b0"],
+        ["a100", "b10"],
+        ["b20"],
+        ["b30"],
+        ["b60"],
+        ["a200"],
     ]
-    united = timed[0].union(timed[1])
-    LocalRunner().run(Pipeline("aligned", united.sink_to(FunctionSink(take)), also_keyed(united)), drain=False)
-    assert found == [["a0", "b0"], ["a100", "b10"], ["b20"], ["b30"], ["b60"], ["a200"]]
 
 
 def test_what_cannot_be_aligned_is_refused(tmp_path: Path) -> None:
@@ -247,15 +233,13 @@ def test_what_cannot_be_aligned_is_refused(tmp_path: Path) -> None:
     folder = put(tmp_path / "logs", a=[1])
     united = logs(folder).union(logs(folder))
     files = from_source(JsonFileSource(folder, Entry, files_per_batch=2))
-    timed = logs(folder).assign_timestamps_and_watermarks(aligned, timestamp=lambda entry: entry.second * 1000)
     with pytest.raises(UnsupportedOperationError, match=r"keyed step(.|\n)*with_watermark_alignment\('logs'"):
-        LocalRunner().run(Pipeline("no keys", timed.sink_to(CollectSink[Entry]())))
+        stamped(logs(folder), aligned).collect()
     for stream in (united, files, from_collection([Entry("a", 1)])):
         with pytest.raises(
             UnsupportedOperationError, match=r"with_watermark_alignment\('logs'(.|\n)*where: +counted\."
         ):
             LocalRunner().run(counted(stream, aligned)[0])
-    with pytest.raises(InvalidArgumentError, match="group"):
-        MONOTONOUS.with_watermark_alignment("", timedelta(seconds=1))
-    with pytest.raises(InvalidArgumentError, match="drift"):
-        MONOTONOUS.with_watermark_alignment("logs", timedelta(0))
+    for group, drift, message in (("", timedelta(seconds=1), "group"), ("logs", timedelta(0), "drift")):
+        with pytest.raises(InvalidArgumentError, match=message):
+            MONOTONOUS.with_watermark_alignment(group, drift)

@@ -6,17 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from windrow import Pipeline, from_source
+from windrow import from_source
 from windrow.errors import InvalidArgumentError, SourceError
-from windrow.sinks import CollectSink
 from windrow.sources import JsonFileSource
-from windrow_runtime.local import LocalRunner
 
 
 def read(path: Path | str) -> list[int]:
-    sink = CollectSink[int]()
-    stream = from_source(JsonFileSource(path, int))
-    return sorted(LocalRunner().run(Pipeline("links", stream.sink_to(sink))).collected(sink))
+    return sorted(from_source(JsonFileSource(path, int)).collect())
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, OutputTag, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError
 from windrow.functions import (
@@ -19,7 +19,6 @@ from windrow.functions import (
     KeyedProcessFunction,
     OnTimerContext,
 )
-from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.state import MapStateDescriptor, ValueStateDescriptor
 from windrow.triggers import after_count, repeatedly
@@ -49,8 +48,7 @@ def stream_of(events: Iterable[Event], size: int | None = None) -> DataStream[Ev
 
 
 def run(stream: DataStream[Any], seed: int | None) -> list[Any]:
-    sink = CollectSink[Any]()
-    return LocalRunner(shuffles_keys=seed).run(Pipeline("shuffled", stream.sink_to(sink))).collected(sink)
+    return stream.collect(LocalRunner(shuffles_keys=seed))
 
 
 class Echo(KeyedProcessFunction[str, Event, str]):

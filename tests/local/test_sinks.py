@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
+from tests.support.runs import in_order
+from windrow import Pipeline, from_collection, from_source
 from windrow.errors import InvalidArgumentError, PlanError, SinkError, UnsupportedOperationError, UserFunctionError
 from windrow.functions import MapFunction, RuntimeContext
 from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
@@ -59,11 +60,6 @@ def test_an_address_that_is_refused_is_shown_without_its_secrets() -> None:
     assert caught.value.given == "s3a://ann:*****@bucket/out"
 
 
-def test_the_console_shows_a_line_an_element(capsys: pytest.CaptureFixture[str]) -> None:
-    LocalRunner().run(Pipeline("lines", from_collection([1, 2]).sink_to(ConsoleSink("> "))))
-    assert capsys.readouterr().out == "> 1\n> 2\n"
-
-
 @pytest.mark.parametrize(("encoding", "shown"), [("utf-8", "é \\ud800"), ("ascii", "\\xe9 \\ud800")])
 def test_the_console_shows_what_it_has_no_characters_for(
     monkeypatch: pytest.MonkeyPatch, encoding: str, shown: str
@@ -74,23 +70,26 @@ def test_the_console_shows_what_it_has_no_characters_for(
     assert written.getvalue().decode(encoding) == f"> {shown}\n> b\n"
 
 
-def test_json_files_hold_a_batch_each(tmp_path: Path) -> None:
-    stream = from_source(CollectionSource(TOTALS, batch_size=2))
-    LocalRunner().run(Pipeline("files", stream.sink_to(JsonFileSink(tmp_path / "out"))))
-    files = sorted((tmp_path / "out").rglob("*.json"))
-    assert [file.name for file in files] == ["batch-0-part-0.json", "batch-1-part-0.json"]
-    lines = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-    assert lines == [{"key": "a", "total": 1}, {"key": "b", "total": 2}, {"key": "c", "total": 3}]
+def rows_of_json(file: Path) -> list[Any]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def test_parquet_files_hold_a_batch_each(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+def rows_of_parquet(file: Path) -> list[Any]:
+    rows: list[Any] = pytest.importorskip("pyarrow.parquet").ParquetFile(file).read().to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("kind", "ending", "rows_of"),
+    [(JsonFileSink, "json", rows_of_json), (ParquetFileSink, "parquet", rows_of_parquet)],
+    ids=["json", "parquet"],
+)
+def test_files_hold_a_batch_each(tmp_path: Path, kind: Any, ending: str, rows_of: Callable[[Path], list[Any]]) -> None:
     stream = from_source(CollectionSource(TOTALS, batch_size=2))
-    LocalRunner().run(Pipeline("files", stream.sink_to(ParquetFileSink(tmp_path / "out"))))
-    files = sorted((tmp_path / "out").rglob("*.parquet"))
-    assert [file.name for file in files] == ["batch-0-part-0.parquet", "batch-1-part-0.parquet"]
-    rows = [row for file in files for row in parquet.ParquetFile(file).read().to_pylist()]
-    assert rows == [{"key": "a", "total": 1}, {"key": "b", "total": 2}, {"key": "c", "total": 3}]
+    LocalRunner().run(Pipeline("files", stream.sink_to(kind(tmp_path / "out"))))
+    files = sorted((tmp_path / "out").rglob(f"*.{ending}"))
+    assert [file.name for file in files] == [f"batch-{number}-part-0.{ending}" for number in range(2)]
+    assert [row for file in files for row in rows_of(file)] == [asdict(total) for total in TOTALS]
 
 
 @pytest.mark.parametrize("kind", [JsonFileSink, ParquetFileSink])
@@ -151,9 +150,7 @@ def test_the_fields_of_a_file_win_over_the_names_of_its_folders(tmp_path: Path) 
 
     stream = from_source(CollectionSource([Row(100), Row(101)], batch_size=1))
     LocalRunner().run(Pipeline("files", stream.sink_to(JsonFileSink(tmp_path / "batch=5"))))
-    sink = CollectSink[Row]()
-    back = from_source(JsonFileSource(tmp_path, Row)).sink_to(sink)
-    assert LocalRunner().run(Pipeline("back", back)).collected(sink) == [Row(100), Row(101)]
+    assert from_source(JsonFileSource(tmp_path, Row)).collect() == [Row(100), Row(101)]
 
 
 def test_paths_with_a_scheme(tmp_path: Path) -> None:
@@ -192,13 +189,8 @@ def test_a_sink_of_sparks_is_refused_before_anything_runs() -> None:
 def test_several_sinks_are_collected_apart() -> None:
     numbers = from_collection([1, 2, 3])
     odd, tens = CollectSink[int]("odd"), CollectSink[int]("tens")
-    result = LocalRunner().run(
-        Pipeline(
-            "two",
-            numbers.filter(lambda number: number % 2 == 1).sink_to(odd),
-            numbers.map(lambda number: number * 10).sink_to(tens),
-        )
-    )
+    odd_numbers, multiples = numbers.filter(lambda number: number % 2 == 1), numbers.map(lambda number: number * 10)
+    result = LocalRunner().run(Pipeline("two", odd_numbers.sink_to(odd), multiples.sink_to(tens)))
     assert (result.collected(odd), result.collected(tens)) == ([1, 3], [10, 20, 30])
     with pytest.raises(InvalidArgumentError, match=r"not part of the pipeline(.*\n)*  hint: .*another one"):
         result.collected(CollectSink[int]())
@@ -224,16 +216,10 @@ class Counting(MapFunction[Total, Total]):
 #  watermark    none         none          29: late
 def test_counters_are_told_by_step() -> None:
     late = [Total("a", 0), Total("a", 30), Total("a", 1)]
-    stream = (
-        from_source(CollectionSource(late, batch_size=1))
-        .map(Counting(), name="counting")
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda total: total.total
-        )
-        .key_by(lambda total: total.key)
-        .window(TumblingEventTimeWindows.of(timedelta(milliseconds=10)))
-        .reduce(lambda a, b: a, name="first")
-    )
+    counting = from_source(CollectionSource(late, batch_size=1)).map(Counting(), name="counting")
+    keyed = in_order(counting, lambda total: total.total).key_by(lambda total: total.key)
+    windows = keyed.window(TumblingEventTimeWindows.of(timedelta(milliseconds=10)))
+    stream = windows.reduce(lambda a, b: a, name="first")
     sink = CollectSink[Total]()
     result = LocalRunner(clock=lambda: 0).run(Pipeline("counted", stream.sink_to(sink)))
     assert result.collected(sink) == [Total("a", 0), Total("a", 30)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from windrow import Pipeline, WatermarkStrategy, from_source
+from tests.support.runs import in_order
+from windrow import Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
@@ -28,12 +29,9 @@ def test_a_run_that_is_stopped_fires_nothing_more_and_the_next_one_is_whole() ->
             runner.stop()
         return number
 
-    read = CollectSink[int]()
-    counts = CollectSink[int]()
+    read, counts = CollectSink[int](), CollectSink[int]()
     numbers = from_source(CollectionSource(range(10), int, batch_size=2)).map(stop).returns(int)
-    stamped = numbers.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda number: number
-    )
+    stamped = in_order(numbers, lambda number: number)
     windows = stamped.key_by(lambda number: 0).window(TumblingEventTimeWindows.of(timedelta(milliseconds=3)))
     pipeline = Pipeline("stopping", stamped.sink_to(read), windows.aggregate(agg.count()).sink_to(counts))
     for first, fired in ((3, []), (5, [3]), (None, [3, 3, 3, 1])):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
+from tests.support.runs import in_order
 from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow.functions import KeyedCoProcessFunction, KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import CollectSink
@@ -36,12 +37,8 @@ class Alarm(KeyedProcessFunction[str, int, Seen]):
 
 def rings(run: Run) -> list[Seen]:
     sink = CollectSink[Seen]()
-    numbers = from_source(CollectionSource([100, 50, 60], int, batch_size=1))
-    timed = numbers.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda number: number
-    )
-    alarms = timed.key_by(lambda _: "a").process(Alarm())
-    return run(Pipeline("alarms", alarms.sink_to(sink))).collected(sink)
+    timed = in_order(from_source(CollectionSource([100, 50, 60], int, batch_size=1)), lambda number: number)
+    return run(Pipeline("alarms", timed.key_by(lambda _: "a").process(Alarm()).sink_to(sink))).collected(sink)
 
 
 # batch       1      2      3      end
