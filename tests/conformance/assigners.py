@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from tests.conformance.cases import AnyWindow, CaseError, Fields, Json, decode, encode, to_window
@@ -26,8 +27,6 @@ from windrow.windows import (
     merge_time_windows,
 )
 
-__all__ = ["ScriptedMergingWindows", "ScriptedWindows", "build_assigner", "millis"]
-
 
 def millis(fields: Fields, name: str, default: int | None = None) -> timedelta:
     """A duration of a case."""
@@ -41,22 +40,26 @@ def millis(fields: Fields, name: str, default: int | None = None) -> timedelta:
 
 # Any: the type of the windows is known only when the case is read.
 def build_assigner(fields: Fields) -> WindowAssigner[Element, Any]:
-    """The assigner that ``fields`` describe.
-
-    Raises:
-        CaseError: If there is no such assigner.
-        InvalidArgumentError: If a parameter is refused.
-    """
-    assigner = _build(fields)
+    """The assigner that ``fields`` describe."""
+    kind = fields.text("type")
+    if kind not in _BUILDERS:
+        raise CaseError(f"unknown assigner {kind!r}")
+    assigner = _BUILDERS[kind](fields)
     fields.done()
     return assigner
 
 
-def _build(fields: Fields) -> WindowAssigner[Element, Any]:
-    kind = fields.text("type")
-    if kind not in _BUILDERS:
-        raise CaseError(f"unknown assigner {kind!r}")
-    return _BUILDERS[kind](fields)
+def _tumbling(kind: Any, fields: Fields) -> WindowAssigner[Element, Any]:
+    stagger = stagger_of(fields.text("stagger", "aligned"))
+    assigner: WindowAssigner[Element, Any]
+    assigner = kind.of(millis(fields, "size_ms"), millis(fields, "offset_ms", 0), stagger)
+    return assigner
+
+
+def _sliding(kind: Any, fields: Fields) -> WindowAssigner[Element, Any]:
+    assigner: WindowAssigner[Element, Any]
+    assigner = kind.of(millis(fields, "size_ms"), millis(fields, "slide_ms"), millis(fields, "offset_ms", 0))
+    return assigner
 
 
 def _scripted(fields: Fields) -> WindowAssigner[Element, AnyWindow]:
@@ -64,8 +67,8 @@ def _scripted(fields: Fields) -> WindowAssigner[Element, AnyWindow]:
     return ScriptedMergingWindows(event_time) if fields.flag("merging") else ScriptedWindows(event_time)
 
 
-def _stagger(fields: Fields) -> WindowStagger:
-    mode = fields.text("stagger", "aligned")
+def stagger_of(mode: str) -> WindowStagger:
+    """The mode that has this name."""
     try:
         return WindowStagger(mode)
     except ValueError:
@@ -124,7 +127,10 @@ class ScriptedWindows(WindowAssigner[Element, AnyWindow]):
         self._event_time = event_time
 
     def assign_windows(self, element: Element, timestamp: int, context: AssignerContext) -> Collection[AnyWindow]:
-        return _carried(element)
+        windows = element.part("windows")
+        if not isinstance(windows, list):
+            raise CaseError("an element for a scripted assigner carries windows")
+        return [to_window(window) for window in windows]
 
     def default_trigger(self) -> EventTimeTrigger | ProcessingTimeTrigger:
         return EventTimeTrigger.create() if self._event_time else ProcessingTimeTrigger.create()
@@ -134,17 +140,17 @@ class ScriptedWindows(WindowAssigner[Element, AnyWindow]):
         return self._event_time
 
 
-class ScriptedMergingWindows(MergingWindowAssigner[Element, AnyWindow]):
+class ScriptedMergingWindows(ScriptedWindows, MergingWindowAssigner[Element, AnyWindow]):
     """As :class:`ScriptedWindows`; merges what the element that is being added says."""
 
     def __init__(self, event_time: bool) -> None:
-        self._event_time = event_time
+        super().__init__(event_time)
         self._merges: list[Merge[AnyWindow]] = []
 
     def assign_windows(self, element: Element, timestamp: int, context: AssignerContext) -> Collection[AnyWindow]:
         # Windows are merged while the element is being added, so this is not kept from element to element.
         self.answer(element.part("merges"))
-        return _carried(element)
+        return super().assign_windows(element, timestamp, context)
 
     def answer(self, merges: Json) -> None:
         """Merge by ``merges`` from now on."""
@@ -157,34 +163,12 @@ class ScriptedMergingWindows(MergingWindowAssigner[Element, AnyWindow]):
         present = set(windows)
         return [merge for merge in self._merges if present.issuperset(merge.sources)]
 
-    def default_trigger(self) -> EventTimeTrigger | ProcessingTimeTrigger:
-        return EventTimeTrigger.create() if self._event_time else ProcessingTimeTrigger.create()
-
-    @property
-    def is_event_time(self) -> bool:
-        return self._event_time
-
-
-def _carried(element: Element) -> list[AnyWindow]:
-    windows = element.part("windows")
-    if not isinstance(windows, list):
-        raise CaseError("an element for a scripted assigner carries windows")
-    return [to_window(window) for window in windows]
-
 
 _BUILDERS: Mapping[str, Callable[[Fields], WindowAssigner[Element, Any]]] = {
-    "tumbling_event_time": lambda fields: TumblingEventTimeWindows.of(
-        millis(fields, "size_ms"), millis(fields, "offset_ms", 0), _stagger(fields)
-    ),
-    "tumbling_processing_time": lambda fields: TumblingProcessingTimeWindows.of(
-        millis(fields, "size_ms"), millis(fields, "offset_ms", 0), _stagger(fields)
-    ),
-    "sliding_event_time": lambda fields: SlidingEventTimeWindows.of(
-        millis(fields, "size_ms"), millis(fields, "slide_ms"), millis(fields, "offset_ms", 0)
-    ),
-    "sliding_processing_time": lambda fields: SlidingProcessingTimeWindows.of(
-        millis(fields, "size_ms"), millis(fields, "slide_ms"), millis(fields, "offset_ms", 0)
-    ),
+    "tumbling_event_time": partial(_tumbling, TumblingEventTimeWindows),
+    "tumbling_processing_time": partial(_tumbling, TumblingProcessingTimeWindows),
+    "sliding_event_time": partial(_sliding, SlidingEventTimeWindows),
+    "sliding_processing_time": partial(_sliding, SlidingProcessingTimeWindows),
     "event_time_session": lambda fields: EventTimeSessionWindows.with_gap(millis(fields, "gap_ms")),
     "processing_time_session": lambda fields: ProcessingTimeSessionWindows.with_gap(millis(fields, "gap_ms")),
     "dynamic_event_time_session": lambda fields: EventTimeSessionWindows.with_dynamic_gap(_Gaps(fields.fields("gaps"))),

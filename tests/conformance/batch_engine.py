@@ -45,8 +45,6 @@ from windrow import Pipeline
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.outputs.result import PipelineResult
 
-__all__ = ["BatchEngine", "Runner", "StartRunner"]
-
 
 class Runner(Protocol):
     """Runs pipelines over bounded input."""
@@ -61,11 +59,7 @@ StartRunner: TypeAlias = Callable[[Path, Callable[[], int]], Runner]
 
 
 class BatchEngine:
-    """Runs scripts in batches.
-
-    Args:
-        start: Makes runners.
-    """
+    """Runs scripts in batches, on runners that ``start`` makes."""
 
     tells_calls = False
 
@@ -103,17 +97,11 @@ class _Watermarks:
 
 @dataclass(frozen=True)
 class _Batches:
-    """A script as batches.
-
-    Attributes:
-        script: The script.
-        steps: What each batch does.
-        origins: Which step of the script each batch belongs to.
-    """
+    """A script as batches."""
 
     script: Script
-    steps: tuple[object, ...]
-    origins: tuple[int, ...]
+    steps: tuple[object, ...]  # what each batch does
+    origins: tuple[int, ...]  # which step of the script each batch belongs to
 
     @property
     def may_fail(self) -> bool:
@@ -179,14 +167,7 @@ class _Run:
         self._dropped: defaultdict[int, int] = defaultdict(int)
 
     def run(self) -> Exception | None:
-        """Run the query.
-
-        Returns:
-            Why it failed; None: it did not.
-
-        Raises:
-            Exception: If a pipeline cannot be built.
-        """
+        """Run the query; returns why it failed, if it did. A pipeline that cannot be built raises."""
         restores = {chunk for placed in self._query for chunk in placed.restores()}
         with tempfile.TemporaryDirectory(prefix="windrow-", ignore_cleanup_errors=True) as folder:
             for end in (*sorted(restores), self._end):

@@ -24,8 +24,6 @@ from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 
-__all__ = ["EMITS", "LATE_ELEMENTS", "PATIENCE", "SIDE_OUTPUT", "Chunk", "Part", "Seen", "case_of", "pipeline_of"]
-
 _START = "start"
 EMITS, LATE_ELEMENTS, SIDE_OUTPUT, WATERMARK = "emits", "late", "side", "watermark"
 
@@ -34,21 +32,13 @@ PATIENCE = 5
 
 
 class Part(NamedTuple):
-    """Something for one case: an element or a marker.
-
-    Attributes:
-        case: Which case of the pipeline.
-        side: The input; 0: this part wakes the step that watches the case.
-        element: The element; None: this is a marker.
-        timestamp: The timestamp of the element, or None.
-        watermark: The watermark that the marker makes.
-    """
+    """Something for one case of the pipeline: an element or a marker."""
 
     case: int
-    side: int = 0
-    element: Element | None = None
+    side: int = 0  # the input; 0: this part wakes the step that watches the case
+    element: Element | None = None  # None: this is a marker
     timestamp: int | None = None
-    watermark: int = MIN_TIMESTAMP
+    watermark: int = MIN_TIMESTAMP  # that a marker makes
 
 
 class Chunk(NamedTuple):
@@ -59,25 +49,15 @@ class Chunk(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What arrived behind the step under test.
-
-    Attributes:
-        case: Which case of the pipeline.
-        kind: A record, a late element, one of the side output, or an advance of the watermark.
-        key: The key of a record or a late element; the tag of a side output.
-        value: The value.
-        window: The window of a record; the input of a late element.
-        timestamp: The timestamp, or None.
-        watermark: The watermark when it arrived.
-    """
+    """What arrived behind the step under test of a case."""
 
     case: int
-    kind: str
-    key: str = ""
+    kind: str  # a record, a late element, one of the side output, or an advance of the watermark
+    key: str = ""  # of a record or a late element; the tag of a side output
     value: str = ""
-    window: str = ""
+    window: str = ""  # of a record; the input of a late element
     timestamp: int | None = None
-    watermark: int = MIN_TIMESTAMP
+    watermark: int = MIN_TIMESTAMP  # when it arrived
 
 
 def pipeline_of(
@@ -86,13 +66,10 @@ def pipeline_of(
     take_chunk: Callable[[int, Sequence[int]], object],
     take_seen: Callable[[int, Sequence[Seen]], object],
 ) -> Pipeline:
-    """The pipeline that runs ``scripts``.
+    """The pipeline that runs ``scripts``, whose steps are in ``chunks``.
 
-    Args:
-        scripts: The pipelines; their steps are in ``chunks``.
-        chunks: What to read.
-        take_chunk: Called for each batch, with the number of its chunk.
-        take_seen: Called for each batch in which something arrived behind a step under test.
+    ``take_chunk`` is called for each batch, with the number of its chunk, and ``take_seen`` for each batch in which
+    something arrived behind a step under test.
     """
     read = from_source(CollectionSource(chunks, Chunk, batch_size=1), name="chunks")
     parts = read.flat_map(_parts)
@@ -114,13 +91,10 @@ _UNDER_TEST = f"{STEP}, case "
 
 
 def _case(parts: DataStream[Part], number: int, script: Script) -> DataStream[Seen]:
-    mine = parts.filter(partial(_belongs, number))
-    inputs = [
-        _stamped(mine.filter(partial(_is_of, side), name=f"case {number}, side {side}"), script, side).map(_element)
-        for side in range(1, script.pipeline.inputs + 1)
-    ]
+    sides = [parts.filter(partial(_is_of, number, side), name=f"case {number}, side {side}") for side in range(3)]
+    inputs = [_stamped(sides[side], script, side).map(element_of) for side in range(1, script.pipeline.inputs + 1)]
     computed = script.pipeline.compute(inputs, f"{_UNDER_TEST}{number}")
-    arriving = computed.records.map(_record).union(mine.filter(partial(_is_of, 0)).map(_start))
+    arriving = computed.records.map(_record).union(sides[0].map(_start))
     for side, late in computed.late.items():
         arriving = arriving.union(late.map(partial(_late, side)).returns(_Arriving))
     for tag, values in computed.sides.items():
@@ -130,13 +104,13 @@ def _case(parts: DataStream[Part], number: int, script: Script) -> DataStream[Se
 
 def _stamped(parts: DataStream[Part], script: Script, side: int) -> DataStream[Part]:
     """The elements of an input among ``parts``, those with a timestamp stamped."""
-    strategy = WatermarkStrategy.for_generator(_Markers)
+    strategy = WatermarkStrategy.for_generator(Markers)
     if any(isinstance(step, StatusStep) for step in script.steps):
         strategy = strategy.with_idleness(timedelta(milliseconds=PATIENCE))
     stamped = (
         parts.filter(_has_timestamp)
-        .assign_timestamps_and_watermarks(strategy, timestamp=_timestamp)
-        .filter(_has_element)
+        .assign_timestamps_and_watermarks(strategy, timestamp=timestamp_of)
+        .filter(has_element)
     )
     if any(isinstance(step, ElementStep) and step.side == side and step.timestamp is None for step in script.steps):
         return stamped.union(parts.filter(_has_no_timestamp))
@@ -151,15 +125,11 @@ def _number(chunk: Chunk) -> int:
     return chunk.number
 
 
-def _belongs(case: int, part: Part) -> bool:
-    return part.case == case
+def _is_of(case: int, side: int, part: Part) -> bool:
+    return (part.case, part.side) == (case, side)
 
 
-def _is_of(side: int, part: Part) -> bool:
-    return part.side == side
-
-
-def _has_element(part: Part) -> bool:
+def has_element(part: Part) -> bool:
     return part.element is not None
 
 
@@ -172,12 +142,12 @@ def _has_no_timestamp(part: Part) -> bool:
     return not _has_timestamp(part)
 
 
-def _element(part: Part) -> Element:
+def element_of(part: Part) -> Element:
     assert part.element is not None
     return part.element
 
 
-def _timestamp(part: Part) -> int:
+def timestamp_of(part: Part) -> int:
     return MIN_TIMESTAMP if part.timestamp is None else part.timestamp
 
 
@@ -211,7 +181,7 @@ def _no_key(arriving: _Arriving) -> None:
     return
 
 
-class _Markers(WatermarkGenerator[Part]):
+class Markers(WatermarkGenerator[Part]):
     """Says what markers say."""
 
     def on_event(self, element: Part, timestamp: int, output: WatermarkOutput) -> None:

@@ -18,8 +18,6 @@ from typing import Generic, Protocol, TypeVar
 from tests.conformance.engines import ClockStep, RestoreStep
 from windrow.time import MIN_TIMESTAMP
 
-__all__ = ["AnyScript", "Placed", "queries_of"]
-
 
 class AnyScript(Protocol):
     """The steps of a case, of one input or of two."""
@@ -40,17 +38,11 @@ S = TypeVar("S", bound=AnyScript)
 
 @dataclass(frozen=True)
 class Placed(Generic[S]):
-    """A script in a query.
-
-    Attributes:
-        script: The script.
-        place: Where it stands among all scripts.
-        begin: The chunk of its first step. The chunk before has the marker for it.
-    """
+    """A script in a query."""
 
     script: S
-    place: int
-    begin: int = 1
+    place: int  # among all scripts
+    begin: int = 1  # the chunk of its first step; the chunk before has the marker for it
 
     @property
     def end(self) -> int:

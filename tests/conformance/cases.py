@@ -10,8 +10,6 @@ from typing import TypeAlias, Union
 
 from windrow.windows import GlobalWindow, TimeWindow
 
-__all__ = ["AnyWindow", "Case", "CaseError", "Fields", "Json", "decode", "encode", "load", "to_window", "window_json"]
-
 Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]
 AnyWindow: TypeAlias = TimeWindow | GlobalWindow
 
@@ -147,11 +145,7 @@ class Case:
 
 
 def load(path: str) -> list[Case]:
-    """The cases of a file.
-
-    Raises:
-        CaseError: If the file cannot be read or is not in the format.
-    """
+    """The cases of a file."""
     try:
         content = decode(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

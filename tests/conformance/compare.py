@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tests.conformance.cases import Json, encode
-
-__all__ = ["Differences"]
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 
 
 class Differences:
@@ -41,6 +40,13 @@ class Differences:
     def add(self, where: str, expected: str, got: str) -> None:
         """Note a difference."""
         self.lines.append(f"  {where}: expected {expected}, got {got}")
+
+
+def error_kind(error: Exception) -> str:
+    """How the format names an error; the name of its class where it has no name for it."""
+    if isinstance(error, InvalidArgumentError):
+        return "invalid_argument"
+    return "unsupported_operation" if isinstance(error, UnsupportedOperationError) else type(error).__name__
 
 
 def _listed(texts: Counter[str] | set[str]) -> str:

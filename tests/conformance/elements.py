@@ -9,24 +9,16 @@ from dataclasses import dataclass
 
 from tests.conformance.cases import CaseError, Json, decode, encode
 
-__all__ = ["Element", "Record", "number"]
-
 NO_SCRIPT = "{}"
 
 
 @dataclass(frozen=True)
 class Element:
-    """An element of a case, and beside it what scripted parts do with it.
+    """An element of a case, and beside it what scripted parts do with it."""
 
-    Attributes:
-        key: The key; null without keys.
-        value: The value.
-        script: ``windows`` and ``merges`` for a scripted assigner, ``trigger`` for a scripted trigger.
-    """
-
-    key: str
+    key: str  # null without keys
     value: str
-    script: str = NO_SCRIPT
+    script: str = NO_SCRIPT  # ``windows`` and ``merges`` of a scripted assigner, ``trigger`` of a scripted trigger
 
     @classmethod
     def of(cls, key: Json, value: Json, script: dict[str, Json] | None = None) -> Element:
@@ -41,17 +33,11 @@ class Element:
 
 @dataclass(frozen=True)
 class Record:
-    """What the function of a case emits.
+    """What the function of a case emits."""
 
-    Attributes:
-        key: The key; null without keys.
-        value: The value.
-        window: The window; null unless the function reports it.
-    """
-
-    key: str
+    key: str  # null without keys
     value: str
-    window: str = "null"
+    window: str = "null"  # unless the function reports it
 
 
 def number(element: Element) -> int | float:

@@ -12,25 +12,6 @@ from tests.conformance.elements import Element, Record
 from tests.conformance.triggers import Calls
 from windrow import DataStream
 
-__all__ = [
-    "ENGINES",
-    "STEP",
-    "ClockStep",
-    "Computed",
-    "ElementStep",
-    "Engine",
-    "EngineUnavailableError",
-    "Observed",
-    "RestoreStep",
-    "Script",
-    "ScriptPipeline",
-    "StateCounts",
-    "StatusStep",
-    "Step",
-    "Told",
-    "WatermarkStep",
-]
-
 STEP = "step under test"
 
 
@@ -76,13 +57,7 @@ Step: TypeAlias = ElementStep | WatermarkStep | StatusStep | ClockStep | Restore
 
 @dataclass(frozen=True)
 class Computed:
-    """What a pipeline makes of its inputs.
-
-    Attributes:
-        records: What it emits.
-        late: The late elements, by input, where they have a side output.
-        sides: The side outputs, by tag.
-    """
+    """What a pipeline makes of its inputs: records, late elements by input, and side outputs by tag."""
 
     records: DataStream[Record]
     late: Mapping[int, DataStream[Element]] = field(default_factory=dict)
@@ -109,12 +84,9 @@ class ScriptPipeline(Protocol):
 
 @dataclass(frozen=True)
 class Script:
-    """What an engine is to run.
+    """A pipeline, which begins with neither watermarks nor processing time, and what happens to it, in order.
 
-    Attributes:
-        pipeline: The pipeline; it begins with neither watermarks nor processing time.
-        steps: What happens, in order.
-        may_fail: Whether a step is expected to fail. A hint: an engine that runs scripts together runs this one alone.
+    A step is expected to fail where it ``may_fail``: an engine that runs scripts together runs this one alone.
     """
 
     pipeline: ScriptPipeline
@@ -124,13 +96,7 @@ class Script:
 
 @dataclass(frozen=True)
 class StateCounts:
-    """What a step keeps.
-
-    Attributes:
-        contents: The number of pairs of key and window that hold elements.
-        event_timers: The number of timers in event time.
-        processing_timers: The number of timers in processing time.
-    """
+    """What a step keeps: pairs of key and window that hold elements, and timers."""
 
     contents: int
     event_timers: int
@@ -139,46 +105,27 @@ class StateCounts:
 
 @dataclass
 class Observed:
-    """What a step of a case caused.
-
-    Attributes:
-        emits: What the function emitted, with timestamps.
-        late: Late elements by their input, with timestamps.
-        dropped: How many elements were dropped as late; None where the engine cannot tell for each step.
-        side: What went to side outputs by their tag, with timestamps.
-        state: What is kept now; None where the engine cannot tell.
-        calls: The calls of the trigger; None where the engine cannot tell.
-        watermark: The last watermark that a step downstream saw.
-        advanced: Whether that watermark came in this step.
-        overtaken: How many records a step downstream got behind the watermark that they belong before.
-        error: Why the step failed; None: it did not.
-    """
+    """What a step of a case caused; emitted records, late elements and side outputs have their timestamps."""
 
     emits: list[tuple[Record, int | None]] = field(default_factory=list)
-    late: list[tuple[int, Element, int | None]] = field(default_factory=list)
-    dropped: int | None = None
-    side: list[tuple[str, str, int | None]] = field(default_factory=list)
-    state: StateCounts | None = None
-    calls: Mapping[str, list[Json]] | None = None
-    watermark: int | None = None
-    advanced: bool = False
-    overtaken: int = 0
-    error: Exception | None = None
+    late: list[tuple[int, Element, int | None]] = field(default_factory=list)  # by input
+    dropped: int | None = None  # how many elements were late; None where the engine cannot tell for each step
+    side: list[tuple[str, str, int | None]] = field(default_factory=list)  # by tag
+    state: StateCounts | None = None  # None where the engine cannot tell
+    calls: Mapping[str, list[Json]] | None = None  # of the trigger; None where the engine cannot tell
+    watermark: int | None = None  # the last one that a step downstream saw
+    advanced: bool = False  # whether that came in this step
+    overtaken: int = 0  # how many records a step downstream got behind the watermark that they belong before
+    error: Exception | None = None  # why the step failed
 
 
 @dataclass
 class Told:
-    """What an engine tells of a script.
-
-    Attributes:
-        steps: What each step caused, up to the first one that failed.
-        dropped: How many elements were dropped as late in all; None where each step tells its own.
-        unbuilt: Why the pipeline could not be built; None: it could.
-    """
+    """What an engine tells of a script: what each step caused, up to the first one that failed."""
 
     steps: list[Observed] = field(default_factory=list)
-    dropped: int | None = None
-    unbuilt: Exception | None = None
+    dropped: int | None = None  # how many elements were late in all; None where each step tells its own
+    unbuilt: Exception | None = None  # why the pipeline could not be built
 
 
 class Engine(Protocol):

@@ -13,8 +13,6 @@ from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.state import ValueStateDescriptor
 
-__all__ = ["compute"]
-
 # Any in this module: a case chooses the type of its windows.
 Keyed: TypeAlias = WindowedStream[Element, str, Any] | MergingWindowedStream[Element, str, Any]
 NonKeyed: TypeAlias = AllWindowedStream[Element, Any] | MergingAllWindowedStream[Element, Any]
@@ -24,17 +22,7 @@ _SIDE = OutputTag("side", str)
 
 
 def compute(stage: Keyed | NonKeyed, fields: Fields, name: str, late: OutputTag[Element] | None) -> Computed:
-    """The streams of what the function that ``fields`` describe makes of the windows.
-
-    Args:
-        stage: The windows.
-        fields: Describe the function.
-        name: Names the step.
-        late: The side output of late elements; None: they are dropped.
-
-    Raises:
-        CaseError: If there is no such function.
-    """
+    """The streams of what the function that ``fields`` describe makes of the windows, in a step with this name."""
     kind = fields.text("type")
     with_window = fields.flag("with_window", False)
     values = fields.items("values") if kind == "process_const" else []
@@ -42,36 +30,23 @@ def compute(stage: Keyed | NonKeyed, fields: Fields, name: str, late: OutputTag[
     if kind in ("reduce_sum", "aggregate_mean") and not with_window:
         step = stage.reduce(_add, name=name) if kind == "reduce_sum" else stage.aggregate(_Mean(), name=name)
         return Computed(step.map(_record), _late(step, late))
+    evaluate = _evaluations(values).get(kind)
+    if evaluate is None:
+        raise CaseError(f"unknown function {kind!r}")
+    keyed = isinstance(stage, (WindowedStream, MergingWindowedStream))
+    function: Any = _Process(evaluate, with_window) if keyed else _ProcessAll(evaluate, with_window)
     if kind == "reduce_sum":
-        records = _reduce(stage, name)
+        records = stage.reduce(_add, function, name=name)
     elif kind == "aggregate_mean":
-        records = _aggregate(stage, name)
+        records = stage.aggregate(_Mean(), function, name=name)
     else:
-        evaluate = _evaluations(values).get(kind)
-        if evaluate is None:
-            raise CaseError(f"unknown function {kind!r}")
-        if isinstance(stage, (WindowedStream, MergingWindowedStream)):
-            records = stage.process(_Process(evaluate, with_window), name=name)
-        else:
-            records = stage.process(_ProcessAll(evaluate, with_window), name=name)
+        records = stage.process(function, name=name)
     sides = {"side": records.get_side_output(_SIDE)} if kind == "process_side" else {}
     return Computed(records, _late(records, late), sides)
 
 
 def _late(step: DataStream[Any], late: OutputTag[Element] | None) -> dict[int, DataStream[Element]]:
     return {} if late is None else {1: step.get_side_output(late)}
-
-
-def _reduce(stage: Keyed | NonKeyed, name: str) -> DataStream[Record]:
-    if isinstance(stage, (WindowedStream, MergingWindowedStream)):
-        return stage.reduce(_add, _Process(_each, True), name=name)
-    return stage.reduce(_add, _ProcessAll(_each, True), name=name)
-
-
-def _aggregate(stage: Keyed | NonKeyed, name: str) -> DataStream[Record]:
-    if isinstance(stage, (WindowedStream, MergingWindowedStream)):
-        return stage.aggregate(_Mean(), _Process(_each, True), name=name)
-    return stage.aggregate(_Mean(), _ProcessAll(_each, True), name=name)
 
 
 def _add(a: Element, b: Element) -> Element:
@@ -119,52 +94,11 @@ class _ProcessAll(ProcessAllWindowFunction[Element, Record, Any]):
         return self._keyed.process("null", context, elements)
 
 
-def _evaluations(constants: list[Json]) -> dict[str, Evaluate]:
-    def const(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
-        return constants
-
-    return {
-        "process_sum": _sum,
-        "process_list": _list,
-        "process_each": _each,
-        "process_const": const,
-        "process_nothing": _nothing,
-        "process_side": _side,
-        "process_watermark": _watermark,
-        "process_processing_time": _processing_time,
-        "process_firing_index": _firing_index,
-    }
-
-
-def _sum(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
-    return [sum(map(number, elements))]
-
-
-def _list(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
-    return [[decode(element.value) for element in elements]]
-
-
-def _each(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
-    return [decode(element.value) for element in elements]
-
-
-def _nothing(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
-    return []
-
-
 def _side(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
     # An evictor may have left none.
     for element in elements[:1]:
         context.output(_SIDE, element.value)
     return []
-
-
-def _watermark(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
-    return [context.current_watermark]
-
-
-def _processing_time(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
-    return [context.current_processing_time]
 
 
 _FIRINGS = ValueStateDescriptor[int]("firings")
@@ -175,3 +109,22 @@ def _firing_index(context: ProcessWindowContext[Any], elements: Sequence[Element
     index = (firings.value() or 0) + 1
     firings.update(index)
     return [index]
+
+
+def _evaluations(constants: list[Json]) -> dict[str, Evaluate]:
+    def each(context: ProcessWindowContext[Any], elements: Sequence[Element]) -> Iterable[Json]:
+        return [decode(element.value) for element in elements]
+
+    return {
+        "reduce_sum": each,
+        "aggregate_mean": each,
+        "process_sum": lambda context, elements: [sum(map(number, elements))],
+        "process_list": lambda context, elements: [[decode(element.value) for element in elements]],
+        "process_each": each,
+        "process_const": lambda context, elements: constants,
+        "process_nothing": lambda context, elements: [],
+        "process_side": _side,
+        "process_watermark": lambda context, elements: [context.current_watermark],
+        "process_processing_time": lambda context, elements: [context.current_processing_time],
+        "process_firing_index": _firing_index,
+    }

@@ -26,8 +26,6 @@ from windrow.triggers import Trigger, TriggerContext, TriggerResult
 from windrow.windows import GlobalWindow, GlobalWindows
 from windrow_runtime.testing import PushSource, StreamHarness
 
-__all__ = ["LocalEngine"]
-
 
 class LocalEngine:
     """Runs scripts in the interpreter; with ``explains``, its steps keep journals."""

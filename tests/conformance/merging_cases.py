@@ -11,8 +11,6 @@ from tests.conformance.compare import Differences
 from windrow.windows import MergingWindowAssigner
 from windrow_runtime.testing import LiveWindows
 
-__all__ = ["run_merging_window_set"]
-
 
 def run_merging_window_set(case: Case, differences: Differences) -> None:
     """Run a case of this kind."""

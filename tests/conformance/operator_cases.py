@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tests.conformance.cases import Case, CaseError, Fields, Json, decode
-from tests.conformance.compare import Differences
+from tests.conformance.compare import Differences, error_kind
 from tests.conformance.elements import Element
 from tests.conformance.engines import (
     ClockStep,
@@ -20,41 +20,26 @@ from tests.conformance.engines import (
     Told,
     WatermarkStep,
 )
-from tests.conformance.errors import error_kind
 from tests.conformance.pipeline import Pipeline
 from tests.conformance.triggers import TimerScript
 from windrow.errors import MissingTimestampError, PlanError
-
-__all__ = ["CompareStep", "ReadStep", "RunCase", "compare_run", "compare_window_step", "read_operator", "read_steps"]
 
 _SCRIPTED = ("windows", "merges", "trigger")
 
 
 @dataclass(frozen=True)
 class ReadStep:
-    """A step with what it is expected to cause.
-
-    Attributes:
-        title: Names it in messages.
-        expect: What it is expected to cause.
-        watermark: The watermark that is expected downstream.
-        error: Why it is expected to fail; None: it is not.
-    """
+    """A step with what it is expected to cause; ``title`` names it in messages."""
 
     title: str
     expect: Fields
-    watermark: int | None
-    error: str | None
+    watermark: int | None  # downstream
+    error: str | None  # why it is expected to fail
 
 
 @dataclass(frozen=True)
 class RunCase:
-    """A case that an engine runs, read.
-
-    Attributes:
-        script: What an engine is to run.
-        steps: The steps, with what each is expected to cause.
-    """
+    """A case that an engine runs, read."""
 
     script: Script
     steps: Sequence[ReadStep]
@@ -65,16 +50,7 @@ CompareStep: TypeAlias = Callable[[ScriptPipeline, ReadStep, Observed, Differenc
 
 
 def read_operator(case: Case, *, note_calls: bool) -> RunCase:
-    """Read a case of this kind.
-
-    Args:
-        case: The case.
-        note_calls: Whether the calls of its trigger are noted where it asks for them.
-
-    Raises:
-        CaseError: If something in it is not understood.
-        InvalidArgumentError: If a part of the pipeline is refused.
-    """
+    """Read a case of this kind; the calls of its trigger are noted where it asks for them, if ``note_calls``."""
     steps = case.body.all_fields("steps")
     pipeline = Pipeline.of(
         case.body.fields("pipeline"),
@@ -113,11 +89,7 @@ def compare_run(
     if told.unbuilt is not None:
         # A plan in which elements without timestamps may come to a step that needs them is refused before it runs.
         needs_timestamps = isinstance(told.unbuilt, PlanError) and "needs timestamps" in str(told.unbuilt)
-        if (
-            missing_timestamp is not None
-            and needs_timestamps
-            and any(step.error == missing_timestamp for step in case.steps)
-        ):
+        if needs_timestamps and missing_timestamp in {step.error for step in case.steps} - {None}:
             return
         raise told.unbuilt
     dropped = 0
@@ -157,27 +129,28 @@ def _title(step: Fields) -> str:
 def _step(pipeline: Pipeline, step: Fields) -> Step:
     op = step.text("op")
     found: Step
-    if op == "element":
-        found = ElementStep(*_element(pipeline, step))
-    elif op == "snapshot_restore":
-        found = RestoreStep()
-    elif op == "watermark":
-        found = WatermarkStep(step.integer("ts"))
-    elif op == "processing_time":
-        found = ClockStep(step.integer("ts"))
-    else:
-        raise CaseError(f"unknown op {op!r}")
+    match op:
+        case "element":
+            found = _element(pipeline, step)
+        case "snapshot_restore":
+            found = RestoreStep()
+        case "watermark":
+            found = WatermarkStep(step.integer("ts"))
+        case "processing_time":
+            found = ClockStep(step.integer("ts"))
+        case _:
+            raise CaseError(f"unknown op {op!r}")
     step.done()
     return found
 
 
-def _element(pipeline: Pipeline, step: Fields) -> tuple[Element, int | None]:
+def _element(pipeline: Pipeline, step: Fields) -> ElementStep:
     trigger = step.fields_or_none("trigger")
     if trigger is not None:
         TimerScript.of(trigger)
     script: dict[str, Json] = {part: step.raw(part) for part in _SCRIPTED if part in step}
     key = step.raw("key") if pipeline.keyed else None
-    return Element.of(key, step.raw("value"), script), step.integer_or_none("ts")
+    return ElementStep(Element.of(key, step.raw("value"), script), step.integer_or_none("ts"))
 
 
 def compare_window_step(pipeline: ScriptPipeline, step: ReadStep, observed: Observed, differences: Differences) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, TypeVar
 
@@ -19,58 +19,35 @@ from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from windrow.triggers import Trigger
 from windrow.windows import WindowAssigner
 
-__all__ = ["Pipeline", "build_evictor"]
-
 _LATE = OutputTag("late", Element)
 
+Part = TypeVar("Part")
 Stage = TypeVar("Stage", WindowedStream[Element, str, Any], AllWindowedStream[Element, Any])
 
 
 # Any in this module: a case chooses the type of its windows.
 @dataclass
 class Pipeline:
-    """The pipeline of a case, before its elements are put in front of it.
-
-    Attributes:
-        keyed: Whether elements have keys.
-        assigner: The assigner.
-        trigger: The trigger; None: the assigner's default.
-        evictor: The evictor.
-        lateness: The allowed lateness.
-        late: Whether late elements go to a side output.
-        function: The function, in JSON.
-        calls: The calls of the trigger, where they are noted.
-    """
+    """The pipeline of a case, before its elements are put in front of it."""
 
     keyed: bool
     assigner: WindowAssigner[Element, Any]
-    trigger: Trigger[Element, Any] | None
+    trigger: Trigger[Element, Any] | None  # None: the assigner's default
     evictor: Evictor[Element, Any] | None
     lateness: timedelta
-    late: bool
-    function: Fields
-    calls: Calls | None = field(default=None)
+    late: bool  # whether late elements go to a side output
+    function: Fields  # in JSON
+    calls: Calls | None = None  # of the trigger, where they are noted
     inputs: ClassVar[int] = 1
 
     @classmethod
     def of(cls, fields: Fields, *, note_calls: bool) -> Pipeline:
-        """Read a pipeline.
-
-        Args:
-            fields: Describe it.
-            note_calls: Whether to note the calls of the trigger.
-
-        Raises:
-            CaseError: If a part is not known.
-            InvalidArgumentError: If a parameter is refused.
-        """
-        trigger = fields.fields_or_none("trigger")
-        evictor = fields.fields_or_none("evictor")
+        """Read a pipeline; ``note_calls`` says whether to note the calls of its trigger."""
         pipeline = cls(
             keyed=fields.flag("keyed"),
             assigner=build_assigner(fields.fields("assigner")),
-            trigger=None if trigger is None else build_trigger(trigger),
-            evictor=None if evictor is None else build_evictor(evictor),
+            trigger=build_if_given(build_trigger, fields.fields_or_none("trigger")),
+            evictor=build_if_given(build_evictor, fields.fields_or_none("evictor")),
             lateness=millis(fields, "allowed_lateness_ms", 0),
             late=fields.flag("side_output_late", False),
             function=fields.fields("function"),
@@ -112,28 +89,26 @@ def _key(element: Element) -> str:
     return element.key
 
 
-def build_evictor(fields: Fields) -> Evictor[Element, Any]:
-    """The evictor that ``fields`` describe.
+def build_if_given(build: Callable[[Fields], Part], fields: Fields | None) -> Part | None:
+    """What ``build`` makes of ``fields``; None where a case leaves them out."""
+    return None if fields is None else build(fields)
 
-    Raises:
-        CaseError: If there is no such evictor.
-        InvalidArgumentError: If a parameter is refused.
-    """
-    evictor = _evictor(fields)
+
+def build_evictor(fields: Fields) -> Evictor[Element, Any]:
+    """The evictor that ``fields`` describe."""
+    kind, after = fields.text("type"), fields.flag("after", False)
+    evictor: Evictor[Element, Any]
+    match kind:
+        case "count":
+            evictor = CountEvictor.of(fields.integer("max"), after)
+        case "time":
+            evictor = TimeEvictor.of(millis(fields, "window_ms"), after)
+        case "delta":
+            evictor = DeltaEvictor.of(fields.number("threshold"), _shortfall, after)
+        case _:
+            raise CaseError(f"unknown evictor {kind!r}")
     fields.done()
     return evictor
-
-
-def _evictor(fields: Fields) -> Evictor[Element, Any]:
-    kind = fields.text("type")
-    after = fields.flag("after", False)
-    if kind == "count":
-        return CountEvictor.of(fields.integer("max"), after)
-    if kind == "time":
-        return TimeEvictor.of(millis(fields, "window_ms"), after)
-    if kind == "delta":
-        return DeltaEvictor.of(fields.number("threshold"), _shortfall, after)
-    raise CaseError(f"unknown evictor {kind!r}")
 
 
 def _shortfall(element: Element, last: Element) -> float:

@@ -26,8 +26,6 @@ from tests.conformance.window_cases import (
     run_window_start,
 )
 
-__all__ = ["PARTS", "Language", "Outcome", "main", "run_cases", "run_files"]
-
 AnyEngine = TypeVar("AnyEngine")
 
 # The kinds that need no engine: they look at the public parts alone.
@@ -44,21 +42,17 @@ PARTS: Mapping[str, Callable[[Case, Differences], None]] = {
 }
 
 
+_A_PART = "it tests a part of the language or of the operator, without an engine; --engine local runs it"
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """How a case went.
-
-    Attributes:
-        file: The file.
-        name: The name of the case.
-        differences: What differed, a line each; none where the case passed.
-        skipped: Why it was not run; None: it was.
-    """
+    """How a case went."""
 
     file: str
     name: str
-    differences: tuple[str, ...]
-    skipped: str | None = None
+    differences: tuple[str, ...]  # a line each
+    skipped: str | None = None  # why it was not run
 
     @property
     def passed(self) -> bool:
@@ -67,34 +61,26 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Language:
-    """The kinds of cases that a folder has.
+    """The kinds of cases that a folder has."""
 
-    Attributes:
-        parts: The kinds that need no engine, each with what runs it.
-        runs: The kinds that an engine runs.
-        read: Reads a case that an engine runs; the flag says whether the engine tells the calls of triggers.
-        compare: Compares what a step of it caused.
-        missing_timestamp: The kind of error by which cases name a missing timestamp; None: they have no such kind.
-    """
-
-    parts: Mapping[str, Callable[[Case, Differences], None]]
-    runs: Collection[str]
-    read: Callable[[Case, bool], RunCase]
-    compare: CompareStep
-    missing_timestamp: str | None = None
+    parts: Mapping[str, Callable[[Case, Differences], None]]  # the kinds that need no engine, each with what runs it
+    runs: Collection[str]  # the kinds that an engine runs
+    read: Callable[[Case, bool], RunCase]  # the flag says whether the engine tells the calls of triggers
+    compare: CompareStep  # for a step of a case that an engine runs
+    why_not_in_batches: Callable[[Case], str | None]  # why an engine that runs cases in batches leaves a case out
+    missing_timestamp: str | None = None  # the error by which cases name a missing timestamp, if there is one
 
 
 WINDOWS = Language(
-    PARTS, ("operator",), lambda case, note_calls: read_operator(case, note_calls=note_calls), compare_window_step
+    PARTS,
+    ("operator",),
+    lambda case, note_calls: read_operator(case, note_calls=note_calls),
+    compare_window_step,
+    lambda case: _A_PART if case.kind in PARTS else None,
 )
 
 
-def run_cases(
-    cases: Sequence[Case],
-    engine: Engine,
-    why_skipped: Callable[[Case], str | None] = lambda _: None,
-    language: Language = WINDOWS,
-) -> list[Outcome]:
+def run_cases(cases: Sequence[Case], engine: Engine, language: Language = WINDOWS) -> list[Outcome]:
     """Run cases. Whatever goes wrong is the outcome of a case, never an error of the runner.
 
     The engine gets all pipelines at once, so that it may run some of them together.
@@ -102,7 +88,7 @@ def run_cases(
     running: list[tuple[_Running, RunCase]] = []
     outcomes: list[_Running] = []
     for case in cases:
-        outcome = _Running(case, why_skipped(case))
+        outcome = _Running(case, None if engine.tells_calls else language.why_not_in_batches(case))
         outcomes.append(outcome)
         if outcome.skipped is not None:
             continue
@@ -151,18 +137,7 @@ def main(
     engines: Mapping[str, Callable[[], AbstractContextManager[AnyEngine]]],
     run: Callable[[AnyEngine, Sequence[str]], list[Outcome]],
 ) -> int:
-    """Run files of cases as a command does, and say what differed.
-
-    Args:
-        program: The module of the command.
-        description: What it does.
-        arguments: Those of the command line; None: those of the process.
-        engines: What may run the cases, by name.
-        run: Runs files on an engine.
-
-    Returns:
-        0 if no case failed, 1 if one did, 2 if the engine is not to be had.
-    """
+    """Run files of cases as a command does: 0 if no case failed, 1 if one did, 2 if the engine is not to be had."""
     parser = argparse.ArgumentParser(prog=f"python -m {program}", description=description)
     parser.add_argument("--engine", choices=sorted(engines), default="local", help="what runs the pipelines")
     parser.add_argument("files", metavar="FILE", nargs="+", help="a file of cases")
@@ -189,18 +164,11 @@ def run_files(paths: Sequence[str], run: Callable[[Sequence[Case]], list[Outcome
 
 
 def _report(outcomes: Sequence[Outcome]) -> int:
-    """Print what failed and why, what was skipped and why, and how many cases there are of each.
-
-    Returns:
-        1 if a case failed, else 0.
-    """
+    """Print what failed and why, what was skipped and why, and how many cases there are; 1 if a case failed."""
     failed = [outcome for outcome in outcomes if outcome.differences]
-    skipped: Counter[str] = Counter()
+    skipped = Counter(outcome.skipped for outcome in outcomes if outcome.skipped is not None)
     for outcome in failed:
         print(f"FAILED {outcome.file}: {outcome.name}", *outcome.differences, "", sep="\n")
-    for outcome in outcomes:
-        if outcome.skipped is not None:
-            skipped[outcome.skipped] += 1
     for reason, count in skipped.items():
         print(f"skipped {count}: {reason}")
     passed = sum(outcome.passed for outcome in outcomes)

@@ -15,8 +15,6 @@ from windrow_runtime.spark import SparkRunner
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["spark_engine", "started_engine"]
-
 
 @contextmanager
 def started_engine() -> Iterator[BatchEngine]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from tests.conformance.elements import Element
 from tests.conformance.engines import ClockStep, ElementStep, RestoreStep, Script, Step, WatermarkStep
 from tests.conformance.operator_cases import read_operator
 from tests.conformance.runner import run_cases
-from tests.conformance.skips import SKIPS
 from windrow_runtime.local import LocalRunner
 
 if TYPE_CHECKING:
@@ -30,9 +28,8 @@ _FILES = sorted(Path(__file__).parent.glob("*.json"))
 _LATENESS = "late firings go on after a restore"
 
 
-def local(_: Path, clock: Callable[[], int]) -> LocalRunner:
-    """The interpreter has no checkpoint: it begins anew, and what it gave before it gives again."""
-    return LocalRunner(clock=clock)
+# The interpreter has no checkpoint: it begins anew, and what it gave before it gives again.
+IN_BATCHES = BatchEngine(lambda _, clock: LocalRunner(clock=clock))
 
 
 # Any in this module: cases as JSON, to be changed at will.
@@ -70,7 +67,7 @@ def titles(differences: tuple[str, ...]) -> list[str]:
 
 def test_all_cases_in_batches_of_the_interpreter() -> None:
     cases = [case for file in _FILES for case in load(str(file))]
-    outcomes = run_cases(cases, BatchEngine(local), SKIPS["spark"].reason)
+    outcomes = run_cases(cases, IN_BATCHES)
     assert [outcome for outcome in outcomes if outcome.differences] == []
     assert sum(outcome.passed for outcome in outcomes) == 102
 
@@ -78,7 +75,7 @@ def test_all_cases_in_batches_of_the_interpreter() -> None:
 def test_a_wrong_expectation_fails() -> None:
     body = wrong_lateness()
     body["steps"].append({"op": "watermark", "ts": 5, "expect": {"error": "invalid_argument"}})
-    (outcome,) = run_cases([case_of(body)], BatchEngine(local))
+    (outcome,) = run_cases([case_of(body)], IN_BATCHES)
     error = "  step 9, watermark at 5: error: expected invalid_argument, got none"
     assert titles(outcome.differences) == [*WRONG[:3], error, WRONG[3]]
 
@@ -87,7 +84,7 @@ def test_the_step_that_fails_is_told_and_the_other_cases_go_on() -> None:
     body = body_of("per-window state is refused with merging windows")
     step = body["steps"][0]
     body["steps"] = [{**step, "trigger": {"result": "continue"}, "expect": {}}, {**step, "expect": {}}]
-    outcomes = run_cases([case_of(body), case_of(body_of(_LATENESS))], BatchEngine(local))
+    outcomes = run_cases([case_of(body), case_of(body_of(_LATENESS))], IN_BATCHES)
     assert [outcome.passed for outcome in outcomes] == [False, True]
     (line, *_) = outcomes[0].differences
     assert line.startswith("  step 2, element at 0: error: expected none, got unsupported_operation: ")
@@ -110,7 +107,7 @@ def test_some_cases_on_spark(spark: SparkSession) -> None:
     wrong = copy.deepcopy(offset)
     wrong["steps"][3]["expect_watermark"] = 250
     wrong["steps"][4]["expect"]["emits"] = []
-    outcomes = run_cases([case_of(body) for body in (*bodies, wrong)], spark_engine(spark), SKIPS["spark"].reason)
+    outcomes = run_cases([case_of(body) for body in (*bodies, wrong)], spark_engine(spark))
     differences = [titles(outcome.differences) for outcome in outcomes]
     assert differences[:-1] == [[]] * len(bodies)
     assert [line.partition(": expected")[0] for line in differences[-1]] == [

@@ -10,8 +10,6 @@ from tests.conformance.elements import Element
 from tests.conformance.triggers import TimerScript, build_trigger, result_name
 from windrow_runtime.testing import TriggerAnswer, TriggerHarness
 
-__all__ = ["run_trigger"]
-
 
 # Any in this module: one harness takes windows of every type.
 def run_trigger(case: Case, differences: Differences) -> None:

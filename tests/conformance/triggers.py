@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tests.conformance.assigners import millis
@@ -29,19 +29,13 @@ from windrow.triggers import (
 )
 from windrow.windows import Window
 
-__all__ = ["Calls", "ScriptedTrigger", "TimerScript", "build_trigger", "recording", "result_name", "trigger_name"]
-
-_RESULTS = {
-    "continue": TriggerResult.CONTINUE,
-    "fire": TriggerResult.FIRE,
-    "purge": TriggerResult.PURGE,
-    "fire_and_purge": TriggerResult.FIRE_AND_PURGE,
-}
-_NAMES: Mapping[type, str] = {
-    EventTimeTrigger: "event_time",
-    ProcessingTimeTrigger: "processing_time",
-    NeverTrigger: "never",
-    EndOfStreamTrigger: "end_of_stream",
+# Any in this module: a trigger of a case goes with whatever windows the case has.
+_RESULTS = {result.name.lower(): result for result in TriggerResult}
+_DEFAULTS: Mapping[str, Any] = {
+    "event_time": EventTimeTrigger,
+    "processing_time": ProcessingTimeTrigger,
+    "never": NeverTrigger,
+    "end_of_stream": EndOfStreamTrigger,
 }
 
 
@@ -50,19 +44,13 @@ def result_name(result: TriggerResult) -> str:
     return result.name.lower()
 
 
-# Any in this module: a trigger of a case goes with whatever windows the case has.
 def trigger_name(trigger: Trigger[Any, Any]) -> str:
     """How the format writes a default trigger."""
-    return _NAMES.get(type(trigger), type(trigger).__name__)
+    return next((name for name, kind in _DEFAULTS.items() if type(trigger) is kind), type(trigger).__name__)
 
 
 def build_trigger(fields: Fields) -> Trigger[Element, Any]:
-    """The trigger that ``fields`` describe.
-
-    Raises:
-        CaseError: If there is no such trigger.
-        InvalidArgumentError: If a parameter is refused.
-    """
+    """The trigger that ``fields`` describe."""
     trigger = _build(fields)
     fields.done()
     return trigger
@@ -70,14 +58,9 @@ def build_trigger(fields: Fields) -> Trigger[Element, Any]:
 
 def _build(fields: Fields) -> Trigger[Element, Any]:
     kind = fields.text("type")
-    if kind == "event_time":
-        return EventTimeTrigger.create()
-    if kind == "processing_time":
-        return ProcessingTimeTrigger.create()
-    if kind == "never":
-        return NeverTrigger.create()
-    if kind == "end_of_stream":
-        return EndOfStreamTrigger.create()
+    if kind in _DEFAULTS:
+        trigger: Trigger[Element, Any] = _DEFAULTS[kind].create()
+        return trigger
     if kind == "count":
         return CountTrigger.of(fields.integer("max"))
     if kind == "continuous_event_time":
@@ -114,15 +97,8 @@ class TimerScript:
 
     @classmethod
     def of(cls, fields: Fields) -> TimerScript:
-        actions = tuple(
-            (action, tuple(fields.items(action, [])))
-            for action in (
-                "set_event_timers",
-                "set_processing_timers",
-                "delete_event_timers",
-                "delete_processing_timers",
-            )
-        )
+        names = (f"{action}_{domain}_timers" for action in ("set", "delete") for domain in ("event", "processing"))
+        actions = tuple((name, tuple(fields.items(name, []))) for name in names)
         script = cls(_result(fields.text("result", "continue")), actions)
         fields.done()
         return script
@@ -207,29 +183,25 @@ def _time(timer: Json, window: Window) -> int:
     return timer
 
 
-@dataclass
 class Calls:
-    """The calls of a trigger, as the format writes them."""
+    """The calls of a trigger by callback, as the format writes them."""
 
-    on_element: list[Json] = field(default_factory=list)
-    on_event_time: list[Json] = field(default_factory=list)
-    on_processing_time: list[Json] = field(default_factory=list)
-    on_merge: list[Json] = field(default_factory=list)
-    clear: list[Json] = field(default_factory=list)
+    def __init__(self) -> None:
+        names = ("on_element", "on_event_time", "on_processing_time", "on_merge", "clear")
+        self._calls: dict[str, list[Json]] = {name: [] for name in names}
+
+    def note(self, name: str, call: Json) -> None:
+        self._calls[name].append(call)
 
     def take(self) -> dict[str, list[Json]]:
         """The calls of each callback since this was last asked."""
-        taken = {name: list(calls) for name, calls in vars(self).items()}
-        for calls in vars(self).values():
-            calls.clear()
+        taken, self._calls = self._calls, {name: [] for name in self._calls}
         return taken
 
 
 def recording(trigger: Trigger[Element, Any], calls: Calls) -> Trigger[Element, Any]:
     """``trigger``, noting its calls. It can merge if ``trigger`` can."""
-    if isinstance(trigger, MergingTrigger):
-        return _MergingRecorder(trigger, calls)
-    return _Recorder(trigger, calls)
+    return _MergingRecorder(trigger, calls) if isinstance(trigger, MergingTrigger) else _Recorder(trigger, calls)
 
 
 class _Recorder(Trigger[Element, AnyWindow]):
@@ -239,19 +211,19 @@ class _Recorder(Trigger[Element, AnyWindow]):
         self.uses_processing_time = inner.uses_processing_time
 
     def on_element(self, element: Element, timestamp: int, window: AnyWindow, context: TriggerContext) -> TriggerResult:
-        self._calls.on_element.append(window_json(window))
+        self._calls.note("on_element", window_json(window))
         return self._inner.on_element(element, timestamp, window, context)
 
     def on_event_time(self, time: int, window: AnyWindow, context: TriggerContext) -> TriggerResult:
-        self._calls.on_event_time.append([time, window_json(window)])
+        self._calls.note("on_event_time", [time, window_json(window)])
         return self._inner.on_event_time(time, window, context)
 
     def on_processing_time(self, time: int, window: AnyWindow, context: TriggerContext) -> TriggerResult:
-        self._calls.on_processing_time.append([time, window_json(window)])
+        self._calls.note("on_processing_time", [time, window_json(window)])
         return self._inner.on_processing_time(time, window, context)
 
     def clear(self, window: AnyWindow, context: TriggerContext) -> None:
-        self._calls.clear.append(window_json(window))
+        self._calls.note("clear", window_json(window))
         self._inner.clear(window, context)
 
 
@@ -261,5 +233,5 @@ class _MergingRecorder(_Recorder, MergingTrigger[Element, AnyWindow]):
         self._merging = inner
 
     def on_merge(self, window: AnyWindow, context: OnMergeContext) -> None:
-        self._calls.on_merge.append(window_json(window))
+        self._calls.note("on_merge", window_json(window))
         self._merging.on_merge(window, context)

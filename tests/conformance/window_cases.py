@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tests.conformance.assigners import build_assigner
-from tests.conformance.cases import Case, CaseError, Fields, Json, encode, to_window, window_json
-from tests.conformance.compare import Differences
+from tests.conformance.assigners import build_assigner, stagger_of
+from tests.conformance.cases import AnyWindow, Case, CaseError, Fields, Json, encode, to_window, window_json
+from tests.conformance.compare import Differences, error_kind
 from tests.conformance.elements import Element
-from tests.conformance.errors import error_kind
 from tests.conformance.triggers import trigger_name
 from windrow.errors import WindrowError
 from windrow.time import MIN_TIMESTAMP
-from windrow.windows import MergingWindowAssigner, TimeWindow, WindowAssigner, WindowStagger, window_start
+from windrow.windows import MergingWindowAssigner, TimeWindow, WindowAssigner, window_start
 from windrow_runtime.testing import assign_windows
-
-__all__ = [
-    "run_assign",
-    "run_intersects",
-    "run_invalid",
-    "run_merge",
-    "run_properties",
-    "run_stagger",
-    "run_window_start",
-]
 
 _DRAWS = 200
 
@@ -35,26 +24,20 @@ def run_assign(case: Case, differences: Differences) -> None:
     calls = case.body.all_fields("calls")
     case.body.done()
     for number, call in enumerate(calls, start=1):
-        where = f"call {number}"
-        expected = call.text("error", "none")
-        windows = call.items("windows", [])
         got, error = _assign(assigner, call)
-        call.done()
+        expected = call.text("error", "none")
         if error != expected:
-            differences.add(f"{where}: error", expected, error)
-        differences.same_set(f"{where}: windows", windows, got)
+            differences.add(f"call {number}: error", expected, error)
+        differences.same_set(f"call {number}: windows", call.items("windows", []), got)
+        call.done()
 
 
 # Any in this module: assigners give windows of every type.
 def _assign(assigner: WindowAssigner[Element, Any], call: Fields) -> tuple[list[Json], str]:
-    key, value = (call.raw(name) if name in call else None for name in ("key", "value"))
-    element = Element.of(key, value)
-    timestamp = call.integer_or_none("ts")
-    clock = call.integer_or_none("processing_time")
+    element = Element.of(*(call.raw(name) if name in call else None for name in ("key", "value")))
+    timestamp, clock = call.integer_or_none("ts"), call.integer("processing_time", MIN_TIMESTAMP)
     try:
-        windows = assign_windows(
-            assigner, element, timestamp, processing_time=MIN_TIMESTAMP if clock is None else clock
-        )
+        windows = assign_windows(assigner, element, timestamp, processing_time=clock)
     except WindrowError as error:
         return [], error_kind(error)
     return [window_json(window) for window in windows], "none"
@@ -66,18 +49,14 @@ def run_merge(case: Case, differences: Differences) -> None:
     if not isinstance(assigner, MergingWindowAssigner):
         raise CaseError("the assigner does not merge")
     windows = case.body.windows("windows")
-    expected = [_group(group.items("from"), group.raw("into")) for group in case.body.all_fields("expect")]
+    expected = [_group(group.windows("from"), group.window("into")) for group in case.body.all_fields("expect")]
     case.body.done()
-    got = [
-        _group((window_json(source) for source in merge.sources), window_json(merge.result))
-        for merge in assigner.merge_windows(windows)
-    ]
+    got = [_group(merge.sources, merge.result) for merge in assigner.merge_windows(windows)]
     differences.same_items("groups", expected, got)
 
 
-def _group(sources: Iterable[Json], into: Json) -> Json:
-    ordered = sorted({encode(source): source for source in sources}.items())
-    return {"from": [source for _, source in ordered], "into": into}
+def _group(sources: Iterable[AnyWindow], into: AnyWindow) -> Json:
+    return {"from": sorted(map(window_json, set(sources)), key=encode), "into": window_json(into)}
 
 
 def run_invalid(case: Case, differences: Differences) -> None:
@@ -138,15 +117,11 @@ def run_stagger(case: Case, differences: Differences) -> None:
     """The shift of staggered windows."""
     mode = case.body.text("mode")
     size = case.body.integer("size_ms")
-    clock = case.body.integer_or_none("processing_time")
+    now = case.body.integer("processing_time", MIN_TIMESTAMP)
     expected = case.body.integer_or_none("expect")
     bounds = case.body.items("expect_range", [])
     case.body.done()
-    try:
-        stagger = WindowStagger(mode)
-    except ValueError:
-        raise CaseError(f"unknown stagger {mode!r}") from None
-    now = MIN_TIMESTAMP if clock is None else clock
+    stagger = stagger_of(mode)
     shifts = [stagger.offset(now, size) for _ in range(_DRAWS)]
     if expected is not None:
         differences.same_set("shift", [expected], shifts)

@@ -23,7 +23,6 @@ from examples import (
 from tests.conformance.batch_engine import BatchEngine
 from tests.conformance.cases import load
 from tests.conformance.runner import run_cases
-from tests.conformance.skips import SKIPS
 from tests.differential.cases import Prepared
 from tests.dsl.plan_formats import check_whole
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
@@ -76,7 +75,7 @@ class Explaining:
 def test_cases_of_conformance() -> None:
     cases = [case for file in sorted((ROOT / "tests" / "conformance").glob("*.json")) for case in load(str(file))]
     Explaining.checked = 0
-    run_cases(cases, BatchEngine(lambda _, clock: Explaining(LocalRunner(clock=clock))), SKIPS["spark"].reason)
+    run_cases(cases, BatchEngine(lambda _, clock: Explaining(LocalRunner(clock=clock))))
     assert Explaining.checked > 10
 
 

@@ -54,12 +54,7 @@ class Pane:
 
 
 def compare(panes: Sequence[Pane], expected: Sequence[Mapping[str, Any]]) -> None:
-    """Matches panes with expected ones, in any order.
-
-    Raises:
-        UnmatchedPaneError: If no choice of panes fits all that are expected.
-        UnexpectedPaneError: If panes are left over.
-    """
+    """Matches panes with expected ones, in any order."""
     if not _match(list(panes), list(expected)):
         raise UnmatchedPaneError(f"expected {list(expected)}, came {_shown(panes)}")
     if len(panes) > len(expected):

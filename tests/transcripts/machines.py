@@ -126,11 +126,7 @@ def _window(written: Any) -> Any:
 
 
 def run_machine(case: Mapping[str, Any]) -> None:
-    """Runs a case about one trigger.
-
-    Raises:
-        AssertionError: If the trigger is not as a step says.
-    """
+    """Runs a case about one trigger."""
     machine = Machine(case)
     assert machine.current_watermark == MIN_TIMESTAMP
     for number, step in enumerate(case["steps"]):

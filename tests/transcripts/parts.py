@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from windrow import triggers
 from windrow.panes import AccumulationMode, TimestampCombiner
 from windrow.time import MAX_TIMESTAMP
-from windrow.triggers import (
-    MergingComposableTrigger,
-    after_all,
-    after_any,
-    after_count,
-    after_each,
-    after_processing_time,
-    after_watermark,
-    always,
-    default,
-    never,
-    or_finally,
-    repeatedly,
-)
 from windrow.windows import (
     EventTimeSessionWindows,
     GlobalWindows,
@@ -35,7 +22,7 @@ from windrow.windows import (
 
 # Any in this module: what JSON holds, and windows of every kind.
 
-Trigger = MergingComposableTrigger[object, Window]
+Trigger = triggers.MergingComposableTrigger[object, Window]
 Stubs = Callable[[str], Trigger]
 
 
@@ -49,32 +36,34 @@ def no_stub(name: str) -> Trigger:
     raise ValueError(f"a stub {name!r} has no place here")
 
 
-def trigger_of(tree: Mapping[str, Any], stub: Stubs = no_stub, *, minute: int = 60_000) -> Trigger:
-    """The trigger that a tree describes; ``minute`` is one in ticks."""
+def trigger_of(tree: Mapping[str, Any], stub: Stubs = no_stub) -> Trigger:
+    """The trigger that a tree describes; its parts may be ``of``, ``early``, ``late``, ``main`` and ``until``."""
 
-    def of(inner: Mapping[str, Any]) -> Trigger:
-        return trigger_of(inner, stub, minute=minute)
+    def of(name: str) -> Trigger:
+        return trigger_of(tree[name], stub)
 
-    def maybe(name: str) -> Trigger | None:
-        return None if tree.get(name) is None else of(tree[name])
-
-    parts = list(map(of, tree["of"])) if isinstance(tree.get("of"), list) else []
-    makers: dict[str, Callable[[], Trigger]] = {
-        "default": default,
-        "never": never,
-        "always": always,
-        "after_watermark": lambda: after_watermark(early=maybe("early"), late=maybe("late")),
-        "after_count": lambda: after_count(tree["n"]),
-        "after_processing_time": lambda: after_processing_time(millis(tree["delay"])),
-        "at_period": lambda: after_processing_time(aligned_to=millis(tree["aligned_minutes"] * minute)),
-        "repeatedly": lambda: repeatedly(of(tree["of"])),
-        "after_any": lambda: after_any(*parts),
-        "after_all": lambda: after_all(*parts),
-        "after_each": lambda: after_each(*parts),
-        "or_finally": lambda: or_finally(of(tree["main"]), of(tree["until"])),
-        "stub": lambda: stub(tree["id"]),
-    }
-    return makers[tree["type"]]()
+    trigger: Trigger
+    match tree["type"]:
+        case "default" | "never" | "always" as kind:
+            trigger = getattr(triggers, kind)()
+        case "after_watermark":
+            trigger = triggers.after_watermark(**{part: of(part) for part in ("early", "late") if tree.get(part)})
+        case "after_count":
+            trigger = triggers.after_count(tree["n"])
+        case "after_processing_time":
+            trigger = triggers.after_processing_time(millis(tree["delay"]))
+        case "at_period":
+            trigger = triggers.after_processing_time(aligned_to=millis(tree["aligned_minutes"] * 60_000))
+        case "repeatedly":
+            trigger = triggers.repeatedly(of("of"))
+        case "after_any" | "after_all" | "after_each" as kind:
+            trigger = getattr(triggers, kind)(*(trigger_of(part, stub) for part in tree["of"]))
+        case "or_finally":
+            trigger = triggers.or_finally(of("main"), of("until"))
+        case kind:
+            assert kind == "stub", kind
+            trigger = stub(tree["id"])
+    return trigger
 
 
 class _ShiftedWindows(TumblingEventTimeWindows):
@@ -105,23 +94,9 @@ def windows_of(described: Mapping[str, Any]) -> WindowAssigner[object, Any]:
 
 MODES = {mode.value: mode for mode in AccumulationMode}
 
-COMBINERS = {
-    "end_of_window": TimestampCombiner.END_OF_WINDOW,
-    "earliest": TimestampCombiner.EARLIEST,
-    "latest": TimestampCombiner.LATEST,
-}
+COMBINERS = {combiner.name.lower(): combiner for combiner in TimestampCombiner}
 
 
 def watermark_of(ticks: int | str) -> int:
     """A watermark of windrow's: Beam's says that all elements before it have come, which is one tick more."""
     return MAX_TIMESTAMP if ticks == "inf" else int(ticks) - 1
-
-
-def shown(window: object) -> object:
-    """A window as transcripts write it."""
-    return [window.start, window.end] if isinstance(window, TimeWindow) else "global"
-
-
-def in_order(values: Iterable[Any]) -> list[Any]:
-    """Values in the order in which transcripts write them."""
-    return sorted(values)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tests.conformance.cases import window_json
 from tests.transcripts.checking import Pane
-from tests.transcripts.parts import COMBINERS, MODES, millis, shown, trigger_of, windows_of
+from tests.transcripts.parts import COMBINERS, MODES, millis, trigger_of, windows_of
 from windrow import DataStream
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.panes import AccumulationMode, Change, OnTimeBehavior, PaneInfo
@@ -46,7 +47,7 @@ def pane_of(change: Change[Result], timestamp: int | None) -> Pane:
     """The pane of a result with its timestamp."""
     window, pane, values = change.value
     return Pane(
-        window=shown(window),
+        window=window_json(window),
         values=sorted(values),
         timestamp=timestamp,
         window_max=window.max_timestamp(),

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.conformance.batch_plan import Chunk, Markers, Part, element_of, has_element, timestamp_of
+from tests.conformance.elements import Element
 from tests.spark.session import embedded_session
 from tests.transcripts.checking import Pane
 from tests.transcripts.engine import Clock, Engine, Input, NotStatedError, Operation, Watermark
@@ -20,8 +22,6 @@ from windrow.functions import KeyedProcessContext, KeyedProcessFunction
 from windrow.panes import Change
 from windrow.sinks import FunctionSink
 from windrow.sources import CollectionSource
-from windrow.time import MIN_TIMESTAMP
-from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
@@ -30,34 +30,11 @@ if TYPE_CHECKING:
 # Any in this module: what JSON holds, and values of every type.
 
 
-class Part(NamedTuple):
-    """An element as JSON, or a marker, which moves the watermark behind its batch."""
-
-    timestamp: int = MIN_TIMESTAMP
-    value: str | None = None
-    watermark: int = MIN_TIMESTAMP
-
-
-class Chunk(NamedTuple):
-    """What a batch reads."""
-
-    number: int
-    parts: tuple[Part, ...]
-
-
 class Stamped(NamedTuple):
     """A change with its timestamp."""
 
     change: Change[Result]
     timestamp: int | None
-
-
-class _Markers(WatermarkGenerator[Part]):
-    def on_event(self, element: Part, timestamp: int, output: WatermarkOutput) -> None:
-        output.emit_watermark(element.watermark)
-
-    def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Says nothing."""
 
 
 class _Stamp(KeyedProcessFunction[None, Change[Result], Stamped]):
@@ -93,11 +70,9 @@ class _Run:
         read = from_source(CollectionSource(self._chunks(), Chunk, batch_size=1), name="chunks")
         elements: DataStream[Any] = (
             read.flat_map(lambda chunk: chunk.parts)
-            .assign_timestamps_and_watermarks(
-                WatermarkStrategy.for_generator(_Markers), timestamp=lambda part: part.timestamp
-            )
-            .filter(lambda part: part.value is not None)
-            .map(lambda part: json.loads(part.value or "null"))
+            .assign_timestamps_and_watermarks(WatermarkStrategy.for_generator(Markers), timestamp=timestamp_of)
+            .filter(has_element)
+            .map(lambda part: json.loads(element_of(part).value))
         )
         stamped = transcript_stream(elements, self._case).key_by(lambda change: None).process(_Stamp())
         return Pipeline(
@@ -111,11 +86,11 @@ class _Run:
         operations: list[Operation | None] = [None, *self._operations]
         chunks: list[Chunk] = []
         for number, (operation, following) in enumerate(zip(operations, [*operations[1:], None], strict=True)):
-            parts = [Part()]
+            parts = [Part(0)]
             if isinstance(operation, Input):
-                parts += [Part(timestamp, json.dumps(value)) for timestamp, value in operation.elements]
+                parts += [Part(0, 1, Element.of(None, value), timestamp) for timestamp, value in operation.elements]
             if isinstance(following, Watermark) and following.to != "inf":
-                parts.append(Part(watermark=watermark_of(following.to)))
+                parts.append(Part(0, watermark=watermark_of(following.to)))
             chunks.append(Chunk(number, tuple(parts)))
         return chunks
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tests.conformance import runner
 from tests.conformance.engines import ENGINES
-from tests.two_inputs.runner import run_cases
+from tests.two_inputs.cases import run_cases
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tests.conformance import runner
 from tests.conformance.cases import Case, CaseError, Fields, Json, decode
 from tests.conformance.compare import Differences
 from tests.conformance.elements import Element
 from tests.conformance.engines import (
     ClockStep,
     ElementStep,
+    Engine,
     Observed,
     RestoreStep,
     ScriptPipeline,
@@ -16,21 +20,15 @@ from tests.conformance.engines import (
     WatermarkStep,
 )
 from tests.conformance.operator_cases import ReadStep, RunCase, read_steps
+from tests.two_inputs.invalid import run_invalid
 from tests.two_inputs.pipelines import KINDS, TwoInputs
 from windrow.time import MIN_TIMESTAMP
-
-__all__ = ["compare", "read"]
 
 _REASONS = ("missing_timestamp", "no_key", "invalid_argument", "unsupported_operation")
 
 
 def read(case: Case) -> RunCase:
-    """Read a case.
-
-    Raises:
-        CaseError: If something in it is not understood.
-        InvalidArgumentError: If a part of the pipeline is refused.
-    """
+    """Read a case."""
     steps = case.body.all_fields("steps")
     fields = case.body.fields("pipeline")
     case.body.done()
@@ -114,3 +112,28 @@ def _with_stamp(item: Fields) -> Json:
 def _stamp(timestamp: int | None) -> int | None:
     """The timestamp of something in a side output, where the lowest one stands for none."""
     return None if timestamp == MIN_TIMESTAMP else timestamp
+
+
+_PART = "it tests what can be built, which is the same for all engines; --engine local runs it"
+_CLOCK = (
+    "an input falls silent there when the clock goes on without it, and the case sets the clock itself; "
+    "--engine local runs it"
+)
+
+
+def _why_not_in_batches(case: Case) -> str | None:
+    if case.kind == "invalid":
+        return _PART
+    steps = case.body.items("steps", [])
+    ops = {step.get("op") for step in steps if isinstance(step, dict)}
+    return _CLOCK if "processing_time" in ops and ops & {"idle1", "idle2"} else None
+
+
+_TWO_INPUTS = runner.Language(
+    {"invalid": run_invalid}, KINDS, lambda case, _: read(case), compare, _why_not_in_batches, "missing_timestamp"
+)
+
+
+def run_cases(cases: Sequence[Case], engine: Engine) -> list[runner.Outcome]:
+    """Run cases as :func:`tests.conformance.runner.run_cases` does."""
+    return runner.run_cases(cases, engine, _TWO_INPUTS)

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from tests.conformance.assigners import build_assigner, millis
 from tests.conformance.cases import CaseError, Fields, Json, decode, encode
 from tests.conformance.elements import Element, Record
 from tests.conformance.engines import STEP, Computed
-from tests.conformance.pipeline import build_evictor
+from tests.conformance.pipeline import build_evictor, build_if_given
 from tests.conformance.triggers import build_trigger
 from tests.two_inputs.scripts import ScriptedBroadcast, ScriptedConnect, ScriptedConnectWithoutKeys, Scripts
 from windrow import DataStream, OutputTag
@@ -20,8 +20,6 @@ from windrow.evictors import Evictor
 from windrow.state import MapStateDescriptor
 from windrow.triggers import Trigger
 from windrow.windows import WindowAssigner
-
-__all__ = ["KINDS", "TwoInputs"]
 
 _LATE = {1: OutputTag("late of the left input", Element), 2: OutputTag("late of the right input", Element)}
 
@@ -63,13 +61,11 @@ class WindowPipeline(TwoInputs):
 
     @classmethod
     def of(cls, fields: Fields, *, grouped: bool) -> WindowPipeline:
-        trigger = fields.fields_or_none("trigger")
-        evictor = fields.fields_or_none("evictor")
         return cls(
             grouped=grouped,
             assigner=build_assigner(fields.fields("assigner")),
-            trigger=None if trigger is None else build_trigger(trigger),
-            evictor=None if evictor is None else build_evictor(evictor),
+            trigger=build_if_given(build_trigger, fields.fields_or_none("trigger")),
+            evictor=build_if_given(build_evictor, fields.fields_or_none("evictor")),
             lateness=millis(fields, "allowed_lateness_ms", 0),
         )
 
@@ -181,8 +177,7 @@ class BroadcastPipeline(TwoInputs):
         return Computed(records, sides=_sides(records, self.scripts))
 
 
-AnyBuilder: TypeAlias = "Mapping[str, Any]"
-KINDS: AnyBuilder = {
+KINDS: Mapping[str, Any] = {
     "window_join": lambda fields: WindowPipeline.of(fields, grouped=False),
     "co_group": lambda fields: WindowPipeline.of(fields, grouped=True),
     "interval_join": IntervalPipeline.of,
@@ -198,9 +193,9 @@ def _scripts(fields: Fields, *, with_rules: bool) -> Scripts:
         states={} if kinds is None else {name: kinds.text(name) for name in kinds.data},
         tags=_names(fields, "side_outputs"),
         maps=_names(fields, "broadcast_states") if with_rules else (),
-        on_element1=_instructions(fields, "on_element1"),
-        on_element2=_instructions(fields, "on_element2"),
-        on_timer=_instructions(fields, "on_timer"),
+        on_element1=fields.items("on_element1", []),
+        on_element2=fields.items("on_element2", []),
+        on_timer=fields.items("on_timer", []),
     )
     scripts.check()
     return scripts
@@ -211,15 +206,6 @@ def _names(fields: Fields, name: str) -> tuple[str, ...]:
     if not all(isinstance(item, str) for item in names):
         raise CaseError(f"{name} are names, not {encode(names)}")
     return tuple(map(str, names))
-
-
-def _instructions(fields: Fields, name: str) -> list[list[Json]]:
-    found: list[list[Json]] = []
-    for item in fields.items(name, []):
-        if not isinstance(item, list):
-            raise CaseError(f"an instruction is a list, not {encode(item)}")
-        found.append(item)
-    return found
 
 
 def _sides(records: DataStream[Record], scripts: Scripts) -> dict[str, DataStream[str]]:

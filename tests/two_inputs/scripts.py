@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from tests.conformance.cases import CaseError, Json, decode, encode
 from tests.conformance.elements import Element, Record
@@ -16,79 +16,56 @@ from windrow.functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessContext,
-    OnTimerContext,
     ProcessContext,
     ReadOnlyContext,
-    ReadOnlyOnTimerContext,
     TimeDomain,
 )
 from windrow.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-
-__all__ = ["ScriptedBroadcast", "ScriptedConnect", "ScriptedConnectWithoutKeys", "Scripts"]
 
 _VARIABLES: Final = ("$value", "$ts", "$key", "$watermark", "$processing_time", "$domain")
 _EXPRESSIONS: Final = {"add": 2, "list": None, "get": 1, "lookup": 2, "entries": 1}
 """How many arguments an expression has; None: any number."""
 _CONDITIONS: Final = {"is_null": 1, "equal": 2, "less": 2}
+_TIMERS: Final = ("event_timer", "processing_timer", "delete_event_timer", "delete_processing_timer")
 _INSTRUCTIONS: Final = {
     "emit": 1,
     "side": 2,
     "set": 2,
     "append": 2,
     "clear": 1,
-    "event_timer": 1,
-    "processing_timer": 1,
-    "delete_event_timer": 1,
-    "delete_processing_timer": 1,
     "if": None,
     "put": 3,
     "remove": 2,
     "for_each_key": 2,
+    **dict.fromkeys(_TIMERS, 1),
 }
-_NAMED: Final = {"get": 1, "side": 1, "set": 1, "append": 1, "clear": 1, "lookup": 1, "entries": 1}
+_NAMED: Final = ("get", "side", "set", "append", "clear", "lookup", "entries", "put", "remove", "for_each_key")
 """The expressions and instructions whose first argument is a name, and so is no expression."""
-_NAMED_TOO: Final = {"put": 1, "remove": 1, "for_each_key": 1}
-
-_Instructions: TypeAlias = "list[list[Json]]"
 
 
 @dataclass(frozen=True)
 class Scripts:
-    """What a function does on each call.
+    """What a function does on each call: the instructions for elements of each input, and for timers."""
 
-    Attributes:
-        states: The kind of each state of a key: ``value`` or ``list``.
-        tags: The side outputs.
-        maps: The maps of rules.
-        on_element1: For elements of the first input.
-        on_element2: For elements of the second input.
-        on_timer: For timers.
-    """
-
-    states: Mapping[str, str] = field(default_factory=dict)
-    tags: tuple[str, ...] = ()
-    maps: tuple[str, ...] = ()
-    on_element1: _Instructions = field(default_factory=list)
-    on_element2: _Instructions = field(default_factory=list)
-    on_timer: _Instructions = field(default_factory=list)
+    states: Mapping[str, str]  # the kind of each state of a key: ``value`` or ``list``
+    tags: tuple[str, ...]  # the side outputs
+    maps: tuple[str, ...]  # the maps of rules
+    on_element1: list[Json]
+    on_element2: list[Json]
+    on_timer: list[Json]
 
     @property
     def uses_processing_time(self) -> bool:
         """Whether a call sets timers by the clock."""
-        everything = (self.on_element1, self.on_element2, self.on_timer)
-        return any('"processing_timer"' in encode(_json(instructions)) for instructions in everything)
+        return '"processing_timer"' in encode([self.on_element1, self.on_element2, self.on_timer])
 
     def check(self) -> None:
-        """See that every instruction and every name is known.
-
-        Raises:
-            CaseError: If one is not.
-        """
+        """See that every instruction and every name is known."""
         for kind in self.states.values():
             if kind not in ("value", "list"):
                 raise CaseError(f"unknown kind of state {kind!r}")
         for instructions in (self.on_element1, self.on_element2, self.on_timer):
-            self._check_all(_json(instructions))
+            self._check_all(instructions)
 
     def _check_all(self, instructions: Json) -> None:
         if not isinstance(instructions, list):
@@ -107,7 +84,7 @@ class Scripts:
             for branch in arguments[1:]:
                 self._check_all(branch)
             return
-        if name in _NAMED or name in _NAMED_TOO:
+        if name in _NAMED:
             self._check_name(name, arguments.pop(0))
         if name == "for_each_key":
             self._check_all(arguments[0])
@@ -149,10 +126,6 @@ def _parts(part: Json, known: Mapping[str, int | None], what: str) -> tuple[str,
     if count is not None and len(arguments) != count:
         raise CaseError(f"{name} has {count} arguments, not {len(arguments)}: {encode(part)}")
     return name, arguments
-
-
-def _json(instructions: _Instructions) -> Json:
-    return [list(instruction) for instruction in instructions]
 
 
 # Any in what follows: the context of whichever call it is. A case may ask a context for what it does not have, and sees
@@ -300,48 +273,43 @@ def _number(value: Json) -> int | float:
     return value
 
 
-def _domain(context: OnTimerContext[str]) -> str:
-    return "event" if context.time_domain is TimeDomain.EVENT_TIME else "processing"
+class _Scripted:
+    """Does what a case says, for elements of each input and for timers."""
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+        self.uses_processing_time = scripts.uses_processing_time
+
+    def _first(self, value: Element, context: Any) -> Iterator[Record]:
+        return _Call(self._scripts, context, context.timestamp, decode(value.value)).run(self._scripts.on_element1)
+
+    def _second(self, value: Element, context: Any, *, is_rule: bool = False) -> Iterator[Record]:
+        call = _Call(self._scripts, context, context.timestamp, decode(value.value), is_rule=is_rule)
+        return call.run(self._scripts.on_element2)
+
+    def on_timer(self, timestamp: int, context: Any) -> Iterator[Record]:
+        domain = "event" if context.time_domain is TimeDomain.EVENT_TIME else "processing"
+        return _Call(self._scripts, context, timestamp, domain=domain).run(self._scripts.on_timer)
 
 
-class ScriptedConnect(KeyedCoProcessFunction[str, Element, Element, Record]):
+class ScriptedConnect(_Scripted, KeyedCoProcessFunction[str, Element, Element, Record]):
     """Does on connected keyed streams what a case says."""
 
-    def __init__(self, scripts: Scripts) -> None:
-        self._scripts = scripts
-        self.uses_processing_time = scripts.uses_processing_time
-
     def process_element1(self, value: Element, context: KeyedProcessContext[str]) -> Iterator[Record]:
-        call = _Call(self._scripts, context, context.timestamp, decode(value.value))
-        return call.run(_list(self._scripts.on_element1))
+        return self._first(value, context)
 
     def process_element2(self, value: Element, context: KeyedProcessContext[str]) -> Iterator[Record]:
-        call = _Call(self._scripts, context, context.timestamp, decode(value.value))
-        return call.run(_list(self._scripts.on_element2))
-
-    def on_timer(self, timestamp: int, context: OnTimerContext[str]) -> Iterator[Record]:
-        call = _Call(self._scripts, context, timestamp, domain=_domain(context))
-        return call.run(_list(self._scripts.on_timer))
+        return self._second(value, context)
 
 
-class ScriptedBroadcast(KeyedBroadcastProcessFunction[str, Element, Element, Record]):
+class ScriptedBroadcast(_Scripted, KeyedBroadcastProcessFunction[str, Element, Element, Record]):
     """Does on a keyed stream with broadcast rules what a case says."""
 
-    def __init__(self, scripts: Scripts) -> None:
-        self._scripts = scripts
-        self.uses_processing_time = scripts.uses_processing_time
-
     def process_element(self, value: Element, context: ReadOnlyContext[str]) -> Iterator[Record]:
-        call = _Call(self._scripts, context, context.timestamp, decode(value.value))
-        return call.run(_list(self._scripts.on_element1))
+        return self._first(value, context)
 
     def process_broadcast_element(self, value: Element, context: BroadcastContext[str, Record]) -> Iterator[Record]:
-        call = _Call(self._scripts, context, context.timestamp, decode(value.value), is_rule=True)
-        return call.run(_list(self._scripts.on_element2))
-
-    def on_timer(self, timestamp: int, context: ReadOnlyOnTimerContext[str]) -> Iterator[Record]:
-        call = _Call(self._scripts, context, timestamp, domain=_domain(context))
-        return call.run(_list(self._scripts.on_timer))
+        return self._second(value, context, is_rule=True)
 
 
 class _WithoutKey:
@@ -358,20 +326,11 @@ class _WithoutKey:
         return getattr(self._context, name)
 
 
-class ScriptedConnectWithoutKeys(CoProcessFunction[Element, Element, Record]):
+class ScriptedConnectWithoutKeys(_Scripted, CoProcessFunction[Element, Element, Record]):
     """Does on connected streams without keys what a case says."""
 
-    def __init__(self, scripts: Scripts) -> None:
-        self._scripts = scripts
-
     def process_element1(self, value: Element, context: ProcessContext) -> Iterator[Record]:
-        call = _Call(self._scripts, _WithoutKey(context), context.timestamp, decode(value.value))
-        return call.run(_list(self._scripts.on_element1))
+        return self._first(value, _WithoutKey(context))
 
     def process_element2(self, value: Element, context: ProcessContext) -> Iterator[Record]:
-        call = _Call(self._scripts, _WithoutKey(context), context.timestamp, decode(value.value))
-        return call.run(_list(self._scripts.on_element2))
-
-
-def _list(instructions: _Instructions) -> Sequence[Json]:
-    return list(instructions)
+        return self._second(value, _WithoutKey(context))

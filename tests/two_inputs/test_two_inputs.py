@@ -5,7 +5,6 @@ All of them on Spark, by hand: ``python -m tests.two_inputs --engine spark FILE.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from tests.budget import for_a_night
 from tests.conformance.batch_engine import BatchEngine
 from tests.conformance.cases import Case, load
 from tests.conformance.local_engine import LocalEngine
-from tests.two_inputs.runner import run_cases
+from tests.two_inputs.cases import run_cases
 from windrow_runtime.local import LocalRunner
 
 if TYPE_CHECKING:
@@ -31,19 +30,10 @@ def test_case(case: Case, explains: bool) -> None:
     assert outcome.passed, "\n".join((outcome.name, *outcome.differences))
 
 
-def local(_: Path, clock: Callable[[], int]) -> LocalRunner:
-    """The interpreter has no checkpoint: it begins anew, and what it gave before it gives again."""
-    return LocalRunner(clock=clock)
-
-
-def shuffled(_: Path, clock: Callable[[], int]) -> LocalRunner:
-    """The interpreter with cases, which are keys, in another order."""
-    return LocalRunner(clock=clock, shuffles_keys=5)
-
-
-@pytest.mark.parametrize("engine", [local, shuffled])
-def test_all_cases_in_batches_of_the_interpreter(engine: Callable[[Path, Callable[[], int]], LocalRunner]) -> None:
-    outcomes = run_cases(CASES, BatchEngine(engine))
+# The interpreter has no checkpoint: it begins anew, and what it gave before it gives again. Cases are keys.
+@pytest.mark.parametrize("shuffled", [None, 5], ids=["keys in order", "keys in another order"])
+def test_all_cases_in_batches_of_the_interpreter(shuffled: int | None) -> None:
+    outcomes = run_cases(CASES, BatchEngine(lambda _, clock: LocalRunner(clock=clock, shuffles_keys=shuffled)))
     assert [outcome for outcome in outcomes if outcome.differences] == []
     assert sum(outcome.passed for outcome in outcomes) == 134
 
