@@ -238,11 +238,13 @@ def never() -> Measure:
     raise AssertionError("nobody looks")
 
 
-@pytest.mark.parametrize("term", ["", "dumb"])
-def test_a_terminal_without_rows_shows_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, term: str) -> None:
+@pytest.mark.parametrize(("term", "wanted"), [("", True), ("dumb", True), ("xterm", False)])
+def test_a_terminal_without_rows_or_where_the_user_says_so_shows_nothing(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, term: str, *, wanted: bool
+) -> None:
     terminal.take()
     monkeypatch.setenv("TERM", term)
-    with progress_shown("clicks", never, wanted=True, after_seconds=0.0):
+    with progress_shown("clicks", never, wanted=wanted, after_seconds=0.0):
         pass
     assert terminal.shown() == [""] * ROWS
 
@@ -291,13 +293,6 @@ def test_a_notebook_shows_a_run_and_takes_it_away(monkeypatch: pytest.MonkeyPatc
         assert measure.asked.wait(60)
     assert "<b>clicks</b> <progress" in shown[0]
     assert shown[-1] == ""
-
-
-def test_it_is_off_where_the_user_says_so(terminal: Terminal) -> None:
-    terminal.take()
-    with progress_shown("clicks", never, wanted=False, after_seconds=0.0):
-        pass
-    assert terminal.shown() == [""] * ROWS
 
 
 TERMINALS: list[Terminal] = []

@@ -186,13 +186,6 @@ def test_a_run_goes_on_with_what_it_keeps(
     assert of_a_run(spark, tmp_path / "copy", name) is None
 
 
-def test_state_of_another_name_begins_empty(windrow: Command, write: Write, checkpoint: Path) -> None:
-    write("renamed_orders.py", changed(RENAMED[0]))
-    done = windrow("check-upgrade", checkpoint, "renamed_orders.py")
-    assert [line for line in RENAMED[1:] if line not in lines(done, "  ")] == []
-    assert done.code == 0
-
-
 @pytest.mark.parametrize(
     ("number", "change", "refused"),
     [

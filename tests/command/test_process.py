@@ -76,25 +76,15 @@ def test_an_error_behind_sigterm_is_no_news(capsys: pytest.CaptureFixture[str], 
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_ctrl_c_while_the_command_is_imported_shows_no_stack(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+# What `main` does first stands for the import of its module, which the same block has.
+@pytest.mark.parametrize("importing", ["prepare_streams", "import_module"], ids=["the command", "a subcommand"])
+def test_ctrl_c_while_it_is_imported_shows_no_stack(
+    importing: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt() -> None:
+    def interrupt(*names: str) -> None:
         raise KeyboardInterrupt
 
-    # What `main` does first stands for the import of its module, which the same block has.
-    monkeypatch.setattr("windrow_tools.command.program.prepare_streams", interrupt)
-    assert start() == 130
-    assert capsys.readouterr().err == "windrow: interrupted\n"
-
-
-def test_ctrl_c_while_a_subcommand_is_imported_shows_no_stack(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(name: str) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("windrow_tools.command.program.import_module", interrupt)
+    monkeypatch.setattr(f"windrow_tools.command.program.{importing}", interrupt)
     monkeypatch.setattr(sys, "argv", ["windrow", "run"])
     assert start() == 130
     assert capsys.readouterr().err == "windrow: interrupted\n"

@@ -114,10 +114,14 @@ def written(folder: Path) -> list[str]:
     return [line for file in sorted((folder / "out").glob("batch-*.json")) for line in file.read_text().splitlines()]
 
 
+def write_orders(write: Write, name: str) -> None:
+    write("words.py", "def upper(word: str) -> str:\n    return word.upper()\n")
+    write(name, ORDERS)
+
+
 @pytest.mark.program
 def test_a_run_goes_on_where_ctrl_c_has_stopped_it(write: Write, tmp_path: Path) -> None:
-    write("words.py", "def upper(word: str) -> str:\n    return word.upper()\n")
-    write("orders_job.py", ORDERS)
+    write_orders(write, "orders_job.py")
     arrive(tmp_path, "first", 1)
     # The program itself began the checkpoint, in which its classes are those of a main module.
     began = run(tmp_path, sys.executable, "orders_job.py")
@@ -159,8 +163,7 @@ def test_without_a_checkpoint_a_run_ends_by_itself(windrow: Command, write: Writ
 
 @pytest.mark.program
 def test_a_terminal_shows_the_table_of_a_run_that_ends(write: Write, tmp_path: Path) -> None:
-    write("words.py", "def upper(word: str) -> str:\n    return word.upper()\n")
-    write("viewed.py", ORDERS)
+    write_orders(write, "viewed.py")
     arrive(tmp_path, "first", 1, 2)
     seen = seen_of(tmp_path, "-m", "windrow_runtime.command", "run", "viewed.py", "--engine", "spark", "--view")
     assert seen.code == 0, seen.last
@@ -168,14 +171,8 @@ def test_a_terminal_shows_the_table_of_a_run_that_ends(write: Write, tmp_path: P
     assert "orders  no batch is done yet" in {row for screen in seen.screens for row in screen}
     table = [row.split() for row in without_java("\n".join(seen.last)) if row]
     assert table[0][:3] == ["orders", "ended,", "batch"]
-    assert [" ".join(row[:2]) for row in table[-6:]] == [
-        "step in",
-        "1 source",
-        "3 process",
-        "4 sink",
-        "5 sink",
-        "orders ended:",
-    ]
+    rows = ["step in", "1 source", "3 process", "4 sink", "5 sink", "orders ended:"]
+    assert [" ".join(row[:2]) for row in table[-6:]] == rows
 
 
 @pytest.mark.program
@@ -184,8 +181,7 @@ def test_a_terminal_shows_the_table_of_a_run_that_ends(write: Write, tmp_path: P
     [thorough(signal.SIGINT, 130, reason="Ctrl-C stops a run in the first test of this file"), (signal.SIGTERM, 143)],
 )
 def test_a_page_shows_a_run_until_a_signal(told_by: signal.Signals, code: int, write: Write, tmp_path: Path) -> None:
-    write("words.py", "def upper(word: str) -> str:\n    return word.upper()\n")
-    write("paged.py", ORDERS)
+    write_orders(write, "paged.py")
     arrive(tmp_path, "first", 1, 2)
     options = ("--engine", "spark", "--checkpoint", "checkpoint", "--interval", "0.1", "--dashboard", "0")
     with started(tmp_path, *command("run", "paged.py", *options)) as process:

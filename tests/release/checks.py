@@ -17,8 +17,6 @@ from typing import Final
 
 from windrow.distribution import PACKAGES
 
-__all__ = ["ReleaseError", "check_tag", "check_wheel", "consume", "main"]
-
 ROOT: Final = Path(__file__).parents[2]
 CONSUMER: Final = Path(__file__).parent / "consumer"
 _VERSION: Final = re.compile(r'^__version__ = "([^"]+)"$', re.MULTILINE)
@@ -47,11 +45,7 @@ def version() -> str:
 
 
 def check_tag(tag: str, of: str, changelog: str) -> None:
-    """Checks that a tag is the version with a v before it, and that the changelog has a section of it.
-
-    Raises:
-        ReleaseError: If one of these says something else.
-    """
+    """Checks that a tag is the version with a v before it, and that the changelog has a section of it."""
     if tag != f"v{of}":
         raise ReleaseError(f"the tag is {tag}, and the package has version {of}; expected the tag v{of}")
     if not re.search(rf"^## \[{re.escape(of)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE):
@@ -104,11 +98,7 @@ def consume(wheel: Path, folder: Path, *, on_spark: bool) -> None:
 
 
 def run(command: Sequence[str], folder: Path = ROOT, settings: dict[str, str] | None = None) -> None:
-    """Runs a command in a folder, without the checkout on Python's path.
-
-    Raises:
-        ReleaseError: If it fails, with what it printed.
-    """
+    """Runs a command in a folder, without the checkout on Python's path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     tools = str(Path(sys.executable).parent)
     environment |= {"PATH": tools + os.pathsep + environment.get("PATH", ""), **(settings or {})}
