@@ -96,12 +96,14 @@ def test_a_source_that_is_idle_holds_nothing_back(build: Build, expected: list[i
             lambda: harness.set_idle(first, idle=False),
             lambda: harness.process_watermark(30, source=second),
             lambda: harness.process_watermark(25, source=first),
-            lambda: (harness.set_idle(first), harness.set_idle(second)),
         ]
         harness.process_watermark(20, source=second)
         for step in steps:
             step()
             found.append(harness.current_watermark)
+        harness.set_idle(first)
+        harness.set_idle(second)
+        found.append(harness.current_watermark)
     assert found == expected
 
 
