@@ -47,7 +47,8 @@ def trigger_of(tree: Mapping[str, Any], stub: Stubs = no_stub) -> Trigger:
         case "default" | "never" | "always" as kind:
             trigger = getattr(triggers, kind)()
         case "after_watermark":
-            trigger = triggers.after_watermark(**{part: of(part) for part in ("early", "late") if tree.get(part)})
+            early, late = (of(part) if tree.get(part) else None for part in ("early", "late"))
+            trigger = triggers.after_watermark(early=early, late=late)
         case "after_count":
             trigger = triggers.after_count(tree["n"])
         case "after_processing_time":
