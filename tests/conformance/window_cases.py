@@ -34,10 +34,10 @@ def run_assign(case: Case, differences: Differences) -> None:
 
 # Any in this module: assigners give windows of every type.
 def _assign(assigner: WindowAssigner[Element, Any], call: Fields) -> tuple[list[Json], str]:
-    element = Element.of(*(call.raw(name) if name in call else None for name in ("key", "value")))
+    key, value = (call.raw(name) if name in call else None for name in ("key", "value"))
     timestamp, clock = call.integer_or_none("ts"), call.integer("processing_time", MIN_TIMESTAMP)
     try:
-        windows = assign_windows(assigner, element, timestamp, processing_time=clock)
+        windows = assign_windows(assigner, Element.of(key, value), timestamp, processing_time=clock)
     except WindrowError as error:
         return [], error_kind(error)
     return [window_json(window) for window in windows], "none"
