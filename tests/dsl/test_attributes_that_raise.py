@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection
+from tests.dsl.plans import IN_ORDER
+from tests.waiting_trigger import WaitingTrigger
+from windrow import DataStream, Pipeline, from_collection
 from windrow import aggregates as agg
 from windrow.evictors import Evictor
 from windrow.functions import AsyncFunction, FlatMapFunction, KeyedProcessFunction, KeySelector, MapFunction
 from windrow.sinks import CollectSink
-from windrow.triggers import Trigger, TriggerResult, repeatedly
+from windrow.triggers import TriggerResult, repeatedly
 from windrow.windows import GlobalWindows
 from windrow_runtime.local import LocalRunner
 
@@ -77,15 +79,12 @@ class Processes(Raising, KeyedProcessFunction[int, int, int]):
         yield value
 
 
-class Fires(Raising, Trigger[int, Any]):
+class Fires(Raising, WaitingTrigger[int]):
     def __init__(self, limit: int) -> None:
         self._often = limit
 
     def on_element(self, element: int, timestamp: int, window: Any, context: Any) -> TriggerResult:
         return TriggerResult.FIRE
-
-    def clear(self, window: Any, context: Any) -> None:
-        """Keeps nothing."""
 
 
 class Keeps(Raising, Evictor[int, Any]):
@@ -121,9 +120,7 @@ STREAMS: dict[str, Callable[[], DataStream[Any]]] = {
     "trigger": lambda: keyed.window(GlobalWindows.create()).trigger(Fires(1)).reduce(max),
     "part of a trigger": lambda: keyed.window(GlobalWindows.create()).trigger(repeatedly(Fires(1))).reduce(max),
     "evictor": lambda: keyed.count_window(1).evictor(Keeps()).reduce(max),
-    "timestamps": lambda: numbers.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=Called()
-    ),
+    "timestamps": lambda: numbers.assign_timestamps_and_watermarks(IN_ORDER, timestamp=Called()),
 }
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, joins
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from tests.dsl.plans import cases, in_time, refusal
+from tests.support.records import millis
+from windrow import DataStream, joins
+from windrow.errors import UnsupportedOperationError
 from windrow.functions import MapFunction
 from windrow.joins import DeclaredJoin
-from windrow.sinks import CollectSink
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.local import LocalRunner
 
 # Any in this module: results of every type.
 
@@ -54,43 +53,33 @@ class Either:
     sum: float | None
 
 
-STRATEGY = WatermarkStrategy[Any].for_monotonous_timestamps()
-TUMBLING = TumblingEventTimeWindows.of(timedelta(milliseconds=100))
+TUMBLING = TumblingEventTimeWindows.of(millis(100))
 ORDERS = [Order("a", 10, 1), Order("b", 20, 2), Order("a", 150, 3)]
 PAYMENTS = [Payment("a", 15, 0.5), Payment("a", 30, 1.5), Payment("c", 60, 2.5)]
-
-
-def streams() -> tuple[DataStream[Order], DataStream[Payment]]:
-    return (
-        from_collection(ORDERS).assign_timestamps_and_watermarks(STRATEGY, timestamp=lambda o: o.at),
-        from_collection(PAYMENTS).assign_timestamps_and_watermarks(STRATEGY, timestamp=lambda p: p.at),
-    )
+orders = in_time(ORDERS, lambda o: o.at)
+payments = in_time(PAYMENTS, lambda p: p.at)
+keyed, keyed_payments = orders.key_by(lambda o: o.user), payments.key_by(lambda p: p.payer)
 
 
 def results(stream: DataStream[Any]) -> list[Any]:
-    sink = CollectSink[Any]()
-    return sorted(LocalRunner().run(Pipeline("joins", stream.sink_to(sink))).collected(sink), key=repr)
+    return sorted(stream.collect(), key=repr)
 
 
 def windowed(kind: str) -> Any:
-    orders, payments = streams()
     joined: Any = getattr(orders, kind)(payments)
     return joined.where(lambda o: o.user).equal_to(lambda p: p.payer).window(TUMBLING)
 
 
-def keyed() -> tuple[Any, Any]:
-    orders, payments = streams()
-    return orders.key_by(lambda o: o.user), payments.key_by(lambda p: p.payer)
+INNER: DeclaredJoin[Order, Payment, Paid] = joins.into(
+    Paid, joins.key(), joins.left(lambda o: o.number), joins.right(lambda p: p.sum)
+)
+OUTER: DeclaredJoin[Order, Payment | None, Paid] = joins.into(
+    Paid, joins.key(), joins.left(lambda o: o.number), joins.right_or_none(lambda p: p.sum)
+)
 
 
 def test_an_interval_join_makes_a_record_of_each_pair() -> None:
-    orders, payments = streams()
-    paid = (
-        orders.key_by(lambda o: o.user)
-        .interval_join(payments.key_by(lambda p: p.payer))
-        .between(timedelta(0), timedelta(milliseconds=10))
-        .apply(joins.into(Paid, joins.key(), joins.left(lambda o: o.number), joins.right(lambda p: p.sum)))
-    )
+    paid = keyed.interval_join(keyed_payments).between(millis(0), millis(10)).apply(INNER)
     assert paid.node.element_type is Paid
     assert "into(Paid, key(), left(.number), right(.sum))" in paid.node.describe()
     assert results(paid) == [Paid("a", 1, 0.5)]
@@ -104,11 +93,8 @@ def test_fields_go_by_name() -> None:
 
 
 def test_an_outer_join_has_none_where_no_partner_is() -> None:
-    left: DeclaredJoin[Order, Payment | None, Paid] = joins.into(
-        Paid, joins.key(), joins.left(lambda o: o.number), joins.right_or_none(lambda p: p.sum)
-    )
     pairs = [Paid("a", 1, 0.5), Paid("a", 1, 1.5), Paid("a", 3, None), Paid("b", 2, None)]
-    assert results(windowed("left_join").apply(left)) == pairs
+    assert results(windowed("left_join").apply(OUTER)) == pairs
     right: DeclaredJoin[Order | None, Payment, Either] = joins.into(
         Either, joins.key(), joins.left_or_none(lambda o: o.number), joins.right(lambda p: p.sum)
     )
@@ -122,19 +108,12 @@ def test_an_outer_join_has_none_where_no_partner_is() -> None:
 
 
 def test_an_as_of_join_takes_the_version_of_its_time() -> None:
-    orders, payments = keyed()
     inner: DeclaredJoin[Order, Payment, PaidInFull] = joins.into(
         PaidInFull, joins.left(lambda o: o.number), joins.right(lambda p: p.sum)
     )
-    assert results(orders.as_of_join(payments).apply(inner)) == [PaidInFull(3, 1.5)]
-    outer: DeclaredJoin[Order, Payment | None, Paid] = joins.into(
-        Paid, joins.key(), joins.left(lambda o: o.number), joins.right_or_none(lambda p: p.sum)
-    )
-    assert results(orders.left_as_of_join(payments).apply(outer)) == [
-        Paid("a", 1, None),
-        Paid("a", 3, 1.5),
-        Paid("b", 2, None),
-    ]
+    assert results(keyed.as_of_join(keyed_payments).apply(inner)) == [PaidInFull(3, 1.5)]
+    versions = results(keyed.left_as_of_join(keyed_payments).apply(OUTER))
+    assert versions == [Paid("a", 1, None), Paid("a", 3, 1.5), Paid("b", 2, None)]
 
 
 class Number(MapFunction[Order, int]):
@@ -154,71 +133,36 @@ def test_selectors_may_be_rich_functions_and_anything_may_make_the_result() -> N
 
 # Any: what the type checker refuses as well.
 ANY: Any = PaidInFull
-REFUSED: dict[str, tuple[Callable[[], object], str]] = {
-    "no fields": (lambda: joins.into(Paid), "needs fields"),
-    "both kinds": (
-        lambda: joins.into(Paid, joins.key(), sum=joins.key()),  # type: ignore[call-overload]  # on purpose
-        "by position and by name",
-    ),
-    "a selector": (lambda: joins.into(Paid, lambda o: o.number), "fields of a join"),  # type: ignore[call-overload]
-    "no function": (lambda: joins.left(3), "the selector of left"),  # type: ignore[arg-type]  # on purpose
-    "too few": (lambda: joins.into(Paid, number=joins.left(lambda o: o.number)), "does not take these fields"),
-    "a side that may be missing": (
-        lambda: windowed("left_join").apply(
-            joins.into(ANY, joins.left(lambda o: o.number), joins.right(lambda p: p.sum))
-        ),
-        "may find no right element",
-    ),
-    "a left side that may be missing": (
-        lambda: windowed("full_join").apply(
-            joins.into(ANY, joins.left(lambda o: o.number), joins.right_or_none(lambda p: p.sum))
-        ),
-        "may find no left element",
-    ),
-    "the left side of a right join": (
-        lambda: windowed("right_join").apply(
-            joins.into(ANY, joins.left(lambda o: o.number), joins.right(lambda p: p.sum))
-        ),
-        "may find no left element",
-    ),
-    "None in a field": (
-        lambda: windowed("left_join").apply(
-            joins.into(ANY, joins.left(lambda o: o.number), joins.right_or_none(lambda p: p.sum))
-        ),
-        "field sum of PaidInFull cannot take",
-    ),
-    "another type": (
-        lambda: windowed("join").apply(joins.into(ANY, joins.left(lambda o: o.user), joins.right(lambda p: p.sum))),
-        "field number of PaidInFull cannot take",
-    ),
-    "another key": (
-        lambda: windowed("join").apply(joins.into(ANY, joins.key(), joins.right(lambda p: p.sum))),
-        "field number of PaidInFull cannot take",
-    ),
-    "a rich key": (
-        lambda: (
-            streams()[0]
-            .key_by(Number())
-            .interval_join(streams()[1].key_by(lambda p: 1))
-            .between(timedelta(0), timedelta(0))
-            .apply(joins.into(ANY, joins.key(), joins.right(lambda p: p.sum)))
-        ),
-        "by a rich function",
-    ),
+number, paid = joins.left(lambda o: o.number), joins.right(lambda p: p.sum)
+maybe_paid = joins.right_or_none(lambda p: p.sum)
+by_number = orders.key_by(Number()).interval_join(payments.key_by(lambda p: 1)).between(millis(0), millis(0))
+REFUSED: dict[str, list[Callable[[], object]]] = {
+    "needs fields": [lambda: joins.into(Paid)],
+    "by position and by name": [lambda: joins.into(Paid, joins.key(), sum=joins.key())],  # type: ignore[call-overload]
+    "fields of a join": [lambda: joins.into(Paid, lambda o: o.number)],  # type: ignore[call-overload]
+    "the selector of left": [lambda: joins.left(3)],  # type: ignore[arg-type]
+    "does not take these fields": [lambda: joins.into(Paid, number=number)],
+    "may find no right element": [lambda: windowed("left_join").apply(joins.into(ANY, number, paid))],
+    "may find no left element": [
+        lambda: windowed("full_join").apply(joins.into(ANY, number, maybe_paid)),
+        lambda: windowed("right_join").apply(joins.into(ANY, number, paid)),
+    ],
+    "field sum of PaidInFull cannot take": [lambda: windowed("left_join").apply(joins.into(ANY, number, maybe_paid))],
+    "field number of PaidInFull cannot take": [
+        lambda: windowed("join").apply(joins.into(ANY, joins.left(lambda o: o.user), paid)),
+        lambda: windowed("join").apply(joins.into(ANY, joins.key(), paid)),
+    ],
+    "by a rich function": [lambda: by_number.apply(joins.into(ANY, joins.key(), paid))],
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_wrong_declarations_are_refused(name: str) -> None:
-    make, message = REFUSED[name]
-    with pytest.raises(InvalidArgumentError, match=message) as caught:
-        make()
-    assert str(caught.value.where).startswith(f"{__file__}:")
+@pytest.mark.parametrize(("make", "message"), cases(REFUSED))
+def test_wrong_declarations_are_refused(make: Callable[[], object], message: str) -> None:
+    error = refusal(make)
+    assert message in str(error)
+    assert str(error.where).startswith(f"{__file__}:")
 
 
 def test_a_key_is_known_to_joins_alone() -> None:
-    alone: DeclaredJoin[Order, Payment, Paid] = joins.into(
-        Paid, joins.key(), joins.left(lambda o: o.number), joins.right(lambda p: p.sum)
-    )
     with pytest.raises(UnsupportedOperationError, match="where a join calls"):
-        alone(ORDERS[0], PAYMENTS[0])
+        INNER(ORDERS[0], PAYMENTS[0])

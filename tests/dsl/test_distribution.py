@@ -23,35 +23,29 @@ def test_the_package_has_the_name() -> None:
     assert PROJECT["name"] == DISTRIBUTION
 
 
+AT_COMMIT = "windrow-streams[spark] @ git+https://git.example/windrow.git@a1b2#subdirectory=x"
+FROM_GIT = {"url": "https://git.example/windrow.git", "vcs_info": {"vcs": "git", "commit_id": "a1b2"}}
+WHEEL = "windrow-streams[spark] @ file://{here}/a%20b.whl"
+
+
 @pytest.mark.parametrize(
-    ("noted", "required", "hint"),
+    ("noted", "required", "arguments"),
     [
-        (None, "windrow-streams[spark]", "pip install 'windrow-streams[spark]'"),
-        ("not json", "windrow-streams[spark]", "pip install 'windrow-streams[spark]'"),
-        ({"url": "file:///gone"}, "windrow-streams[spark]", "pip install 'windrow-streams[spark]'"),
-        (
-            {"url": "file://{here}/a%20b.whl", "archive_info": {}},
-            "windrow-streams[spark] @ file://{here}/a%20b.whl",
-            "pip install 'windrow-streams[spark] @ file://{here}/a%20b.whl'",
-        ),
+        (None, "windrow-streams[spark]", "'windrow-streams[spark]'"),
+        ("not json", "windrow-streams[spark]", "'windrow-streams[spark]'"),
+        ({"url": "file:///gone"}, "windrow-streams[spark]", "'windrow-streams[spark]'"),
+        ({"url": "file://{here}/a%20b.whl", "archive_info": {}}, WHEEL, f"'{WHEEL}'"),
         (
             {"url": "file://{here}", "dir_info": {"editable": True}},
             "windrow-streams[spark] @ file://{here}",
-            "pip install --editable '{here}[spark]'",
+            "--editable '{here}[spark]'",
         ),
-        (
-            {
-                "url": "https://git.example/windrow.git",
-                "vcs_info": {"vcs": "git", "commit_id": "a1b2"},
-                "subdirectory": "x",
-            },
-            "windrow-streams[spark] @ git+https://git.example/windrow.git@a1b2#subdirectory=x",
-            "pip install 'windrow-streams[spark] @ git+https://git.example/windrow.git@a1b2#subdirectory=x'",
-        ),
+        ({**FROM_GIT, "subdirectory": "x"}, AT_COMMIT, f"'{AT_COMMIT}'"),
     ],
+    ids=["no note", "no JSON", "gone", "wheel", "editable", "git"],
 )
 def test_a_hint_installs_from_where_windrow_came(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: object, required: str, hint: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: object, required: str, arguments: str
 ) -> None:
     (tmp_path / "a b.whl").touch()
     information = tmp_path / "windrow_streams-0.1.0.dist-info"
@@ -62,7 +56,7 @@ def test_a_hint_installs_from_where_windrow_came(
         (information / "direct_url.json").write_text(text)
     monkeypatch.setattr("importlib.metadata.distribution", lambda name: metadata.PathDistribution(information))
     assert requirement("spark") == required.replace("{here}", str(tmp_path))
-    assert install_hint("spark") == hint.replace("{here}", str(tmp_path))
+    assert install_hint("spark") == f"pip install {arguments}".replace("{here}", str(tmp_path))
 
 
 def test_without_metadata_a_hint_names_the_distribution_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,14 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import pytest
 
+from tests.dsl.plans import SECONDS, in_time
 from tests.support.records import Reading
-from windrow import DataStream, OutputTag, WatermarkStrategy, from_collection, from_source
+from windrow import DataStream, OutputTag, from_collection, from_source
 from windrow.functions import (
     AggregateFunction,
     FilterFunction,
@@ -30,7 +30,7 @@ from windrow.plan.hints import resolved_hints
 from windrow.plan.keys import key_type
 from windrow.plan.types import base_argument, iterable_item, result_type
 from windrow.sources import CollectionSource, JsonFileSource, MalformedRecord, RateRecord, RateSource
-from windrow.windows import GlobalWindow, TimeWindow, TumblingEventTimeWindows, Window
+from windrow.windows import GlobalWindow, TimeWindow, Window
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -170,94 +170,87 @@ def letters(reading: Reading) -> Iterator[str]:
     yield from reading.sensor
 
 
-readings = from_collection([Reading("a", 0, 1.0)])
-windows = (
-    readings.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), lambda r: r.at)
-    .key_by(Sensor())
-    .window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
-)
-all_windows = readings.assign_timestamps_and_watermarks(
-    WatermarkStrategy.for_monotonous_timestamps(), lambda r: r.at
-).window_all(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+def first_sensor(key: str, window: TimeWindow, elements: Sequence[Reading]) -> list[str]:
+    return [elements[0].sensor]
 
 
-@pytest.mark.parametrize(
-    ("stream", "expected"),
-    [
-        (from_collection([1, 2]), int),
-        (from_collection([Point(1, 2)]), Point),
-        (from_collection([True, False]), bool),
-        (from_collection([]), None),
-        (from_collection([1, "a"]), None),
-        (from_collection([1, True]), None),
-        (from_collection([(1, 2)]), None),
-        (from_collection([(1, 2)], tuple[int, int]), tuple[int, int]),
-        (from_collection([1, None], int | None), int | None),
-        (from_source(CollectionSource([1])), int),
-        (from_source(JsonFileSource("in", Reading)), Reading),
-        (from_source(RateSource()), RateRecord),
-    ],
-    ids=[
-        "int",
-        "named tuple",
-        "bool",
-        "empty",
-        "mixed",
-        "int and bool",
-        "tuple",
-        "stated",
-        "optional",
-        "source",
-        "file",
-        "rate",
-    ],
-)
-def test_sources(stream: DataStream[object], expected: object) -> None:
-    assert stream.element_type == expected
+readings = in_time([Reading("a", 0, 1.0)], lambda reading: reading.at)
+windows = readings.key_by(Sensor()).window(SECONDS)
+all_windows = readings.window_all(SECONDS)
+anything: DataStream[Any] = from_collection([], object)
+
+numbers = from_collection([], int)
+late, malformed = OutputTag[Reading]("late"), OutputTag("malformed", MalformedRecord)
+with_late = windows.side_output_late_data(late).reduce(Coldest())
+with_malformed = from_source(JsonFileSource("in", Reading, on_malformed=malformed))
+
+STREAMS: dict[str, tuple[DataStream[Any], object]] = {
+    "int": (from_collection([1, 2]), int),
+    "named tuple": (from_collection([Point(1, 2)]), Point),
+    "bool": (from_collection([True, False]), bool),
+    "empty": (from_collection([]), None),
+    "mixed": (from_collection([1, "a"]), None),
+    "int and bool": (from_collection([1, True]), None),
+    "tuple": (from_collection([(1, 2)]), None),
+    "stated": (from_collection([(1, 2)], tuple[int, int]), tuple[int, int]),
+    "optional": (from_collection([1, None], int | None), int | None),
+    "source": (from_source(CollectionSource([1])), int),
+    "file": (from_source(JsonFileSource("in", Reading)), Reading),
+    "rate": (from_source(RateSource()), RateRecord),
+    "map": (anything.map(celsius), float),
+    "map to an optional": (anything.map(maybe), float | None),
+    "map by a map function": (anything.map(Celsius()), float),
+    "map by a partial": (anything.map(functools.partial(pair, number=1)), tuple[str, int]),
+    "map by a class": (anything.map(Point), Point),
+    "map by a builtin class": (anything.map(str), str),
+    "map by a lambda": (anything.map(lambda reading: 1.0), float),
+    "map to a field that objects have not": (anything.map(lambda reading: reading.sensor), None),
+    "map without annotations": (anything.map(unannotated), object),
+    "map with an annotation that nobody knows": (anything.map(unresolvable), object),
+    "map to Any": (anything.map(whatever), object),
+    "map by a generic function": (anything.map(generic), list[object]),
+    "map by a builtin": (anything.map(len), int),
+    "map by a method": (anything.map(str.upper), str),
+    "flat_map": (readings.flat_map(letters), str),
+    "flat_map by a flat-map function": (readings.flat_map(Letters()), str),
+    "flat_map by a lambda": (readings.flat_map(lambda reading: [reading]), Reading),
+    "flat_map by a comprehension": (readings.flat_map(lambda reading: [each.upper() for each in reading.sensor]), None),
+    "timestamps": (readings, Reading),
+    "filter": (readings.filter(Everything()), Reading),
+    "union": (numbers.union(numbers.filter(Everything())), int),
+    "union with what a lambda gives": (numbers.union(numbers.map(lambda number: number)), int),
+    "union with what nobody knows": (numbers.union(numbers.map(lambda number: [*range(number)])), None),
+    "reduce": (windows.reduce(Coldest()), Reading),
+    "reduce by a lambda": (windows.reduce(lambda a, b: a), Reading),
+    "reduce and process": (windows.reduce(Coldest(), NamedReadings()), Point),
+    "process": (windows.process(NamedReadings()), Point),
+    "aggregate": (windows.aggregate(CountReadings()), int),
+    "aggregate with a second base": (windows.aggregate(CountWithMixin()), int),
+    "aggregate and process": (windows.aggregate(CountReadings(), NamedCounts()), Point),
+    "aggregate by type arguments": (windows.aggregate(FoldReadings()), tuple[int, Reading]),
+    "aggregate by an annotation": (windows.aggregate(OpenFold()), Point),
+    "process of all": (all_windows.process(CountOfAll()), int),
+    "reduce and process of all": (all_windows.reduce(Coldest(), CountOfAll()), int),
+    "apply": (windows.apply(first_sensor), str),
+    "apply a lambda": (windows.apply(lambda key, window, elements: [key]), str),
+    "apply a choice": (windows.apply(lambda key, window, elements: [elements[0]] if window.start else []), Reading),
+    "apply to all": (all_windows.apply(lambda window, elements: [(window.end, len(elements))]), tuple[int, int]),
+    "apply what nobody knows": (windows.apply(lambda key, window, elements: [*elements]), None),
+    "late elements": (with_late.get_side_output(late), Reading),
+    "late elements of a stated type": (with_late.get_side_output(OutputTag("late", Reading)), Reading),
+    "a side output": (with_late.get_side_output(OutputTag[int]("other")), int),
+    "a side output of Any": (with_late.get_side_output(OutputTag[Any]("other")), None),
+    "malformed records": (with_malformed.get_side_output(malformed), MalformedRecord),
+}
 
 
-@pytest.mark.parametrize(
-    ("function", "expected"),
-    [
-        (celsius, float),
-        (maybe, float | None),
-        (Celsius(), float),
-        (functools.partial(pair, number=1), tuple[str, int]),
-        (Point, Point),
-        (str, str),
-        (lambda reading: 1.0, float),
-        (lambda reading: reading.sensor, None),
-        (unannotated, object),
-        (unresolvable, object),
-        (whatever, object),
-        (generic, list[object]),
-        (len, int),
-        (str.upper, str),
-    ],
-    ids=[
-        "function",
-        "optional",
-        "map function",
-        "partial",
-        "class",
-        "builtin class",
-        "lambda",
-        "a field that objects have not",
-        "unannotated",
-        "unresolvable",
-        "Any",
-        "generic",
-        "builtin",
-        "method",
-    ],
-)
-def test_map(function: Callable[[object], object], expected: object) -> None:
-    anything: DataStream[object] = from_collection([], object)
-    assert anything.map(function).element_type == expected
+@pytest.mark.parametrize("case", STREAMS)
+def test_the_type_of_elements(case: str) -> None:
+    stream, kind = STREAMS[case]
+    assert stream.element_type == kind
 
 
 def test_a_lambda_that_only_makes_a_record_says_its_class() -> None:
-    anything: DataStream[Any] = from_collection([], object)
     functions: list[Callable[[Any], Any]] = [
         lambda line: Point(line, 1),
         lambda line: Point(*line.split()),
@@ -273,7 +266,6 @@ def test_a_lambda_that_only_makes_a_record_says_its_class() -> None:
 
 
 def test_a_lambda_that_makes_what_nobody_can_tell_says_nothing() -> None:
-    anything: DataStream[Any] = from_collection([], object)
     functions: list[Callable[[Any], Any]] = [
         lambda line: line(Point(line, 1)),
         lambda line: line.point(line, 1)(line),
@@ -298,7 +290,6 @@ def test_annotations_name_classes_of_the_function_around() -> None:
     def several(number: Hidden) -> list[Local]:  # type: ignore[name-defined]  # noqa: F821
         raise NotImplementedError
 
-    numbers = from_collection([], int)
     locals_ = numbers.map(make)
     assert locals_.element_type is Local
     assert numbers.flat_map(several).element_type is Local
@@ -337,34 +328,8 @@ def kept() -> tuple[Any, Callable[[Any], Any]]:
     return Kept, keep
 
 
-def test_flat_map_takes_the_item() -> None:
-    assert readings.flat_map(letters).element_type is str
-    assert readings.flat_map(Letters()).element_type is str
-    assert readings.flat_map(lambda reading: [reading]).element_type is Reading
-    assert readings.flat_map(lambda reading: [letter.upper() for letter in reading.sensor]).element_type is None
-
-
-def test_steps_that_keep_the_type() -> None:
-    stamped = readings.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), lambda reading: reading.at
-    )
-    assert readings.filter(Everything()).element_type is Reading
-    assert stamped.element_type is Reading
-    assert readings.key_by(celsius).node.element_type is Reading
-
-
-def test_a_union_knows_its_type_where_all_agree() -> None:
-    numbers = from_collection([], int)
-    assert numbers.union(numbers.filter(Everything())).element_type is int
-    assert numbers.union(numbers.map(lambda number: number)).element_type is int
-    assert numbers.union(numbers.map(lambda number: [*range(number)])).element_type is None
-
-
-def test_returns_states_the_type() -> None:
-    assert readings.map(lambda r: (r.sensor, r.at)).returns(tuple[str, int]).element_type == tuple[str, int]
-
-
 def test_keys() -> None:
+    assert readings.key_by(celsius).node.element_type is Reading
     assert key_type(readings.key_by(celsius).node) is float
     assert key_type(readings.key_by(Sensor()).node) is str
     assert key_type(readings.key_by(lambda reading: reading.sensor).node) is str
@@ -376,45 +341,6 @@ def stated_key_type(node: KeyByNode) -> object:
     return node.key_type
 
 
-def test_window_functions() -> None:
-    assert windows.reduce(Coldest()).element_type is Reading
-    assert windows.reduce(lambda a, b: a).element_type is Reading
-    assert windows.reduce(Coldest(), NamedReadings()).element_type is Point
-    assert windows.process(NamedReadings()).element_type is Point
-    assert windows.aggregate(CountReadings()).element_type is int
-    assert windows.aggregate(CountWithMixin()).element_type is int
-    assert windows.aggregate(CountReadings(), NamedCounts()).element_type is Point
-    assert windows.aggregate(FoldReadings()).element_type == tuple[int, Reading]
-    assert windows.aggregate(OpenFold()).element_type is Point
-    assert all_windows.process(CountOfAll()).element_type is int
-    assert all_windows.reduce(Coldest(), CountOfAll()).element_type is int
-
-
-def first_sensor(key: str, window: TimeWindow, elements: Sequence[Reading]) -> list[str]:
-    return [elements[0].sensor]
-
-
-def test_apply() -> None:
-    assert windows.apply(first_sensor).element_type is str
-    assert windows.apply(lambda key, window, elements: [key]).element_type is str
-    assert windows.apply(lambda key, window, elements: [elements[0]] if window.start else []).element_type is Reading
-    assert all_windows.apply(lambda window, elements: [(window.end, len(elements))]).element_type == tuple[int, int]
-    assert windows.apply(lambda key, window, elements: [*elements]).element_type is None
-
-
-def test_side_outputs() -> None:
-    late = OutputTag[Reading]("late")
-    typed = OutputTag("late", Reading)
-    malformed = OutputTag("malformed", MalformedRecord)
-    reduced = windows.side_output_late_data(late).reduce(Coldest())
-    source = from_source(JsonFileSource("in", Reading, on_malformed=malformed))
-    assert reduced.get_side_output(late).element_type is Reading
-    assert reduced.get_side_output(typed).element_type is Reading
-    assert reduced.get_side_output(OutputTag[int]("other")).element_type is int
-    assert reduced.get_side_output(OutputTag[Any]("other")).element_type is None
-    assert source.get_side_output(malformed).element_type is MalformedRecord
-
-
 def test_type_arguments_through_all_levels() -> None:
     assert base_argument(FoldReadings(), AggregateFunction, 0) is Reading
     assert base_argument(FoldReadings(), AggregateFunction, 1) == list[Reading]
@@ -424,28 +350,11 @@ def test_type_arguments_through_all_levels() -> None:
     assert base_argument(object(), AggregateFunction, 0) is None
 
 
-def test_parts_of_signatures() -> None:
-    assert result_type(pair) == tuple[str, int]
-
-
 def test_a_type_with_an_open_part_is_not_known() -> None:
     assert result_type(nested) is None
     assert result_type(nested_any) is None
 
 
-@pytest.mark.parametrize(
-    ("kind", "item"),
-    [
-        (list[int], int),
-        (Iterator[str], str),
-        (tuple[int, ...], int),
-        (tuple[int, str], None),
-        (list[int | None], int | None),
-        (list, None),
-        (int, None),
-        (None, None),
-    ],
-    ids=str,
-)
-def test_the_item_of_an_iterable(kind: object, item: object) -> None:
-    assert iterable_item(kind) == item
+def test_the_item_of_an_iterable() -> None:
+    kinds = [list[int], Iterator[str], tuple[int, ...], tuple[int, str], list[int | None], list, int, None]
+    assert [iterable_item(kind) for kind in kinds] == [int, str, int, None, int | None, None, None, None]

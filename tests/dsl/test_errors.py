@@ -9,68 +9,40 @@ from datetime import timedelta
 import pytest
 
 from windrow import WindrowError, errors
-from windrow.errors import (
-    AggregateOverflowError,
-    CheckpointError,
-    EngineError,
-    Fault,
-    IncompatibleStateError,
-    InvalidArgumentError,
-    Location,
-    MalformedRecordError,
-    MissingTimestampError,
-    PlanError,
-    SinkError,
-    SourceError,
-    UnsupportedOperationError,
-    UserFunctionError,
-)
+from windrow.errors import Fault, InvalidArgumentError, Location, MissingTimestampError, PlanError
 
-KINDS: list[type[WindrowError]] = [
-    AggregateOverflowError,
-    IncompatibleStateError,
-    InvalidArgumentError,
-    MalformedRecordError,
-    MissingTimestampError,
-    CheckpointError,
-    EngineError,
-    SinkError,
-    SourceError,
-    UnsupportedOperationError,
-    UserFunctionError,
+KINDS = [
+    kind
+    for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(kind, Exception) and kind not in (errors.WindrowWarning, WindrowError, PlanError)
 ]
 
 
-@pytest.mark.parametrize("given", ["", " ", "\n", "a\ud800"])
-def test_a_text_that_cannot_be_seen_is_quoted(given: str) -> None:
-    assert str(WindrowError("a name is missing", given=given)) == f"a name is missing\n  given:    {given!r}"
-
-
-def test_a_message_with_all_parts() -> None:
-    error = WindrowError(
-        "window size must be positive",
-        given=timedelta(0),
-        expected="a timedelta of at least one millisecond",
-        where="sensors.3.window, pipeline.py:41",
-        hint="TumblingEventTimeWindows.of(timedelta(seconds=5))",
-    )
-    assert str(error) == (
-        "window size must be positive\n"
+PARTS: list[tuple[WindrowError, str]] = [
+    *(
+        (WindrowError("a name is missing", given=given), f"a name is missing\n  given:    {given!r}")
+        for given in ("", " ", "\n", "a\ud800")  # a text that cannot be seen is quoted
+    ),
+    (WindrowError("it broke", given="size=5 ms"), "it broke\n  given:    size=5 ms"),
+    (WindrowError("it broke", given=0), "it broke\n  given:    0"),
+    (WindrowError("it broke"), "it broke"),
+    (WindrowError("it broke", hint="mend it"), "it broke\n  hint:     mend it"),
+    (WindrowError("it broke", where=Location("job.py", 7)), "it broke\n  where:    job.py:7"),
+    (WindrowError("it broke", given=object()), "it broke\n  given:    <object object>"),
+    (
+        WindrowError("it broke", given=timedelta(0), expected="a span", where="p.3.window, job.py:41", hint="mend it"),
+        "it broke\n"
         "  given:    datetime.timedelta(0)\n"
-        "  expected: a timedelta of at least one millisecond\n"
-        "  where:    sensors.3.window, pipeline.py:41\n"
-        "  hint:     TumblingEventTimeWindows.of(timedelta(seconds=5))"
-    )
+        "  expected: a span\n"
+        "  where:    p.3.window, job.py:41\n"
+        "  hint:     mend it",
+    ),
+]
 
 
-def test_parts_that_are_missing_are_left_out() -> None:
-    assert str(WindrowError("it broke")) == "it broke"
-    assert str(WindrowError("it broke", hint="mend it")) == "it broke\n  hint:     mend it"
-    assert str(WindrowError("it broke", given=0)) == "it broke\n  given:    0"
-
-
-def test_text_that_was_given_is_shown_without_quotes() -> None:
-    assert str(WindrowError("it broke", given="size=5 ms")) == "it broke\n  given:    size=5 ms"
+@pytest.mark.parametrize(("error", "text"), PARTS, ids=map(str, range(len(PARTS))))
+def test_a_text_has_the_parts_that_there_are(error: WindrowError, text: str) -> None:
+    assert str(error) == text
 
 
 def test_the_place_is_filled_in_once() -> None:
@@ -82,15 +54,9 @@ def test_the_place_is_filled_in_once() -> None:
     assert "somewhere else" not in str(error)
 
 
-def test_a_location_may_be_the_place() -> None:
-    assert str(WindrowError("it broke", where=Location("job.py", 7))) == "it broke\n  where:    job.py:7"
-
-
 def test_every_error_is_a_windrow_error() -> None:
-    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
-    kinds.remove(errors.WindrowWarning)
-    assert set(kinds) == {WindrowError, PlanError, *KINDS}
-    assert all(issubclass(kind, WindrowError) for kind in kinds)
+    assert len(KINDS) > 10
+    assert all(issubclass(kind, WindrowError) for kind in KINDS)
 
 
 def test_a_bad_argument_is_a_value_error_too() -> None:
@@ -104,13 +70,8 @@ def test_an_error_pickles(kind: type[WindrowError]) -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is kind
     assert str(copy) == str(error)
-    assert (copy.message, copy.given, copy.expected, copy.where, copy.hint) == (
-        "it broke",
-        {"a": 1},
-        "no error",
-        Location("job.py", 7),
-        "mend it",
-    )
+    assert (copy.message, copy.given, copy.expected) == ("it broke", {"a": 1}, "no error")
+    assert (copy.where, copy.hint) == (Location("job.py", 7), "mend it")
 
 
 def test_a_plan_error_counts_and_pickles() -> None:
@@ -131,4 +92,3 @@ def test_a_plan_error_counts_and_pickles() -> None:
 def test_an_error_shows_no_address_in_memory() -> None:
     for given in (len, test_an_error_shows_no_address_in_memory, object(), [object()]):
         assert "0x" not in str(InvalidArgumentError("wrong", given=given))
-    assert "given:    <object object>" in str(InvalidArgumentError("wrong", given=object()))

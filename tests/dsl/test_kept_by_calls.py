@@ -9,18 +9,15 @@ from typing import Any
 
 import pytest
 
-from windrow import DataStream, Pipeline, from_collection
+from tests.counting import MergingCount
+from tests.dsl.plans import plan
+from tests.waiting_trigger import WaitingTrigger
+from windrow import DataStream, from_collection
 from windrow.errors import WindrowWarning
-from windrow.functions import (
-    AggregateFunction,
-    KeyedProcessFunction,
-    MapFunction,
-    ProcessWindowFunction,
-    RuntimeContext,
-)
-from windrow.sinks import CollectSink, FunctionSink
+from windrow.functions import KeyedProcessFunction, MapFunction, ProcessWindowFunction, RuntimeContext
+from windrow.sinks import FunctionSink
 from windrow.state import ValueStateDescriptor
-from windrow.triggers import Trigger, TriggerResult
+from windrow.triggers import TriggerResult
 from windrow.windows import GlobalWindows
 
 # Any in this module: functions of every type.
@@ -115,32 +112,20 @@ class AddsByKey(MapFunction[int, int]):
         return self.counts[value]
 
 
-class Sums(AggregateFunction[int, int, int]):
+class Sums(MergingCount):
     adds = 0
 
-    def create_accumulator(self) -> int:
-        return 0
-
-    def add(self, value: int, accumulator: int) -> int:
+    def add(self, value: object, accumulator: int) -> int:
         self.adds += 1
-        return accumulator + value
-
-    def get_result(self, accumulator: int) -> int:
-        return accumulator
-
-    def merge(self, a: int, b: int) -> int:
-        return a + b
+        return accumulator + 1
 
 
-class Firings(Trigger[int, Any]):
+class Firings(WaitingTrigger[int]):
     n = 0
 
     def on_element(self, element: int, timestamp: int, window: Any, context: Any) -> TriggerResult:
         self.n += 1
         return TriggerResult.FIRE if self.n % 2 else TriggerResult.CONTINUE
-
-    def clear(self, window: Any, context: Any) -> None:
-        """Keeps nothing."""
 
 
 class Numbered(ProcessWindowFunction[int, int, int, Any]):
@@ -229,41 +214,41 @@ def with_named_default(value: int, *, seen: dict[int, int] = {}) -> int:  # noqa
     return len(seen)
 
 
-KEEPING: dict[str, tuple[Callable[[], DataStream[Any]], str]] = {
-    "Counts.map keeps self.n": (lambda: numbers.map(Counts()), "KeyedProcessFunction"),
-    "CountsInOpen.map keeps self.n": (lambda: numbers.map(CountsInOpen()), "KeyedProcessFunction"),
-    "CountsInHelper._next keeps self.n": (lambda: numbers.map(CountsInHelper()), "KeyedProcessFunction"),
-    "CountsIfThere.map keeps self.n": (lambda: numbers.map(CountsIfThere()), "KeyedProcessFunction"),
-    "CountsByName.map keeps self.n": (lambda: numbers.map(CountsByName()), "KeyedProcessFunction"),
-    "Changed.map keeps self.last": (lambda: numbers.map(Changed()), "KeyedProcessFunction"),
-    "Buffers.process_element keeps self.held": (lambda: keyed.process(Buffers()), "context.get_state("),
-    "CountsByKey.map keeps self.counts": (lambda: numbers.map(CountsByKey()), "KeyedProcessFunction"),
-    "AddsByKey.map keeps self.counts": (lambda: numbers.map(AddsByKey()), "KeyedProcessFunction"),
-    "Sums.add keeps self.adds": (lambda: keyed.count_window(2).aggregate(Sums()), "in the accumulator"),
-    "Firings.on_element keeps self.n": (
-        lambda: keyed.window(GlobalWindows.create()).trigger(Firings()).reduce(max),
-        "state of the window",
-    ),
-    "Numbered.process keeps self.n": (lambda: keyed.count_window(2).process(Numbered()), "context.global_state"),
-    "Called.__call__ keeps self.n": (lambda: numbers.map(Called()), "KeyedProcessFunction"),
-    "Called.method keeps self.n": (lambda: numbers.map(Called().method), "KeyedProcessFunction"),
-    "counting.<locals>.count keeps n": (lambda: numbers.map(counting()), "KeyedProcessFunction"),
-    "is_new.<locals>.new keeps seen": (lambda: numbers.filter(is_new()), "KeyedProcessFunction"),
-    "Latest.map keeps self.values": (lambda: numbers.map(Latest()), "KeyedProcessFunction"),
-    "CountsInside.map keeps self.n": (lambda: numbers.map(CountsInside()), "KeyedProcessFunction"),
-    "with_default keeps seen": (lambda: numbers.map(with_default), "KeyedProcessFunction"),
-    "with_named_default keeps seen": (lambda: numbers.map(with_named_default), "KeyedProcessFunction"),
-    "total keeps TOTAL": (lambda: numbers.map(total), "KeyedProcessFunction"),
-    "new_in_module keeps SEEN": (lambda: numbers.filter(new_in_module), "KeyedProcessFunction"),
+MAPPED: dict[str, Any] = {
+    "Counts.map keeps self.n": Counts(),
+    "CountsInOpen.map keeps self.n": CountsInOpen(),
+    "CountsInHelper._next keeps self.n": CountsInHelper(),
+    "CountsIfThere.map keeps self.n": CountsIfThere(),
+    "CountsByName.map keeps self.n": CountsByName(),
+    "Changed.map keeps self.last": Changed(),
+    "CountsByKey.map keeps self.counts": CountsByKey(),
+    "AddsByKey.map keeps self.counts": AddsByKey(),
+    "Called.__call__ keeps self.n": Called(),
+    "Called.method keeps self.n": Called().method,
+    "counting.<locals>.count keeps n": counting(),
+    "is_new.<locals>.new keeps seen": is_new(),
+    "Latest.map keeps self.values": Latest(),
+    "CountsInside.map keeps self.n": CountsInside(),
+    "with_default keeps seen": with_default,
+    "with_named_default keeps seen": with_named_default,
+    "total keeps TOTAL": total,
+    "new_in_module keeps SEEN": new_in_module,
+}
+triggered = keyed.window(GlobalWindows.create()).trigger(Firings())
+KEEPING: dict[str, tuple[DataStream[Any], str]] = {
+    **{text: (numbers.map(function), "KeyedProcessFunction") for text, function in MAPPED.items()},
+    "Buffers.process_element keeps self.held": (keyed.process(Buffers()), "context.get_state("),
+    "Sums.add keeps self.adds": (keyed.count_window(2).aggregate(Sums()), "in the accumulator"),
+    "Firings.on_element keeps self.n": (triggered.reduce(max), "state of the window"),
+    "Numbered.process keeps self.n": (keyed.count_window(2).process(Numbered()), "context.global_state"),
 }
 
 
 @pytest.mark.parametrize("text", KEEPING)
 def test_what_calls_keep_is_warned_of(text: str) -> None:
-    make, hint = KEEPING[text]
-    stream = make()
+    stream, hint = KEEPING[text]
     with pytest.warns(WindrowWarning) as caught:
-        Pipeline("plan", stream.sink_to(CollectSink()))
+        plan(stream)
     (warning,) = caught
     message = str(warning.message)
     assert message.startswith(f"{text} from one call to the next, and it is gone at the next batch or key\n")
@@ -359,9 +344,8 @@ def with_own_list(value: int, held: list[int] | None = None) -> int:
 
 def test_other_uses_are_not_warned_of() -> None:
     written: list[Any] = []
-    streams = [numbers.map(Loads()), keyed.process(Settles()), numbers.map(cached), numbers.map(loaded)]
-    streams += [numbers.map(function) for function in (Renames(), with_cache, with_own_list)]
+    mapped = (Loads(), cached, loaded, Renames(), with_cache, with_own_list)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Pipeline("plan", *[stream.sink_to(CollectSink()) for stream in streams])
-        Pipeline("plan", numbers.sink_to(FunctionSink(lambda batch, rows: written.extend(rows))))
+        plan(keyed.process(Settles()), *[numbers.map(function) for function in mapped])
+        plan(numbers.sink_to(FunctionSink(lambda batch, rows: written.extend(rows))))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from windrow import DataStream, KeyedStream, OutputTag, Pipeline, from_collection
-from windrow.errors import InvalidArgumentError, PlanError
+from tests.dsl.plans import fault_of, faults_of, plan, refusal
+from windrow import DataStream, DataStreamSink, KeyedStream, OutputTag, from_collection
 from windrow.functions import MapFunction, RuntimeContext
 from windrow.sinks import CollectSink
 from windrow.windows import GlobalWindows
@@ -28,14 +28,13 @@ def sums(numbers: DataStream[int]) -> DataStream[tuple[int, int]]:
     return numbers.key_by(lambda number: number % 2).sum(lambda number: number)
 
 
-def ids(*streams: DataStream[Any]) -> list[str]:
+def ids(*streams: DataStream[Any] | DataStreamSink) -> list[str]:
     """The ids of the steps of a plan, without its name."""
-    pipeline = Pipeline("p", *(stream.sink_to(CollectSink()) for stream in streams))
-    return [step.id.removeprefix("p.") for step in pipeline.steps]
+    return [step.id.removeprefix("p.") for step in plan(*streams).steps]
 
 
 def test_steps_have_the_name_of_their_function_in_front() -> None:
-    pipeline = Pipeline("p", NUMBERS.pipe(doubled, least=2).sink_to(CollectSink[int]()))
+    pipeline = plan(NUMBERS.pipe(doubled, least=2))
     assert pipeline.explain().splitlines() == [
         "pipeline p",
         "  1 source                          collection of 3  : int",
@@ -50,13 +49,8 @@ def test_steps_have_the_name_of_their_function_in_front() -> None:
 def test_uses_of_one_function_are_numbered_in_the_order_of_the_plan() -> None:
     first, second = NUMBERS.pipe(doubled), NUMBERS.pipe(doubled, 2)
     both = [
-        "1.source",
-        "2.doubled/map",
-        "3.doubled/enough",
-        "4.sink",
-        "5.doubled#2/map",
-        "6.doubled#2/enough",
-        "7.sink",
+        *("1.source", "2.doubled/map", "3.doubled/enough", "4.sink"),
+        *("5.doubled#2/map", "6.doubled#2/enough", "7.sink"),
     ]
     assert ids(first, second) == both
     # Which one was made first in the program makes no difference, and neither does an earlier plan.
@@ -64,17 +58,20 @@ def test_uses_of_one_function_are_numbered_in_the_order_of_the_plan() -> None:
     assert ids(second) == both[:4]
 
 
-def test_scopes_hold_scopes() -> None:
-    def twice(numbers: DataStream[int]) -> DataStream[int]:
-        return numbers.pipe(doubled).filter(lambda number: True).pipe(doubled)
+def twice(numbers: DataStream[int]) -> DataStream[int]:
+    return numbers.pipe(doubled).filter(lambda number: True).pipe(doubled)
 
+
+def test_scopes_hold_scopes() -> None:
     assert ids(NUMBERS.pipe(twice))[1:-1] == [
-        "2.twice/doubled/map",
-        "3.twice/doubled/enough",
-        "4.twice/filter",
-        "5.twice/doubled#2/map",
-        "6.twice/doubled#2/enough",
+        *("2.twice/doubled/map", "3.twice/doubled/enough", "4.twice/filter"),
+        *("5.twice/doubled#2/map", "6.twice/doubled#2/enough"),
     ]
+
+
+class Scaled:
+    def __call__(self, numbers: DataStream[int]) -> DataStream[int]:
+        return numbers.map(lambda number: 10 * number)
 
 
 @pytest.mark.parametrize(
@@ -83,8 +80,9 @@ def test_scopes_hold_scopes() -> None:
         (doubled, "doubled"),
         (partial(partial(doubled), least=2), "doubled"),
         (lambda stream: doubled(stream, 2), "lambda"),
+        (Scaled(), "Scaled"),
     ],
-    ids=["function", "partial", "lambda"],
+    ids=["function", "partial", "lambda", "object"],
 )
 def test_a_scope_has_the_name_of_its_function(function: Any, name: str) -> None:
     assert ids(NUMBERS.apply_transform(function))[1] == f"2.{name}/map"
@@ -99,14 +97,6 @@ def test_a_stream_is_shown_with_its_scope() -> None:
     assert shown.startswith("DataStream(filter 'outer/inner/enough': int, ")
     assert repr(NUMBERS.pipe(lambda numbers: numbers.map(str))).startswith("DataStream(lambda/map: str, ")
     assert repr(NUMBERS).startswith("DataStream(source: int, ")
-
-
-def test_a_function_may_be_an_object() -> None:
-    class Scaled:
-        def __call__(self, numbers: DataStream[int]) -> DataStream[int]:
-            return numbers.map(lambda number: 10 * number)
-
-    assert ids(NUMBERS.pipe(Scaled()))[1] == "2.Scaled/map"
 
 
 def test_a_name_may_be_given() -> None:
@@ -130,39 +120,38 @@ def test_all_that_a_function_makes_is_in_the_scope() -> None:
         return windows.reduce(max), numbers.union(more).sink_to(CollectSink())
 
     largest, sink = NUMBERS.pipe(ends)
-    pipeline = Pipeline("p", largest.map(lambda number: number).sink_to(CollectSink()), sink)
-    assert [step.id for step in pipeline.steps] == [
-        *("p.1.source", "p.2.ends/window", "p.3.map", "p.4.sink"),
-        *("p.5.ends/more", "p.6.ends/union", "p.7.ends/sink"),
+    assert ids(largest.map(lambda number: number), sink) == [
+        *("1.source", "2.ends/window", "3.map", "4.sink", "5.ends/more", "6.ends/union", "7.ends/sink")
     ]
 
 
 @pytest.mark.parametrize("given", ["", "a/b", "a#2", "a\ud800", 1], ids=ascii)
 def test_a_name_is_a_text_without_separators(given: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"(?s)a scope needs a name\n.*where: .*test_scopes\.py:\d+"):
-        NUMBERS.apply_transform(doubled, name=given)
+    error = refusal(lambda: NUMBERS.apply_transform(doubled, name=given))
+    assert error.message == "a scope needs a name"
+    assert str(error.where).startswith(f"{__file__}:")
 
 
 @pytest.mark.parametrize("call", ["pipe", "apply_transform"])
 def test_what_cannot_be_called_is_refused(call: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=rf"(?s){call} needs a function\n.*test_scopes\.py:\d+"):
-        getattr(NUMBERS, call)(doubled(NUMBERS))
+    error = refusal(lambda: getattr(NUMBERS, call)(doubled(NUMBERS)))
+    assert error.message == f"{call} needs a function"
+    assert str(error.where).startswith(f"{__file__}:")
 
 
 def test_a_name_that_was_given_is_for_one_scope() -> None:
     named, alike = NUMBERS.apply_transform(sums, name="doubled"), NUMBERS.pipe(doubled)
-    with pytest.raises(PlanError, match=r"the name 'doubled' is given to a scope, and another one has it") as caught:
-        ids(named, alike)
-    assert len(caught.value.faults) == 1
-    assert "test_scopes.py:" in caught.value.faults[0].where
+    fault = fault_of(named, alike)
+    assert fault.message == "the name 'doubled' is given to a scope, and another one has it"
+    assert "test_scopes.py:" in fault.where
     # In different scopes names are different.
     ids(NUMBERS.pipe(lambda stream: stream.apply_transform(sums, name="doubled")), alike)
 
 
 def test_names_of_steps_are_compared_with_their_scopes() -> None:
     ids(NUMBERS.pipe(doubled), NUMBERS.filter(lambda number: True, name="enough"))
-    with pytest.raises(PlanError, match="the name 'doubled/enough' is given to several steps"):
-        ids(NUMBERS.pipe(doubled), NUMBERS.filter(lambda number: True, name="doubled/enough"))
+    faults = faults_of(NUMBERS.pipe(doubled), NUMBERS.filter(lambda number: True, name="doubled/enough"))
+    assert {fault.message for fault in faults} == {"the name 'doubled/enough' is given to several steps"}
 
 
 def test_an_error_in_the_function_leaves_its_scope() -> None:
@@ -188,24 +177,17 @@ def test_threads_have_scopes_of_their_own() -> None:
     assert ids(*made)[1] == "2.map"
 
 
-def state_ids(*streams: DataStream[Any]) -> list[str]:
-    pipeline = Pipeline("p", *(stream.sink_to(CollectSink()) for stream in streams))
-    return list(PhysicalPlan(topology_of(pipeline)).state_ids.values())
-
-
 def test_state_is_stored_under_the_names_with_scopes() -> None:
     def named(numbers: DataStream[int]) -> DataStream[tuple[int, int]]:
         return numbers.key_by(lambda number: number).sum(lambda number: number, name="total")
 
-    assert state_ids(NUMBERS.pipe(sums), NUMBERS.pipe(sums), NUMBERS.pipe(named), NUMBERS.pipe(named)) == [
-        *("#sums/process-1", "#sums#2/process-1", "named/total", "named#2/total")
-    ]
+    def state_ids(*streams: DataStream[Any]) -> list[str]:
+        return list(PhysicalPlan(topology_of(plan(*streams))).state_ids.values())
 
-
-def test_steps_outside_of_scopes_are_stored_as_before() -> None:
-    assert state_ids(NUMBERS.pipe(sums), sums(NUMBERS), sums(NUMBERS)) == [
-        *("#sums/process-1", "#process-1", "#process-2")
-    ]
+    scoped = state_ids(NUMBERS.pipe(sums), NUMBERS.pipe(sums), NUMBERS.pipe(named), NUMBERS.pipe(named))
+    assert scoped == ["#sums/process-1", "#sums#2/process-1", "named/total", "named#2/total"]
+    outside = state_ids(NUMBERS.pipe(sums), sums(NUMBERS), sums(NUMBERS))
+    assert outside == ["#sums/process-1", "#process-1", "#process-2"]
 
 
 def test_counters_and_functions_see_the_names() -> None:
@@ -223,8 +205,7 @@ def test_counters_and_functions_see_the_names() -> None:
     def counted(numbers: DataStream[int]) -> DataStream[int]:
         return numbers.map(Counting(), name="count").map(Counting())
 
-    pipeline = Pipeline("p", NUMBERS.pipe(counted).sink_to(CollectSink[int]()))
-    result = LocalRunner().run(pipeline)
+    result = LocalRunner().run(plan(NUMBERS.pipe(counted)))
     assert result.counters == {"p.2.counted/count": {"numbers": 3}, "p.3.counted/map": {"numbers": 3}}
     assert seen == {"counted/count", "p.3.counted/map"}
 

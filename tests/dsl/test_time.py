@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windrow.errors import InvalidArgumentError
+from tests.dsl.plans import refusal
 from windrow.time import (
     MAX_TIMESTAMP,
     MIN_TIMESTAMP,
@@ -46,33 +46,27 @@ def test_durations_there_and_back(millis: int) -> None:
     assert duration_millis(timedelta(milliseconds=millis), "the size") == millis
 
 
+IS_DURATION = "a datetime.timedelta"
+HAS_FRACTION = "the size has a fraction of a millisecond"
+
+
 @pytest.mark.parametrize(
-    ("duration", "text"),
+    ("duration", "message", "expected", "hint"),
     [
-        (
-            5,
-            "the size must be a duration\n  given:    5\n  expected: a datetime.timedelta\n"
-            "  hint:     timedelta(milliseconds=5)",
-        ),
-        ("5s", "the size must be a duration\n  given:    5s\n  expected: a datetime.timedelta"),
-        (
-            timedelta(microseconds=1_500),
-            "the size has a fraction of a millisecond\n  given:    datetime.timedelta(microseconds=1500)\n"
-            "  expected: whole milliseconds, the unit of event time",
-        ),
+        (5, "the size must be a duration", IS_DURATION, "timedelta(milliseconds=5)"),
+        ("5s", "the size must be a duration", IS_DURATION, None),
+        (timedelta(microseconds=1_500), HAS_FRACTION, "whole milliseconds, the unit of event time", None),
     ],
     ids=["int", "text", "fraction"],
 )
-def test_durations_that_are_none(duration: timedelta, text: str) -> None:
-    with pytest.raises(InvalidArgumentError) as caught:
-        duration_millis(duration, "the size")
-    assert str(caught.value) == text
+def test_durations_that_are_none(duration: timedelta, message: str, expected: str, hint: str | None) -> None:
+    error = refusal(lambda: duration_millis(duration, "the size"))
+    assert (error.message, error.given, error.expected, error.hint) == (message, duration, expected, hint)
 
 
 @pytest.mark.parametrize("duration", [timedelta(0), timedelta(seconds=-1)], ids=str)
 def test_durations_that_must_be_positive(duration: timedelta) -> None:
-    with pytest.raises(InvalidArgumentError, match="the gap must be positive"):
-        positive_millis(duration, "the gap")
+    assert refusal(lambda: positive_millis(duration, "the gap")).message == "the gap must be positive"
     assert positive_millis(timedelta(milliseconds=1), "the gap") == 1
 
 
@@ -102,44 +96,25 @@ def test_a_datetime_is_rounded_down_to_its_millisecond(moment: datetime) -> None
     assert start <= moment < start + timedelta(milliseconds=1)
 
 
+BEYOND, NAIVE = "a timestamp is out of range", "a timestamp has no time zone"
+KIND = "a timestamp has the wrong type"
+AWARE, EPOCH_MILLIS = "an aware datetime, or epoch milliseconds", "epoch milliseconds as int, or an aware datetime"
+
+
 @pytest.mark.parametrize(
-    ("timestamp", "text"),
+    ("timestamp", "message", "expected", "hint"),
     [
-        (
-            MAX_TIMESTAMP + 1,
-            "a timestamp is out of range\n  given:    9223372036854775808\n"
-            "  expected: milliseconds in the signed 64-bit range",
-        ),
-        (
-            datetime(2026, 1, 5),
-            "a timestamp has no time zone\n  given:    datetime.datetime(2026, 1, 5, 0, 0)\n"
-            "  expected: an aware datetime, or epoch milliseconds\n"
-            "  hint:     datetime.replace(tzinfo=timezone.utc) if the value is in UTC",
-        ),
-        (
-            1.5,
-            "a timestamp has the wrong type\n  given:    1.5\n"
-            "  expected: epoch milliseconds as int, or an aware datetime\n"
-            "  hint:     int(seconds * 1000) for seconds as a float",
-        ),
-        (
-            "now",
-            "a timestamp has the wrong type\n  given:    now\n"
-            "  expected: epoch milliseconds as int, or an aware datetime\n"
-            "  hint:     datetime.fromisoformat(text), where the text has a time zone",
-        ),
-        (
-            True,
-            "a timestamp has the wrong type\n  given:    True\n"
-            "  expected: epoch milliseconds as int, or an aware datetime",
-        ),
+        (MAX_TIMESTAMP + 1, BEYOND, "milliseconds in the signed 64-bit range", None),
+        (datetime(2026, 1, 5), NAIVE, AWARE, "datetime.replace(tzinfo=timezone.utc) if the value is in UTC"),
+        (1.5, KIND, EPOCH_MILLIS, "int(seconds * 1000) for seconds as a float"),
+        ("now", KIND, EPOCH_MILLIS, "datetime.fromisoformat(text), where the text has a time zone"),
+        (True, KIND, EPOCH_MILLIS, None),
     ],
     ids=["out of range", "naive", "float", "text", "bool"],
 )
-def test_timestamps_that_are_none(timestamp: int | datetime, text: str) -> None:
-    with pytest.raises(InvalidArgumentError) as caught:
-        timestamp_millis(timestamp)
-    assert str(caught.value) == text
+def test_timestamps_that_are_none(timestamp: int | datetime, message: str, expected: str, hint: str | None) -> None:
+    error = refusal(lambda: timestamp_millis(timestamp))
+    assert (error.message, error.given, error.expected, error.hint) == (message, timestamp, expected, hint)
 
 
 def test_the_longest_timedelta_means_for_ever() -> None:
