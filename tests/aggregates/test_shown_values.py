@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
 
+from tests.dsl.plans import IN_ORDER, SECONDS, plan
 from tests.waiting_trigger import WaitingTrigger
-from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
+from windrow import from_collection, from_source
 from windrow.aggregates import Opaque, recognise
 from windrow.aggregates.selectors import selector_text
-from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
-from windrow.windows import GlobalWindows, TumblingEventTimeWindows
+from windrow.windows import GlobalWindows
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology
@@ -107,14 +106,13 @@ def test_neither_reasons_nor_errors_show_them(function: Callable[[Any], Any]) ->
 
 def test_neither_a_plan_nor_its_forms_show_them() -> None:
     stream = from_source(ParquetFileSource("none", Event)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda e: e.at + PIN
+        IN_ORDER, timestamp=lambda e: e.at + PIN
     )
-    keyed = stream.filter(lambda e: e.k != SECRET).key_by(lambda e: SECRET + e.k)
-    window = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+    window = stream.filter(lambda e: e.k != SECRET).key_by(lambda e: SECRET + e.k).window(SECONDS)
     results = window.aggregate(agg.into(Made, agg.max(lambda e: e.n == PIN), agg.max(partial(with_pepper, SECRET))))
-    plan = Pipeline("p", results.sink_to(CollectSink()))
-    forms = physical_plan(Topology(plan.steps)).forms()
-    text = plan.explain() + repr(plan) + "".join(map(str, forms.values()))
+    pipeline = plan(results)
+    forms = physical_plan(Topology(pipeline.steps)).forms()
+    text = pipeline.explain() + repr(pipeline) + "".join(map(str, forms.values()))
     assert not any(secret in text for secret in SHOWN)
 
 
@@ -157,6 +155,6 @@ class Alerting(WaitingTrigger[int]):
 def test_texts_within_triggers_of_users_are_not_shown() -> None:
     trigger = Alerting(3, "secret", ["secret"])
     stream = from_collection([1]).key_by(lambda n: n).window(GlobalWindows.create()).trigger(trigger)
-    text = Pipeline("p", stream.aggregate(agg.count()).sink_to(CollectSink())).explain()
+    text = plan(stream.aggregate(agg.count())).explain()
     assert "Alerting(limit=3, token=..., levels=...)" in text
     assert "secret" not in text + repr(trigger)

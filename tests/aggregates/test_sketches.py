@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -15,6 +16,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.dsl.plans import refusal
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.aggregates.sketches import HllSketch, KllSketch
@@ -103,19 +105,18 @@ def test_different_values_are_told_apart() -> None:
     assert COUNT.get_result(fold(COUNT, DIFFERENT * 2)) == len(DIFFERENT)
 
 
-@pytest.mark.parametrize(
-    "equal",
-    [
-        (1, 1.0, True, Decimal("1.00")),
-        (0, 0.0, -0.0),
-        (0.5, Decimal("0.50")),
-        (float("nan"), -float("nan"), Decimal("nan")),
-        ((1, "a"), (1.0, "a")),
-        (datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))),
-        (frozenset([1, 9]), frozenset([9, 1])),
-    ],
-    ids=["one", "zero", "half", "nan", "tuples", "moments", "sets"],
-)
+EQUAL: dict[str, tuple[Any, ...]] = {
+    "one": (1, 1.0, True, Decimal("1.00")),
+    "zero": (0, 0.0, -0.0),
+    "half": (0.5, Decimal("0.50")),
+    "nan": (float("nan"), -float("nan"), Decimal("nan")),
+    "tuples": ((1, "a"), (1.0, "a")),
+    "moments": (datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))),
+    "sets": (frozenset([1, 9]), frozenset([9, 1])),
+}
+
+
+@pytest.mark.parametrize("equal", EQUAL.values(), ids=EQUAL)
 def test_equal_values_are_one(equal: tuple[Any, ...]) -> None:
     assert COUNT.get_result(fold(COUNT, equal)) == 1
 
@@ -136,8 +137,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_parameters_are_checked(name: str) -> None:
     call, message = WRONG[name]
-    with pytest.raises(InvalidArgumentError, match=message):
-        call()
+    assert re.search(message, str(refusal(call)))
 
 
 def test_without_the_library_the_call_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
