@@ -123,10 +123,7 @@ def test_what_does_not_fit_is_found(tmp_path: Path, chromium: str) -> None:
 def test_pictures_are_of_both_widths_light_and_dark(tmp_path: Path, chromium: str) -> None:
     files = photograph(write(tmp_path, one="<p>one"), ["one.html"], tmp_path / "pictures")
     assert [file.name for file in files] == [
-        "one-1280-light.png",
-        "one-1280-dark.png",
-        "one-420-light.png",
-        "one-420-dark.png",
+        f"one-{width}-{light}.png" for width in (1280, 420) for light in ("light", "dark")
     ]
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
 
