@@ -41,15 +41,17 @@ def test_the_key_and_the_window_stand_in_the_record() -> None:
     #  a       |-3--1---|--2-----|
     #  b       |--5-----|
     # The selector is inferred beside what knows no element.
-    lows = agg.into(Low, sensor=agg.key(), start=agg.window_start(), celsius=agg.min(lambda r: r.celsius))
-    assert keyed.window(FIVE).aggregate(lows).collect() == [Low("a", 0, 1.0), Low("b", 0, 5.0), Low("a", 5_000, 2.0)]
+    lows = keyed.window(FIVE).aggregate(
+        agg.into(Low, sensor=agg.key(), start=agg.window_start(), celsius=agg.min(lambda r: r.celsius))
+    )
+    assert lows.collect() == [Low("a", 0, 1.0), Low("b", 0, 5.0), Low("a", 5_000, 2.0)]
 
 
 def test_sessions_have_an_end() -> None:
     sessions = keyed.window(EventTimeSessionWindows.with_gap(timedelta(seconds=3)))
-    facts = agg.combine(agg.key(), agg.window_start(), agg.window_end(), agg.count())
+    stream = sessions.aggregate(agg.combine(agg.key(), agg.window_start(), agg.window_end(), agg.count()))
     # a: 1 and 4 touch, and so do 4 and 7.
-    assert sessions.aggregate(facts).collect() == [("b", 2_000, 5_000, 1), ("a", 1_000, 10_000, 3)]
+    assert stream.collect() == [("b", 2_000, 5_000, 1), ("a", 1_000, 10_000, 3)]
 
 
 def test_a_fact_stands_alone_and_without_keys() -> None:

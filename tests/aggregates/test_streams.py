@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.aggregates.naive import AGGREGATES, Row, close
 from tests.aggregates.test_values import rows
 from tests.budget import examples
+from tests.dsl.plans import plan
 from tests.support.records import millis
 from windrow import Pipeline, from_source
 from windrow.aggregates.combined import Combined
 from windrow.evictors import CountEvictor
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, ProcessWindowContext, ProcessWindowFunction
-from windrow.sinks import CollectSink
 from windrow.state import AggregatingStateDescriptor
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import CountTrigger
@@ -38,16 +38,9 @@ ALL: Combined[Row, tuple[Any, ...], Any, object] = Combined(
 )
 
 IN_ORDER = {
-    "min_by",
-    "max_by",
-    "top_k",
-    "top_k with ties",
-    "top_k reverse",
-    "first",
-    "last",
-    "first of all",
-    "combine",
-} | {name for name in AGGREGATES if name.startswith("collect_list")}
+    *("min_by", "max_by", "top_k", "top_k with ties", "top_k reverse", "first", "last", "first of all", "combine"),
+    *(name for name in AGGREGATES if name.startswith("collect_list")),
+}
 """Those whose result depends on the order of the elements, which a merge of windows changes."""
 
 
@@ -84,7 +77,7 @@ def test_windows_of_every_kind(assigner: Any, lateness: int, stream: list[tuple[
     windows = from_source(PushSource[Row]()).key_by(lambda row: row.key).window(assigner)
     windows = windows.allowed_lateness(millis(lateness))
     aggregated, listed = windows.aggregate(ALL, WithWindow()), windows.process(WithWindow())
-    pipeline = Pipeline("all", aggregated.sink_to(CollectSink()), listed.sink_to(CollectSink()))
+    pipeline = plan(aggregated, listed)
     fast, general = run(pipeline, stream, fast=True), run(pipeline, stream, fast=False)
     assert repr(fast) == repr(general)
     results, contents = fast
@@ -121,13 +114,8 @@ def run(pipeline: Pipeline, stream: list[tuple[int, list[Row], bool]], *, fast: 
 @given(every=st.integers(1, 4), kept=st.integers(0, 4), after=st.booleans(), elements=rows)
 def test_what_evictors_leave(every: int, kept: int, after: bool, elements: list[Row]) -> None:
     source = PushSource(Row)
-    windows = (
-        from_source(source)
-        .key_by(lambda row: row.key)
-        .window(GlobalWindows.create())
-        .trigger(CountTrigger.of(every))
-        .evictor(CountEvictor.of(kept, after))
-    )
+    keyed = from_source(source).key_by(lambda row: row.key)
+    windows = keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(every)).evictor(CountEvictor.of(kept, after))
     contents: dict[str, list[Row]] = {"a": [], "b": []}
     counts = {"a": 0, "b": 0}
     with StreamHarness(windows.aggregate(ALL), source) as harness:
@@ -174,12 +162,8 @@ def test_of_sessions_that_merge_the_one_that_was_there_first_comes_first() -> No
     #        A       C       B     gap 5: C joins A and B, and goes to what they become
     source = PushSource(Row)
     names = list(AGGREGATES)
-    sessions = (
-        from_source(source)
-        .key_by(lambda row: row.key)
-        .window(EventTimeSessionWindows.with_gap(millis(5)))
-        .aggregate(ALL)
-    )
+    keyed = from_source(source).key_by(lambda row: row.key)
+    sessions = keyed.window(EventTimeSessionWindows.with_gap(millis(5))).aggregate(ALL)
     for arrival in ((0, 8, 4), (8, 0, 4)):
         with StreamHarness(sessions, source) as harness:
             for at in arrival:

@@ -150,36 +150,27 @@ def test_a_batch_job_of_spark_gives_the_same(spark: SparkSession, pages: list[Pa
             assert copy.shown(result) == run.results(None), run.location
 
 
-def _messages(module: Any, chance: random.Random, minute: int) -> Any:
-    return module.Message(chance.choice("ab"), minute)
-
-
-def _events(module: Any, chance: random.Random, minute: int) -> Any:
-    return module.Event(chance.randrange(3), chance.choice(["placed", "paid"]))
-
-
-def _orders(module: Any, chance: random.Random, minute: int) -> Any:
-    return module.Order(minute // 3, "tea")
-
-
-def _payments(module: Any, chance: random.Random, minute: int) -> Any:
-    return module.Payment(chance.randrange(minute // 3 + 1), 1.0)
-
-
-def _logins(module: Any, chance: random.Random, minute: int) -> Any:
-    return module.Login(chance.choice("ab"), minute, ok=chance.random() < 0.3)
-
-
 def _repeated(module: Any, chance: random.Random, minute: int) -> Any:
     return module.Payment(chance.choice("abc"), "north", 100, minute * 60_000)
 
 
-OTHERS: Final[dict[tuple[str, str], tuple[Callable[..., Any], ...]]] = {
+def _messages(module: Any, chance: random.Random, minute: int) -> Any:
+    return module.Message(chance.choice("ab"), minute)
+
+
+OTHERS: Final[dict[tuple[str, str], tuple[Callable[[Any, random.Random, int], Any], ...]]] = {
     ("docs/cookbook/silence.md", ".filter(lambda alert"): (_messages,),
-    ("docs/cookbook/patterns.md", ".process(GuessedPasswords"): (_logins,),
+    ("docs/cookbook/patterns.md", ".process(GuessedPasswords"): (
+        lambda module, chance, minute: module.Login(chance.choice("ab"), minute, ok=chance.random() < 0.3),
+    ),
     ("docs/cookbook/deduplicate.md", ".window(Tumbling"): (_repeated,),
-    ("docs/concepts/process-functions.md", "by_order.process(Unpaid"): (_events,),
-    ("docs/concepts/two-streams.md", ".process(Unpaid"): (_orders, _payments),
+    ("docs/concepts/process-functions.md", "by_order.process(Unpaid"): (
+        lambda module, chance, minute: module.Event(chance.randrange(3), chance.choice(["placed", "paid"])),
+    ),
+    ("docs/concepts/two-streams.md", ".process(Unpaid"): (
+        lambda module, chance, minute: module.Order(minute // 3, "tea"),
+        lambda module, chance, minute: module.Payment(chance.randrange(minute // 3 + 1), 1.0),
+    ),
 }
 """How other elements are made for the functions with timers and state, by a text near the line of their step."""
 

@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 
-from windrow import AllWindowedStream, DataStream, KeyedStream, OutputTag, Pipeline, WindowedStream, from_collection
-from windrow.errors import PlanError
+from tests.dsl.plans import in_time, plan
+from windrow import AllWindowedStream, DataStream, KeyedStream, OutputTag, WindowedStream
 from windrow.evictors import CountEvictor
 from windrow.panes import ClosingBehavior, OnTimeBehavior, TimestampCombiner
-from windrow.sinks import CollectSink
 from windrow.triggers import EventTimeTrigger
-from windrow.watermarks import WatermarkStrategy
-from windrow.windows import GlobalWindows, TumblingEventTimeWindows
+from windrow.windows import TumblingEventTimeWindows
 
 # Any in this module: stages whose type depends on the order of calls.
 
@@ -43,11 +41,6 @@ def named(block: str) -> set[str]:
     return set(re.findall(r"\.(\w+)\(", block))
 
 
-def stamped() -> DataStream[int]:
-    strategy = WatermarkStrategy.for_monotonous_timestamps()
-    return from_collection([1, 2]).assign_timestamps_and_watermarks(strategy, timestamp=lambda number: number)
-
-
 def test_calls_are_those_of_the_stages() -> None:
     keyed, without = BLOCKS
     public = {name for name in dir(WindowedStream) if not name.startswith("_")}
@@ -67,20 +60,8 @@ def test_the_order_of_the_calls_between_is_free(without_keys: bool) -> None:
     chance = random.Random(5)
     for _ in range(60):
         names = chance.sample(sorted(SETTINGS), len(SETTINGS))
-        stream = stamped()
+        stream = in_time([1, 2], lambda number: number)
         stage: Any = stream.window_all(FIVE) if without_keys else stream.key_by(lambda number: "all").window(FIVE)
         for name in names:
             stage = SETTINGS[name](stage)
-        results = stage.reduce(lambda a, b: a + b)
-        assert Pipeline("shape", results.sink_to(CollectSink[int]())).steps, names
-
-
-def test_what_is_required_is_told_when_the_pipeline_is_made() -> None:
-    keyed = from_collection([1]).key_by(lambda number: "all")
-    for windows, hint in (
-        (keyed.window(FIVE), "call assign_timestamps_and_watermarks"),
-        (stamped().key_by(lambda number: "all").window(GlobalWindows.create()), "call trigger"),
-    ):
-        with pytest.raises(PlanError, match=re.escape(hint)) as caught:
-            Pipeline("shape", windows.reduce(lambda a, b: a + b).sink_to(CollectSink[int]()))
-        assert Path(__file__).name in str(caught.value)
+        assert plan(stage.reduce(lambda a, b: a + b)).steps, names

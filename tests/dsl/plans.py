@@ -25,9 +25,9 @@ SECONDS = TumblingEventTimeWindows.of(SECOND)
 IN_ORDER = WatermarkStrategy.for_monotonous_timestamps()
 
 
-def in_time(elements: Iterable[T], at: Callable[[T], int], kind: type[T] | None = None) -> DataStream[T]:
+def in_time(elements: Iterable[T], at: Callable[[T], int]) -> DataStream[T]:
     """A stream of elements with timestamps."""
-    return from_collection(elements, kind).assign_timestamps_and_watermarks(IN_ORDER, timestamp=at)
+    return from_collection(elements).assign_timestamps_and_watermarks(IN_ORDER, timestamp=at)
 
 
 # Any in this module: streams of several types.

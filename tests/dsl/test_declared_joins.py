@@ -133,8 +133,9 @@ def test_selectors_may_be_rich_functions_and_anything_may_make_the_result() -> N
 
 # Any: what the type checker refuses as well.
 ANY: Any = PaidInFull
-number, paid = joins.left(lambda o: o.number), joins.right(lambda p: p.sum)
-maybe_paid = joins.right_or_none(lambda p: p.sum)
+number: Any = joins.left(lambda o: o.number)
+paid: Any = joins.right(lambda p: p.sum)
+maybe_paid: Any = joins.right_or_none(lambda p: p.sum)
 by_number = orders.key_by(Number()).interval_join(payments.key_by(lambda p: 1)).between(millis(0), millis(0))
 REFUSED: dict[str, list[Callable[[], object]]] = {
     "needs fields": [lambda: joins.into(Paid)],

@@ -179,6 +179,7 @@ windows = readings.key_by(Sensor()).window(SECONDS)
 all_windows = readings.window_all(SECONDS)
 anything: DataStream[Any] = from_collection([], object)
 
+point_class: Any = Point  # a class with two arguments
 numbers = from_collection([], int)
 late, malformed = OutputTag[Reading]("late"), OutputTag("malformed", MalformedRecord)
 with_late = windows.side_output_late_data(late).reduce(Coldest())
@@ -201,7 +202,7 @@ STREAMS: dict[str, tuple[DataStream[Any], object]] = {
     "map to an optional": (anything.map(maybe), float | None),
     "map by a map function": (anything.map(Celsius()), float),
     "map by a partial": (anything.map(functools.partial(pair, number=1)), tuple[str, int]),
-    "map by a class": (anything.map(Point), Point),
+    "map by a class": (anything.map(point_class), Point),
     "map by a builtin class": (anything.map(str), str),
     "map by a lambda": (anything.map(lambda reading: 1.0), float),
     "map to a field that objects have not": (anything.map(lambda reading: reading.sensor), None),

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from tests.dsl.plans import IN_ORDER, SECOND, plan
+from windrow import DataStream, KeyedStream, OutputTag, from_source
 from windrow import aggregates as agg
 from windrow.evictors import CountEvictor
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
-from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.triggers import (
     ContinuousEventTimeTrigger,
@@ -28,24 +28,26 @@ from windrow.triggers import (
 from windrow.windows import GlobalWindows, TumblingEventTimeWindows
 
 # Any in this module: stages of every type.
-SECOND = timedelta(seconds=1)
 NUMBERS = from_source(CollectionSource([3, 4, 5, 70], batch_size=1)).assign_timestamps_and_watermarks(
-    WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda number: number * 1_000 if number > 9 else 0
+    IN_ORDER, timestamp=lambda number: number * 1_000 if number > 9 else 0
 )
 KEYED: KeyedStream[int, int] = NUMBERS.key_by(lambda number: 0)
 MINUTE = TumblingEventTimeWindows.of(timedelta(minutes=1))
 late = OutputTag("late", int)
 
 
+def hour(stream: DataStream[Any]) -> Any:
+    return stream.key_by(lambda each: 0).window(TumblingEventTimeWindows.of(timedelta(hours=1)))
+
+
 def adds(stream: DataStream[Any]) -> DataStream[Any]:
-    return (
-        stream.key_by(lambda total: 0).window(TumblingEventTimeWindows.of(timedelta(hours=1))).sum(lambda total: total)
-    )
+    added: DataStream[Any] = hour(stream).sum(lambda total: total)
+    return added
 
 
 def remarks(stream: DataStream[Any]) -> list[str]:
     """The steps downstream that have a remark, and the steps that it names."""
-    lines = Pipeline("p", stream.sink_to(CollectSink())).explain().splitlines()
+    lines = plan(stream).explain().splitlines()
     found = []
     for step, line in pairwise(lines):
         if "count again here" in line:
@@ -115,53 +117,34 @@ class Passing(KeyedProcessFunction[int, int, int]):
         return [value]
 
 
-BETWEEN: dict[str, tuple[DataStream[Any], bool]] = {
-    "functions": (EARLY.map(lambda each: each).filter(lambda each: True).flat_map(lambda each: [each]), True),
-    "a union": (NUMBERS.union(EARLY), True),
-    "changes as records": (EARLY.changelog(lambda kind, each: each), True),
-    "other watermarks": (EARLY.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps()), True),
-    "a process function with state": (EARLY.key_by(lambda each: 0).process(Passing()), False),
-    "late elements of the windows": (
-        KEYED.window(MINUTE).trigger(CountTrigger.of(1)).side_output_late_data(late).reduce(max).get_side_output(late),
-        False,
-    ),
+with_late = KEYED.window(MINUTE).trigger(CountTrigger.of(1)).side_output_late_data(late)
+DOWNSTREAM: dict[str, tuple[DataStream[Any], bool]] = {
+    "functions": (adds(EARLY.map(lambda each: each).filter(lambda each: True).flat_map(lambda each: [each])), True),
+    "a union": (adds(NUMBERS.union(EARLY)), True),
+    "changes as records": (adds(EARLY.changelog(lambda kind, each: each)), True),
+    "other watermarks": (adds(EARLY.assign_timestamps_and_watermarks(IN_ORDER)), True),
+    "a process function with state": (adds(EARLY.key_by(lambda each: 0).process(Passing())), False),
+    "late elements of the windows": (adds(with_late.reduce(max).get_side_output(late)), False),
+    "count": (hour(EARLY).count(), True),
+    "mean": (hour(EARLY).aggregate(agg.mean(lambda each: each)), True),
+    "reduce": (hour(EARLY).reduce(lambda a, b: a + b), True),
+    "apply": (hour(EARLY).apply(lambda key, window, each: [len(each)]), True),
+    "a combination with a sum": (hour(EARLY).aggregate(agg.combine(agg.max(abs), agg.sum(abs))), True),
+    "a rolling sum": (EARLY.key_by(lambda each: 0).sum(lambda each: each), True),
+    "a rolling reduce": (EARLY.key_by(lambda each: 0).reduce(lambda a, b: a + b), True),
+    "max": (hour(EARLY).max(lambda each: each), False),
+    "the last": (hour(EARLY).aggregate(agg.last()), False),
+    "a combination of extremes": (hour(EARLY).aggregate(agg.combine(agg.key(), agg.max(lambda e: e))), False),
+    "a rolling max": (EARLY.key_by(lambda each: 0).max(lambda each: each), False),
+    "a rolling max_by": (EARLY.key_by(lambda each: 0).max_by(lambda each: each), False),
+    "a process function": (EARLY.key_by(lambda each: 0).process(Passing()), False),
 }
 
 
-@pytest.mark.parametrize("case", BETWEEN)
-def test_panes_are_followed_through_steps(case: str) -> None:
-    stream, is_told = BETWEEN[case]
-    assert bool(remarks(adds(stream))) is is_told
-
-
-def hour(stream: DataStream[Any]) -> Any:
-    return stream.key_by(lambda each: 0).window(TumblingEventTimeWindows.of(timedelta(hours=1)))
-
-
-ADDING: dict[str, tuple[Callable[[DataStream[int]], DataStream[Any]], bool]] = {
-    "count": (lambda s: hour(s).count(), True),
-    "mean": (lambda s: hour(s).aggregate(agg.mean(lambda each: each)), True),
-    "reduce": (lambda s: hour(s).reduce(lambda a, b: a + b), True),
-    "apply": (lambda s: hour(s).apply(lambda key, window, each: [len(each)]), True),
-    "a combination with a sum": (
-        lambda s: hour(s).aggregate(agg.combine(agg.key(), agg.max(lambda e: e), agg.sum(lambda e: e))),
-        True,
-    ),
-    "a rolling sum": (lambda s: s.key_by(lambda each: 0).sum(lambda each: each), True),
-    "a rolling reduce": (lambda s: s.key_by(lambda each: 0).reduce(lambda a, b: a + b), True),
-    "max": (lambda s: hour(s).max(lambda each: each), False),
-    "the last": (lambda s: hour(s).aggregate(agg.last()), False),
-    "a combination of extremes": (lambda s: hour(s).aggregate(agg.combine(agg.key(), agg.max(lambda e: e))), False),
-    "a rolling max": (lambda s: s.key_by(lambda each: 0).max(lambda each: each), False),
-    "a rolling max_by": (lambda s: s.key_by(lambda each: 0).max_by(lambda each: each), False),
-    "a process function": (lambda s: s.key_by(lambda each: 0).process(Passing()), False),
-}
-
-
-@pytest.mark.parametrize("case", ADDING)
-def test_steps_that_add_up_have_the_remark(case: str) -> None:
-    add, is_told = ADDING[case]
-    assert bool(remarks(add(EARLY))) is is_told
+@pytest.mark.parametrize("case", DOWNSTREAM)
+def test_panes_are_followed_to_the_steps_that_add_them_up(case: str) -> None:
+    stream, is_told = DOWNSTREAM[case]
+    assert bool(remarks(stream)) is is_told
 
 
 def test_each_window_upstream_is_named_once() -> None:

@@ -41,9 +41,7 @@ class Changing:
     number: int
 
 
-readings = in_time([Reading("a", 1.5)], lambda r: 0, Reading)
-
-
+readings = in_time([Reading("a", 1.5)], lambda r: 0)
 keyed = readings.key_by(lambda r: r.sensor)
 
 

