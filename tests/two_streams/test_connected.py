@@ -1,29 +1,32 @@
 """Connected streams, step by step: what the cases of tests/two_inputs do not have.
 
-Above each test stands its time line, in seconds: ``a``, ``b`` are orders, ``x``, ``y`` payments; ``^`` is the watermark
-of both streams, ``c`` the clock.
+``a``, ``b`` are orders, ``x``, ``y`` payments, each with its second; ``^`` is the watermark, ``@`` the clock, and
+``|`` a snapshot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
+
+import pytest
 
 from tests.two_streams.shop import (
+    KEYED_ORDERS,
+    KEYED_PAYMENTS,
     ORDER_STREAM,
     ORDERS,
     PAYMENT_STREAM,
-    PAYMENTS,
     Order,
     Payment,
     driven,
-    order,
+    feed,
     order_key,
-    pay,
     payment_key,
     seconds,
-    values,
+    story,
 )
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection
+from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection
 from windrow.functions import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -72,59 +75,33 @@ class Match(KeyedCoProcessFunction[str, Order, Payment, str]):
             yield f"{context.key}: " + "".join(context.get_state(SEEN).get())
 
 
-def matched() -> DataStream[str]:
-    return BOTH.key_by(order_key, payment_key).process(Match())
+@pytest.mark.parametrize(
+    "keyed",
+    [BOTH.key_by(order_key, payment_key), KEYED_ORDERS.connect(KEYED_PAYMENTS)],
+    ids=["connected, then keyed", "keyed, then connected"],
+)
+def test_state_and_timers_are_of_both_streams(keyed: Any) -> None:
+    moves = "@0 a0 b1/south x2 | ^5 y6 z6/south @1"
+    assert story(keyed.process(Match()), moves) == {
+        "x2": "ax@2",
+        "^5": "north: no order@5",
+        "y6": "Noney@6",
+        "z6/south": "bz@6",
+        "@1": "north: axy@0, south: bz@0",
+    }
 
 
-# time      0  1  2  3  4  5  6
-# north     a     x           ^6 y       a is gone by 6
-# south        b x
-# clock     c0                c1
-def test_state_and_timers_are_of_both_streams() -> None:
-    with driven(matched()) as harness:
-        harness.set_processing_time(0)
-        order(harness, "a", 0)
-        order(harness, "b", 1, "south")
-        pay(harness, "x", 2)
-        assert values(harness) == [("ax", 2_000)]
-        harness.snapshot_restore()
-        harness.process_watermark(5_000)
-        assert values(harness) == [("north: no order", 5_000)]
-        pay(harness, "y", 6)
-        assert values(harness) == [("Noney", 6_000)]
-        pay(harness, "x", 6, "south")
-        assert values(harness) == [("bx", 6_000)]
-        harness.set_processing_time(1_000)
-        assert sorted(harness.take_values()) == ["north: axy", "south: bx"]
-
-
-# Keyed streams that are connected are as connected ones that are split.
-def test_keyed_streams_are_connected_by_their_keys() -> None:
-    keyed = ORDER_STREAM.key_by(order_key).connect(PAYMENT_STREAM.key_by(payment_key))
-    with driven(keyed.process(Match())) as harness:
-        harness.set_processing_time(0)
-        order(harness, "a", 0)
-        pay(harness, "x", 2)
-        assert harness.take_values() == ["ax"]
-
-
-# The strategy of a stream says that it is idle when the clock has gone on for a second.
-#
-# time       0  1  2  3  4  5  6
-# orders     a                 b(6)
-# payments   (none)                    c1.5
 def test_strategies_make_both_watermarks() -> None:
+    """The strategy of the payments says that they are idle when the clock has gone on for a second."""
     strategy = WatermarkStrategy[Order].for_monotonous_timestamps()
     idle = WatermarkStrategy[Payment].for_monotonous_timestamps().with_idleness(seconds(1))
     orders = ORDER_STREAM.assign_timestamps_and_watermarks(strategy)
     payments = PAYMENT_STREAM.assign_timestamps_and_watermarks(idle)
     stream = orders.connect(payments).key_by(order_key, payment_key).process(Match())
     with driven(stream) as harness:
-        harness.set_processing_time(0)
-        order(harness, "a", 0)
-        order(harness, "b", 6)
+        feed(harness, "@0 a0 b6")
         assert harness.emit_watermarks() == MIN_TIMESTAMP
-        harness.set_processing_time(1_500)
+        feed(harness, "@1.5")
         assert harness.emit_watermarks() == 5_999
         assert harness.take_values() == ["north: no order"]
 
@@ -156,24 +133,18 @@ def test_functions_of_two_inputs_map_each_stream() -> None:
     named = BOTH.map(Named())
     assert named.element_type is str
     with driven(named) as harness:
-        order(harness, "a", 1)
-        pay(harness, "x", 0)
-        assert values(harness) == [("order a", 1_000), ("payment x", 0)]
+        feed(harness, "a1 x0")
+        found = [(each.value, each.timestamp) for each in harness.take_output()]
+        assert found == [("order a", 1_000), ("payment x", 0)]
         assert harness.counter("seen") == 2
-    with driven(BOTH.flat_map(Letters())) as harness:
-        order(harness, "ab", 1)
-        pay(harness, "xy", 0)
-        assert harness.take_values() == ["a", "b"]
+    assert story(BOTH.flat_map(Letters()), "ab1 xy0") == {"ab1": "a@1, b@1"}
 
 
 def test_two_functions_map_each_stream() -> None:
-    with driven(BOTH.map(lambda order: order.name, lambda payment: len(payment.name), name="both")) as harness:
-        order(harness, "a", 1)
-        pay(harness, "xy", 0)
-        assert harness.take_values() == ["a", 2]
+    mapped = BOTH.map(lambda order: order.name, lambda payment: len(payment.name), name="both")
+    assert story(mapped, "a1 xy2") == {"a1": "a@1", "xy2": "2@2"}
     with driven(BOTH.flat_map(lambda order: [order], lambda payment: [payment.name] * 2)) as harness:
-        order(harness, "a", 1)
-        pay(harness, "x", 0)
+        feed(harness, "a1 x0")
         assert harness.take_values() == [Order("north", "a"), "x", "x"]
 
 
@@ -210,30 +181,14 @@ class Sorted(CoProcessFunction[Order, Payment, str]):
         yield value.name[::-1]
 
 
-# time      0    1    2    3
-# orders    a    B
-# payments            xy   Z
-# loud           B         Z
 def test_a_process_function_without_keys_splits_both_streams() -> None:
     function = Sorted()
     # Not a copy, as its log is looked at.
     with StreamHarness(BOTH.process(function), ORDERS, isolates_functions=False) as harness:
-        order(harness, "a", 0)
-        order(harness, "B", 1)
-        pay(harness, "xy", 2)
-        harness.snapshot_restore()
-        pay(harness, "Z", 3)
-        assert values(harness) == [
-            ("order a", 0),
-            ("xy at 2000", 2_000),
-            ("yx", 2_000),
-            ("Z at 3000", 3_000),
-            ("Z", 3_000),
-        ]
-        assert [(found.value, found.timestamp) for found in harness.take_side_output(LOUD)] == [
-            ("B", 1_000),
-            ("Z", 3_000),
-        ]
+        feed(harness, "a0 B1 xy2 | Z3")
+        assert harness.take_values() == ["order a", "xy at 2000", "yx", "Z at 3000", "Z"]
+        loud = [(found.value, found.timestamp) for found in harness.take_side_output(LOUD)]
+        assert loud == [("B", 1_000), ("Z", 3_000)]
         assert [found.value for found in harness.take_side_output(NUMBERS)] == [2, 1]
         assert harness.counter("seen") == 4
     assert function.log.count("open") == function.log.count("close") > 0
@@ -244,24 +199,15 @@ def test_side_outputs_of_both_streams_are_streams() -> None:
     loud = split.get_side_output(LOUD)
     assert (split.element_type, loud.element_type) == (str, str)
     with driven(split, loud) as harness:
-        order(harness, "A", 0)
-        pay(harness, "X", 0)
+        feed(harness, "A0 X0")
         assert [element.value for element in harness.take(loud)] == ["A", "X"]
 
 
-# time       0  1  2  3  4  5  6
-# orders     a              ^6
-# payments         x(2)  ^4    ^5          windows of five seconds, behind the function
 def test_what_is_behind_has_the_lower_watermark() -> None:
     windows = BOTH.process(Sorted()).window_all(TumblingEventTimeWindows.of(seconds(5)))
-    with driven(windows.apply(lambda window, found: [list(found)])) as harness:
-        order(harness, "a", 0)
-        pay(harness, "x", 2)
-        harness.process_watermark(6_000, source=ORDERS)
-        harness.process_watermark(4_000, source=PAYMENTS)
-        assert harness.take_values() == []
-        harness.process_watermark(5_000, source=PAYMENTS)
-        assert harness.take_values() == [["order a", "x at 2000", "x"]]
+    assert story(windows.apply(lambda window, found: ["+".join(found)]), "a0 x2 orders^6 payments^4 payments^5") == {
+        "payments^5": "order a+x at 2000+x@4.999"
+    }
 
 
 def test_a_runner_gives_what_the_harness_gives() -> None:

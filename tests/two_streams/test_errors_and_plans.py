@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.two_streams.shop import (
+    KEYED_ORDERS,
+    KEYED_PAYMENTS,
     LATE_ORDERS,
     LATE_PAYMENTS,
     ORDER_STREAM,
@@ -18,11 +20,10 @@ from tests.two_streams.shop import (
     Order,
     Payment,
     driven,
+    feed,
     maybe_pair,
-    order,
     order_key,
     pair,
-    pay,
     payment_key,
     seconds,
 )
@@ -54,8 +55,7 @@ TEN = TumblingEventTimeWindows.of(seconds(10))
 JOIN: Any = ORDER_STREAM.join(PAYMENT_STREAM)
 PAIRS: Any = JOIN.where(order_key).equal_to(payment_key)
 GROUPS: Any = ORDER_STREAM.co_group(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
-KEYED: Any = ORDER_STREAM.key_by(order_key)
-KEYED_PAYMENTS: Any = PAYMENT_STREAM.key_by(payment_key)
+KEYED: Any = KEYED_ORDERS
 BETWEEN: Any = KEYED.interval_join(KEYED_PAYMENTS).between(seconds(-1), seconds(1))
 BOTH: Any = ORDER_STREAM.connect(PAYMENT_STREAM)
 STREAM: Any = ORDER_STREAM
@@ -346,10 +346,8 @@ A, X = "Order(shop='north', name='bad')", "Payment(shop='north', name='x')"
     ],
 )
 def test_functions_that_raise_are_shown_what_they_were_given(stream: Any, given: str) -> None:
-    with driven(stream) as harness, pytest.raises(UserFunctionError) as raised:  # noqa: PT012  any of them may raise
-        order(harness, "bad", 2)
-        pay(harness, "x", 2)
-        harness.process_watermark(10_000)
+    with driven(stream) as harness, pytest.raises(UserFunctionError) as raised:
+        feed(harness, "bad2 x2 ^10")
     text = str(raised.value)
     assert f"  given:    {given}\n" in text
     assert "Tagged" not in text
@@ -357,12 +355,11 @@ def test_functions_that_raise_are_shown_what_they_were_given(stream: Any, given:
 
 
 def test_timers_that_raise() -> None:
-    with (  # noqa: PT012  the timer raises
+    with (
         driven(KEYED.connect(KEYED_PAYMENTS).process(Failing())) as harness,
         pytest.raises(UserFunctionError) as raised,
     ):
-        order(harness, "a", 2)
-        harness.process_watermark(10_000)
+        feed(harness, "a2 ^10")
     assert "given:    key 'north', timer 5000 in event_time" in str(raised.value)
 
 

@@ -1,6 +1,6 @@
 """Assigners, triggers and evictors of joins see the elements themselves, whatever they are made of.
 
-Above each test stands its time line, in seconds: ``a``, ``b`` are orders, ``x``, ``y`` payments.
+``a``, ``b`` are orders, ``x``, ``y`` payments, each with its second; ``^`` is the watermark of both streams.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from tests.two_streams.shop import (
     PAYMENT_STREAM,
     Order,
     Payment,
-    driven,
-    order,
+    feed,
     order_key,
     pair,
-    pay,
     payment_key,
     seconds,
+    story,
 )
 from windrow.builder.unmarked import assigner_of_both, evictor_of_both, trigger_of_both
 from windrow.builder.window_join import JoinEqualTo
@@ -160,9 +159,6 @@ AT_X: list[Trigger[Both, Window]] = [
 ]
 
 
-# time      0         10
-#           |---------|
-# elements   a x             nothing, and at x the pair
 @pytest.mark.parametrize("trigger", AT_X, ids=repr)
 @pytest.mark.parametrize("shipped", [False, True], ids=["as it is", "shipped"])
 def test_triggers_see_elements_without_marks(trigger: Trigger[Both, Window], shipped: bool) -> None:
@@ -175,9 +171,9 @@ def test_triggers_see_elements_without_marks(trigger: Trigger[Both, Window], shi
         stage = type(stage)(replace(stage._both, trigger=there))
     for explains in (True, False):
         with StreamHarness(stage.apply(pair), ORDERS, explains=explains) as harness:
-            order(harness, "a", 1)
+            feed(harness, "a1")
             assert harness.take_values() == []
-            pay(harness, "x", 2)
+            feed(harness, "x2")
             assert harness.take_values() == ["ax"]
 
 
@@ -204,9 +200,6 @@ def test_a_trigger_that_is_given_stays_as_it_is() -> None:
     assert "observe" not in vars(trigger.parts[0])
 
 
-# time      0         10
-#           |---------|
-# elements   a b x     ^10      what is further than five letters from the last goes
 @dataclass
 class Of(Evictor[Both, Window]):
     """Keeps elements of some names, and what has a timestamp."""
@@ -229,19 +222,14 @@ class Of(Evictor[Both, Window]):
 @pytest.mark.parametrize(
     ("evictor", "expected"),
     [
-        (Of("ax"), ["ax"]),
-        (DeltaEvictor.of(22.5, far), ["bx"]),
-        (DeltaEvictor.of(22.5, far, do_evict_after=True), ["ax", "bx"]),
+        (Of("ax"), "ax@9.999"),
+        (DeltaEvictor.of(22.5, far), "bx@9.999"),
+        (DeltaEvictor.of(22.5, far, do_evict_after=True), "ax@9.999, bx@9.999"),
     ],
 )
-def test_evictors_see_elements_without_marks(evictor: Evictor[Both, Window], expected: list[str]) -> None:
+def test_evictors_see_elements_without_marks(evictor: Evictor[Both, Window], expected: str) -> None:
     stage = by_shop().window(TEN).evictor(evictor)
-    with driven(stage.apply(pair)) as harness:
-        order(harness, "a", 1)
-        order(harness, "b", 2)
-        pay(harness, "x", 3)
-        harness.process_watermark(10_000)
-        assert harness.take_values() == expected
+    assert story(stage.apply(pair), "a1 b2 x3 ^10") == {"^10": expected}
     assert evictor_of_both(evictor).describe() == evictor.describe()
 
 
@@ -260,32 +248,15 @@ class ByKind(WindowAssigner[Both, TimeWindow]):
         return True
 
 
-# time      0  1  2  3
-# orders       a             in windows 0 and 1
-# payments  x  y
 def test_own_assigners_see_elements_without_marks() -> None:
-    with driven(by_shop().window(ByKind()).apply(pair)) as harness:
-        order(harness, "a", 1)
-        pay(harness, "x", 0)
-        pay(harness, "y", 1)
-        harness.process_watermark(10_000)
-        assert harness.take_values() == ["ax", "ay"]
+    assert story(by_shop().window(ByKind()).apply(pair), "a1 x0 y1 ^10") == {"^10": "ax@0.999, ay@1.999"}
 
 
-# time      0  1  2  3  4  5  6
-# orders    a                         a gap of 1
-# payments     x        y             a gap of 4
 def test_dynamic_gaps_see_elements_without_marks() -> None:
     gaps: DynamicEventTimeSessionWindows[Both] = EventTimeSessionWindows.with_dynamic_gap(
         lambda element: seconds(1.5 if isinstance(element, Order) else 4)
     )
-    with driven(by_shop().window(gaps).apply(pair)) as harness:
-        order(harness, "a", 0)
-        pay(harness, "x", 1)
-        pay(harness, "y", 4)
-        order(harness, "b", 9)
-        harness.process_watermark(20_000)
-        assert harness.take_values() == ["ax", "ay"]
+    assert story(by_shop().window(gaps).apply(pair), "a0 x1 y4 b9 ^20") == {"^20": "ax@7.999, ay@7.999"}
 
 
 @dataclass(frozen=True, slots=True)
