@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
-from tests.support.records import millis
+from tests.operators.stories import KEYED, NUMBERS, Shown, feed, story
+from tests.support.records import add, millis
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.aggregates import count
 from windrow.aggregates import min as lowest
 from windrow.aggregates import sum as total
 from windrow.errors import InvalidArgumentError, PlanError, UnsupportedOperationError
 from windrow.evictors import CountEvictor
-from windrow.functions import KeyedProcessContext, KeyedProcessFunction, ProcessWindowContext, ProcessWindowFunction
-from windrow.panes import Change, ChangeKind, ClosingBehavior, OnTimeBehavior, PaneTiming, TimestampCombiner
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+from windrow.panes import Change, ChangeKind, ClosingBehavior, OnTimeBehavior, TimestampCombiner
 from windrow.sinks import CollectSink
 from windrow.state import ValueStateDescriptor
 from windrow.triggers import (
@@ -52,139 +52,9 @@ from windrow.windows import (
 )
 from windrow_runtime.testing import PushSource, StreamHarness
 
-TENS = TumblingEventTimeWindows.of(timedelta(milliseconds=10))
-GAPS = EventTimeSessionWindows.with_gap(timedelta(milliseconds=5))
+# Any in this module: stages of all kinds, and arguments that type checkers refuse.
 
-
-W = TypeVar("W", bound=Window)
-
-
-class Shown(ProcessWindowFunction[int, tuple[str, list[int]], str, W]):
-    """Gives each pane with its timing."""
-
-    def process(
-        self, key: str, context: ProcessWindowContext[W], elements: Sequence[int]
-    ) -> Iterable[tuple[str, list[int]]]:
-        return [(context.pane.timing.name, list(elements))]
-
-
-class Harness:
-    """Pushes numbers that are their own timestamps."""
-
-    def __init__(self, harness: StreamHarness[int, Any]) -> None:
-        self.harness = harness
-
-    def elements(self, *values: int, at: int | None = None) -> list[Any]:
-        for value in values:
-            self.harness.process_element(value, value if at is None else at)
-        return self.harness.take_values()
-
-    def watermark(self, time: int) -> list[Any]:
-        self.harness.process_watermark(time)
-        return self.harness.take_values()
-
-    def clock(self, time: int) -> list[Any]:
-        self.harness.set_processing_time(time)
-        return self.harness.take_values()
-
-    def end(self) -> list[Any]:
-        return self.watermark(2**63 - 1)
-
-
-def tens(trigger: Trigger[int, TimeWindow]) -> Harness:
-    source = PushSource(int)
-    stage = from_source(source).key_by(lambda value: "key").window(TENS).trigger(trigger, may_lose_data=True)
-    return Harness(StreamHarness(stage.discarding().process(Shown()), source))
-
-
-# One trigger after the other
-
-
-def test_a_part_forgets_what_another_one_has_fired() -> None:
-    # clock     0  1        5        6
-    # elements  1  2        |        3  4  5
-    # fires                 *              * by three new ones, not by the first of them
-    run = tens(repeatedly(after_any(after_count(3), after_processing_time(millis(5)))))
-    run.clock(0)
-    assert run.elements(1) == []
-    run.clock(1)
-    assert run.elements(2) == []
-    assert run.clock(5) == [("EARLY", [1, 2])]
-    assert run.elements(3, 4) == []
-    assert run.elements(5) == [("EARLY", [3, 4, 5])]
-
-
-def test_or_finally_counts_on_while_its_main_trigger_fires() -> None:
-    # elements  1  2  3  4  5  6
-    # fires        *     *  *     each second one, until the fifth; the sixth comes too late
-    run = tens(or_finally(repeatedly(after_count(2)), after_count(5)))
-    assert run.elements(1, 2) == [("EARLY", [1, 2])]
-    assert run.elements(3, 4) == [("EARLY", [3, 4])]
-    assert run.elements(5) == [("EARLY", [5])]
-    assert run.elements(6) == []
-    assert run.harness.counter("closed_window_records_dropped") == 1
-    assert run.end() == []
-
-
-def test_after_all_waits_for_all_at_once() -> None:
-    # clock     0        5
-    # elements  1  2              3
-    # fires              *        not again: both are finished
-    run = tens(after_all(after_count(2), after_processing_time(millis(5))))
-    run.clock(0)
-    assert run.elements(1, 2) == []
-    assert run.clock(5) == [("EARLY", [1, 2])]
-    assert run.elements(3) == []
-
-
-def test_after_each_goes_on_to_the_next() -> None:
-    # elements  1  2  3  4  5
-    # fires     *        *        first one, then three
-    run = tens(after_each(after_count(1), after_count(3)))
-    assert run.elements(1) == [("EARLY", [1])]
-    assert run.elements(2, 3) == []
-    assert run.elements(4) == [("EARLY", [2, 3, 4])]
-    assert run.elements(5) == []
-
-
-def test_a_session_that_grows_begins_anew() -> None:
-    # watermark           8           13
-    # elements   1   4    |   8       |   10
-    # sessions  [1,    9) *           |             finished at 8
-    #                         [1,  13) *            at 12 again, with all that is in it
-    source = PushSource(int)
-    stage = from_source(source).key_by(lambda value: "key").window(GAPS).trigger(after_watermark(), may_lose_data=True)
-    run = Harness(StreamHarness(stage.allowed_lateness(millis(50)).accumulating().process(Shown()), source))
-    assert run.elements(1, 4) == []
-    assert run.watermark(8) == [("ON_TIME", [1, 4])]
-    assert run.elements(8) == []
-    assert run.watermark(13) == [("ON_TIME", [1, 4, 8])]
-    # The end of what is [1, 13) is past, and the trigger was finished: nothing follows.
-    assert run.elements(2) == []
-    assert run.harness.counter("closed_window_records_dropped") == 1
-
-
-def test_a_session_is_finished_where_both_that_merge_were() -> None:
-    # watermark              30
-    # elements   1     10     |   5
-    # sessions  [1, 6)[10, 15)* *  [1, 15)   both were finished, and the end is past
-    source = PushSource(int)
-    stage = from_source(source).key_by(lambda value: "key").window(GAPS).trigger(after_watermark(), may_lose_data=True)
-    run = Harness(StreamHarness(stage.allowed_lateness(millis(50)).accumulating().process(Shown()), source))
-    run.elements(1, 10)
-    assert run.watermark(30) == [("ON_TIME", [1]), ("ON_TIME", [10])]
-    assert run.elements(5) == []
-    # One of them had an early firing alone, so its elements have not come on time.
-    run = Harness(StreamHarness(stage.allowed_lateness(millis(50)).accumulating().process(Shown()), source))
-    run.elements(1)
-    assert run.watermark(5) == [("ON_TIME", [1])]
-    assert run.elements(10) == []
-    run.watermark(13)
-    assert run.elements(6) == []
-    assert run.watermark(20) == [("ON_TIME", [1, 10, 6])]
-
-
-# Timers of parts
+SOON = after_processing_time(millis(5))
 
 
 class Sets(Trigger[int, TimeWindow]):
@@ -212,77 +82,6 @@ class TakesBack(Sets):
         return super().on_element(element, timestamp, window, context)
 
 
-def test_a_part_takes_back_its_own_timer_alone() -> None:
-    # watermark            5
-    # elements   1  2      |
-    # timers     5, 5      | one of them is taken back by the second element
-    run = tens(repeatedly(after_any(Sets(5), TakesBack(5))))
-    assert run.elements(1, 2) == []
-    assert run.watermark(5) == [("EARLY", [1, 2])]
-
-
-def test_a_part_is_called_for_its_own_timers_alone() -> None:
-    run = tens(repeatedly(after_any(Sets(5), Sets(7))))
-    run.elements(1)
-    assert run.watermark(5) == [("EARLY", [1])]
-    run.elements(6)
-    assert run.watermark(7) == [("EARLY", [6])]
-    # No pane came on time, so the closing one is that.
-    assert run.end() == [("ON_TIME", [])]
-
-
-def test_a_timer_that_no_part_has_any_more_is_deleted() -> None:
-    run = tens(repeatedly(after_any(TakesBack(5), after_count(9))))
-    run.elements(1)
-    assert 5 in [timer.time for timer in run.harness.event_timers()]
-    run.elements(2)
-    assert 5 not in [timer.time for timer in run.harness.event_timers()]
-
-
-def test_nothing_is_left_of_a_window_that_is_over() -> None:
-    run = tens(repeatedly(after_any(Sets(50), after_processing_time(millis(99)), CountTrigger.of(7))))
-    run.elements(1, 2)
-    assert run.end() == [("ON_TIME", [1, 2])]
-    assert run.harness.event_timers() == run.harness.processing_timers() == []
-    assert run.harness.open_windows() == []
-
-
-# Triggers of Flink's kind
-
-
-def test_a_trigger_that_purges_drops_the_contents_when_the_window_fires() -> None:
-    source = PushSource(int)
-    stage = from_source(source).key_by(lambda value: "key").window(TENS)
-    trigger = repeatedly(after_any(PurgingTrigger.of(CountTrigger.of(2)), after_count(3)))
-    run = Harness(StreamHarness(stage.trigger(trigger).accumulating().process(Shown()), source))
-    assert run.elements(1, 2) == [("EARLY", [1, 2])]
-    assert run.elements(3) == []
-    assert run.elements(4) == [("EARLY", [3, 4])]
-
-
-def test_a_trigger_that_composes_goes_into_one_of_flinks() -> None:
-    source = PushSource(int)
-    stage = from_source(source).key_by(lambda value: "key").window(TENS)
-    trigger = PurgingTrigger.of(ProcessingTimeoutTrigger.of(repeatedly(after_count(2)), millis(5)))
-    run = Harness(StreamHarness(stage.trigger(trigger).reduce(lambda one, other: one + other), source))
-    run.clock(0)
-    assert run.elements(1, 2) == [3]
-    assert run.elements(3) == []
-    assert run.clock(5) == [3]
-
-
-def test_a_wrong_answer_of_a_part_is_refused() -> None:
-    class Wrong(Trigger[int, TimeWindow]):
-        def on_element(self, element: int, timestamp: int, window: TimeWindow, context: TriggerContext) -> Any:
-            return True
-
-    with pytest.raises(InvalidArgumentError, match="a trigger answers with a TriggerResult"):
-        tens(repeatedly(Wrong())).elements(1)
-
-
-# One of a user's own
-
-
 class Rises(ComposableTrigger[int, Window]):
     """Ready when an element is higher than any before; never finished."""
 
@@ -308,229 +107,6 @@ class Rises(ComposableTrigger[int, Window]):
         return False
 
 
-def test_a_trigger_of_ones_own_is_a_part_and_a_whole() -> None:
-    assert tens(Rises()).elements(3, 1, 4, 2) == [("EARLY", [3]), ("EARLY", [1, 4])]
-    both = after_all(Rises(), Rises())
-    assert tens(both).elements(3, 1, 4, 2) == [("EARLY", [3]), ("EARLY", [1, 4])]
-
-
-# Which panes come out
-
-
-def stage_of(source: PushSource[int], late: int = 0) -> Any:
-    # Any: the tests below go on with different stages.
-    return from_source(source).key_by(lambda value: "key").window(TENS).allowed_lateness(millis(late))
-
-
-def test_an_empty_pane_on_time_comes_unless_somebody_says_otherwise() -> None:
-    always: list[Any] = [("ON_TIME", [])]
-    for behavior, expected in ((None, always), (OnTimeBehavior.FIRE_IF_NON_EMPTY, [])):
-        source = PushSource(int)
-        stage = stage_of(source).trigger(after_watermark(early=after_count(1))).discarding()
-        stage = stage if behavior is None else stage.on_time_behavior(behavior)
-        run = Harness(StreamHarness(stage.process(Shown()), source))
-        assert run.elements(1) == [("EARLY", [1])]
-        assert run.end() == expected
-
-
-def test_an_empty_last_pane_comes_if_somebody_says_so() -> None:
-    last: list[Any] = [("LATE", [])]
-    for behavior, expected in ((ClosingBehavior.FIRE_IF_NON_EMPTY, []), (ClosingBehavior.FIRE_ALWAYS, last)):
-        source = PushSource(int)
-        stage = stage_of(source, late=20).trigger(default()).discarding().closing_behavior(behavior)
-        run = Harness(StreamHarness(stage.process(Shown()), source))
-        run.elements(1)
-        assert run.watermark(9) == [("ON_TIME", [1])]
-        assert run.watermark(29) == expected
-
-
-def test_what_a_trigger_has_not_output_comes_when_the_window_closes() -> None:
-    source = PushSource(int)
-    stage = from_source(source).key_by(lambda value: "key").window(GlobalWindows.create()).trigger(never())
-    run = Harness(StreamHarness(stage.accumulating().process(Shown()), source))
-    assert run.elements(1, 2) == []
-    assert run.end() == [("ON_TIME", [1, 2])]
-
-
-def test_windows_on_the_clock_are_over_by_the_clock() -> None:
-    # clock     0        9 10
-    # elements  1  2     |
-    # fires        *     * empty, on time
-    source = PushSource(int)
-    assigner = TumblingProcessingTimeWindows.of(millis(10))
-    stage = from_source(source).key_by(lambda value: "key").window(assigner).trigger(repeatedly(after_count(2)))
-    run = Harness(StreamHarness(stage.discarding().process(Shown()), source))
-    run.clock(0)
-    assert run.elements(1, 2, 3) == [("EARLY", [1, 2])]
-    assert run.clock(9) == [("ON_TIME", [3])]
-
-
-def test_aggregates_of_an_empty_pane() -> None:
-    source = PushSource(int)
-    stage = stage_of(source).trigger(after_watermark(early=after_count(1))).discarding()
-    for function, expected in ((count(), [1, 0]), (lowest(lambda value: value), [4, None])):
-        run = Harness(StreamHarness(stage.aggregate(function), source))
-        assert run.elements(4) + run.end() == expected
-    run = Harness(StreamHarness(stage.reduce(max), source))
-    assert run.elements(4) + run.end() == [4]
-
-
-def test_results_carry_the_timestamp_that_was_asked_for() -> None:
-    #  watermark      2
-    #  elements       |  1  5  7      the first came behind the watermark
-    for combiner, expected in (
-        (TimestampCombiner.EARLIEST, 5),
-        (TimestampCombiner.LATEST, 7),
-        (TimestampCombiner.END_OF_WINDOW, 9),
-    ):
-        source = PushSource(int)
-        with StreamHarness(stage_of(source).timestamp_combiner(combiner).reduce(max), source) as harness:
-            harness.process_watermark(2)
-            for value in (1, 5, 7):
-                harness.process_element(value, value)
-            harness.process_watermark(9)
-            assert [result.timestamp for result in harness.take_output()] == [expected]
-
-
-@pytest.mark.parametrize("mode", ["accumulating", "discarding"])
-def test_a_pane_behind_the_end_is_late_if_all_that_is_new_in_it_is_late(mode: str) -> None:
-    # watermark            9
-    # elements  1  2       |  3  4      one window; the other one goes over its end with an element
-    #           1  2  3    |  4  5
-    # fires        *            *
-    for early, late, expected in (((1, 2), (3, 4), "LATE"), ((1, 2, 3), (4, 5), "ON_TIME")):
-        source = PushSource(int)
-        stage = getattr(stage_of(source, late=50).trigger(repeatedly(after_count(2))), mode)()
-        run = Harness(StreamHarness(stage.process(Shown()), source))
-        assert run.elements(*early) == [("EARLY", [1, 2])]
-        assert run.watermark(9) == []
-        run.harness.snapshot_restore()
-        found = run.elements(*late)
-        assert [timing for timing, _ in found] == [expected]
-        assert [timing for timing, _ in run.elements(6, 7, 8)] == ["LATE"] * (2 if early == (1, 2, 3) else 1)
-
-
-def test_a_late_pane_is_late_where_the_empty_one_on_time_was_left_out() -> None:
-    source = PushSource(int)
-    stage = stage_of(source, late=50).trigger(after_watermark(early=after_count(1), late=after_count(1)))
-    stage = stage.accumulating().on_time_behavior(OnTimeBehavior.FIRE_IF_NON_EMPTY)
-    run = Harness(StreamHarness(stage.process(Shown()), source))
-    assert run.elements(1) == [("EARLY", [1])]
-    assert run.watermark(9) == []
-    assert run.elements(2) == [("LATE", [1, 2])]
-
-
-def test_a_session_that_grows_by_a_late_element_behind_its_pane_on_time_is_late() -> None:
-    source = PushSource(int)
-    sessions = from_source(source).key_by(lambda value: "key").window(EventTimeSessionWindows.with_gap(millis(10)))
-    stage = sessions.trigger(default()).allowed_lateness(millis(50)).accumulating()
-    run = Harness(StreamHarness(stage.process(Shown()), source))
-    run.elements(1)
-    assert run.watermark(20) == [("ON_TIME", [1])]
-    assert run.elements(3) == [("LATE", [1, 3])]
-
-
-@pytest.mark.parametrize("combiner", TimestampCombiner)
-def test_windows_behind_drop_results_with_timestamps_that_the_watermark_has_passed(combiner: TimestampCombiner) -> None:
-    # watermark       7  9      the front window ends at 9, the one behind at 4
-    # elements  1  3  |  |
-    note = "results of step 3 may be late here, and are dropped then"
-    for lateness, dropped in ((0, combiner is not TimestampCombiner.END_OF_WINDOW), (10, False)):
-        source = PushSource(int)
-        front = stage_of(source).timestamp_combiner(combiner).reduce(max)
-        fives = front.key_by(lambda value: "key").window(TumblingEventTimeWindows.of(millis(5)))
-        sums = fives.allowed_lateness(millis(lateness)).reduce(max)
-        assert (note in Pipeline("plan", sums.sink_to(CollectSink[int]())).explain()) == dropped
-        with StreamHarness(sums, source) as harness:
-            for time in (1, 3):
-                harness.process_element(time, time)
-            for watermark in (7, 9, 100):
-                harness.process_watermark(watermark)
-            assert harness.take_values() == ([] if dropped else [3])
-            assert harness.counter("late_records_dropped") == dropped
-
-
-def test_results_that_get_timestamps_anew_are_not_said_to_be_late() -> None:
-    front = stage_of(PushSource(int)).timestamp_combiner(TimestampCombiner.EARLIEST).reduce(max)
-    anew = front.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=int)
-    for stream, said in ((front.map(abs).filter(bool), True), (anew, False)):
-        behind = stream.window_all(TENS).reduce(max).sink_to(CollectSink[int]())
-        assert ("may be late here" in Pipeline("plan", behind).explain()) == said
-
-
-def test_the_pane_of_a_window_that_fires_once_is_known_everywhere() -> None:
-    source = PushSource(int)
-    run = Harness(StreamHarness(stage_of(source).process(Shown()), source))
-    assert run.elements(1) + run.watermark(9) == [(PaneTiming.ON_TIME.name, [1])]
-
-
-def test_panes_that_are_not_counted_are_an_error() -> None:
-    source = PushSource(int)
-    run = Harness(StreamHarness(stage_of(source).trigger(CountTrigger.of(1)).process(Shown()), source))
-    with pytest.raises(UnsupportedOperationError, match=r"call accumulating\(\) or discarding\(\)"):
-        run.elements(1)
-
-
-# Changes
-
-
-def test_a_pane_is_withdrawn_before_the_next_and_with_its_session() -> None:
-    # watermark           6               20
-    # elements   1        |  4     30
-    # sessions  [1, 6)    |  [1, 9)
-    source = PushSource(int)
-    stage = from_source(source).key_by(lambda value: "key").window(GAPS).trigger(default())
-    stream = stage.allowed_lateness(millis(50)).retracting().reduce(lambda one, other: one + other).changelog()
-    run = Harness(StreamHarness(stream, source))
-    run.elements(1)
-    assert run.watermark(6) == [Change(ChangeKind.INSERT, 1)]
-    assert run.elements(4) == []
-    assert run.watermark(8) == [Change(ChangeKind.DELETE, 1), Change(ChangeKind.INSERT, 5)]
-    assert run.elements(3) == [Change(ChangeKind.UPDATE_BEFORE, 5), Change(ChangeKind.UPDATE_AFTER, 8)]
-
-
-def retracted(source: PushSource[int], late: int = 0) -> DataStream[int]:
-    """Sums of sessions, refined at each element."""
-    stage = from_source(source).key_by(lambda value: "key").window(GAPS).trigger(repeatedly(after_count(1)))
-    return stage.allowed_lateness(millis(late)).retracting().reduce(lambda one, other: one + other)
-
-
-def test_functions_see_values_and_changes_keep_their_kind() -> None:
-    source = PushSource(int)
-    stream = retracted(source).map(lambda value: value * 10).filter(lambda value: value > 20)
-    log = stream.flat_map(lambda value: [value, value + 1]).changelog(lambda kind, value: f"{kind.value}{value}")
-    run = Harness(StreamHarness(log, source))
-    assert run.elements(1) == []
-    assert run.elements(3) == ["+I40", "+I41"]
-    assert run.elements(5) == ["-D40", "-D41", "+I90", "+I91"]
-
-
-def test_a_window_from_which_everything_was_withdrawn_has_no_result() -> None:
-    # elements       7         11
-    # sessions      [7, 12) is in the second ten, as its last timestamp is 11;   [7, 16) as well
-    source = PushSource(int)
-    outer = retracted(source).window_all(TumblingEventTimeWindows.of(millis(4)))
-    for stream in (outer.aggregate(total(lambda value: value)), outer.reduce(lambda one, other: one + other)):
-        run = Harness(StreamHarness(stream, source))
-        run.elements(7, 11)
-        # The session of 7 alone ended in [8, 12), and was withdrawn there; the sum of both is in [12, 16).
-        assert run.end() == [18]
-
-
-def test_a_withdrawn_nan_is_taken_out_again() -> None:
-    source = PushSource(int)
-    means = stage_of(source).trigger(repeatedly(after_count(1))).retracting()
-    first = means.aggregate(total(lambda value: math.nan if value == 1 else float(value)))
-    again = first.window_all(TumblingEventTimeWindows.of(millis(10))).apply(lambda window, found: [sorted(found)])
-    run = Harness(StreamHarness(again, source))
-    run.elements(1)
-    run.elements(3, 13)
-    first_window, second = run.end()
-    assert len(first_window) == 1, "the sum of the first element alone was withdrawn"
-    assert math.isnan(first_window[0])
-    assert second == [13.0]
-
-
 class AlwaysReady(AfterWatermark[Any, Any]):
     """Does what no trigger of its base does."""
 
@@ -538,120 +114,416 @@ class AlwaysReady(AfterWatermark[Any, Any]):
         return True
 
 
-def test_a_trigger_that_is_derived_from_one_of_windrow_is_asked() -> None:
-    source = PushSource(int)
-    stage = stage_of(source, late=5).trigger(AlwaysReady(late=after_count(1))).accumulating()
-    run = Harness(StreamHarness(stage.reduce(lambda one, other: one + other), source))
-    assert run.elements(1, 2) == [1, 3]
+def tens(late: int = 0, size: int = 10) -> Any:
+    return KEYED.window(TumblingEventTimeWindows.of(millis(size))).allowed_lateness(millis(late))
+
+
+def fired(trigger: Trigger[int, TimeWindow]) -> DataStream[str]:
+    return tens().trigger(trigger, may_lose_data=True).discarding().process(Shown())
+
+
+def sessions(trigger: Any, gap: int = 5, late: int = 50) -> Any:
+    stage = KEYED.window(EventTimeSessionWindows.with_gap(millis(gap))).trigger(trigger, may_lose_data=True)
+    return stage.allowed_lateness(millis(late))
+
+
+def early(late: Any = None) -> Any:
+    return tens(0 if late is None else 50).trigger(after_watermark(early=after_count(1), late=late))
+
+
+def closing(behavior: ClosingBehavior) -> DataStream[str]:
+    return tens(20).trigger(default()).discarding().closing_behavior(behavior).process(Shown())
+
+
+def seconds_of(mode: str) -> DataStream[str]:
+    """A pane at each second element."""
+    return getattr(tens(50).trigger(repeatedly(after_count(2))), mode)().process(Shown())
+
+
+def retracted(late: int = 0) -> Any:
+    """Sums of sessions, refined at each element."""
+    return sessions(repeatedly(after_count(1)), late=late).retracting().reduce(add)
+
+
+ALL_TIME = KEYED.window(GlobalWindows.create())
+STORIES: dict[str, tuple[DataStream[Any], str, dict[str, list[Any]]]] = {
+    "a part forgets what another one has fired": (
+        fired(repeatedly(after_any(after_count(3), SOON))),
+        "@0 1 @1 2 @5 3 4 5",
+        {"@5": ["EARLY 1 2"], "5": ["EARLY 3 4 5"]},
+    ),
+    "or_finally counts on while its main trigger fires": (
+        fired(or_finally(repeatedly(after_count(2)), after_count(5))),
+        "1 2 3 4 5 6 ^",
+        {"2": ["EARLY 1 2"], "4": ["EARLY 3 4"], "5": ["EARLY 5"], "6": ["1 closed"]},
+    ),
+    "after_all waits for all at once": (
+        fired(after_all(after_count(2), SOON)),
+        "@0 1 2 @5 3",
+        {"@5": ["EARLY 1 2"], "3": ["1 closed"]},
+    ),
+    "after_each goes on to the next": (
+        fired(after_each(after_count(1), after_count(3))),
+        "1 2 3 4 5",
+        {"1": ["EARLY 1"], "4": ["EARLY 2 3 4"], "5": ["1 closed"]},
+    ),
+    "a session that grows begins anew, and ends where its end is past": (
+        sessions(after_watermark()).accumulating().process(Shown()),
+        "1 4 ^8 8 ^13 2",
+        {"^8": ["ON_TIME 1 4"], "^13": ["ON_TIME 1 4 8"], "2": ["1 closed"]},
+    ),
+    "a session is finished where both that merge were": (
+        sessions(after_watermark()).accumulating().process(Shown()),
+        "1 10 ^30 5",
+        {"^30": ["ON_TIME 1", "ON_TIME 10"], "5": ["1 closed"]},
+    ),
+    "a session is not finished where one of both was": (
+        sessions(after_watermark()).accumulating().process(Shown()),
+        "1 ^5 10 ^13 6 ^20",
+        {"^5": ["ON_TIME 1"], "^20": ["ON_TIME 1 10 6"]},
+    ),
+    "a part takes back its own timer alone": (
+        fired(repeatedly(after_any(Sets(5), TakesBack(5)))),
+        "1 2 ^5",
+        {"^5": ["EARLY 1 2"]},
+    ),
+    "a part is called for its own timers alone": (
+        fired(repeatedly(after_any(Sets(5), Sets(7)))),
+        "1 ^5 6 ^7 ^",
+        {"^5": ["EARLY 1"], "^7": ["EARLY 6"], "^": ["ON_TIME"]},
+    ),
+    "a trigger that purges drops the contents when the window fires": (
+        tens()
+        .trigger(repeatedly(after_any(PurgingTrigger.of(CountTrigger.of(2)), after_count(3))))
+        .accumulating()
+        .process(Shown()),
+        "1 2 3 4",
+        {"2": ["EARLY 1 2"], "4": ["EARLY 3 4"]},
+    ),
+    "a trigger that composes goes into one of Flink's": (
+        tens()
+        .trigger(PurgingTrigger.of(ProcessingTimeoutTrigger.of(repeatedly(after_count(2)), millis(5))))
+        .reduce(add),
+        "@0 1 2 3 @5",
+        {"2": [3], "@5": [3]},
+    ),
+    "a trigger of one's own is a whole": (fired(Rises()), "3 1 4 2", {"3": ["EARLY 3"], "4": ["EARLY 1 4"]}),
+    "a trigger of one's own is a part": (
+        fired(after_all(Rises(), Rises())),
+        "3 1 4 2",
+        {"3": ["EARLY 3"], "4": ["EARLY 1 4"]},
+    ),
+    "a trigger that is derived from one of windrow is asked": (
+        tens(5).trigger(AlwaysReady(late=after_count(1))).accumulating().reduce(add),
+        "1 2",
+        {"1": [1], "2": [3]},
+    ),
+    "an empty pane on time comes": (early().discarding().process(Shown()), "1 ^", {"1": ["EARLY 1"], "^": ["ON_TIME"]}),
+    "an empty pane on time comes unless somebody says otherwise": (
+        early().discarding().on_time_behavior(OnTimeBehavior.FIRE_IF_NON_EMPTY).process(Shown()),
+        "1 ^",
+        {"1": ["EARLY 1"]},
+    ),
+    "an empty last pane does not come": (closing(ClosingBehavior.FIRE_IF_NON_EMPTY), "1 ^9 ^29", {"^9": ["ON_TIME 1"]}),
+    "an empty last pane comes if somebody says so": (
+        closing(ClosingBehavior.FIRE_ALWAYS),
+        "1 ^9 ^29",
+        {"^9": ["ON_TIME 1"], "^29": ["LATE"]},
+    ),
+    "what a trigger has not output comes when the window closes": (
+        ALL_TIME.trigger(never()).accumulating().process(Shown()),
+        "1 2 ^",
+        {"^": ["ON_TIME 1 2"]},
+    ),
+    "windows on the clock are over by the clock": (
+        KEYED.window(TumblingProcessingTimeWindows.of(millis(10)))
+        .trigger(repeatedly(after_count(2)))
+        .discarding()
+        .process(Shown()),
+        "@0 1 2 3 @9",
+        {"2": ["EARLY 1 2"], "@9": ["ON_TIME 3"]},
+    ),
+    "the count of an empty pane": (early().discarding().aggregate(count()), "4 ^", {"4": [1], "^": [0]}),
+    "the lowest of an empty pane": (
+        early().discarding().aggregate(lowest(lambda value: value)),
+        "4 ^",
+        {"4": [4], "^": [None]},
+    ),
+    "an empty pane has no reduced element": (early().discarding().reduce(max), "4 ^", {"4": [4]}),
+    "a pane behind the end is late if all that is new in it is late": (
+        seconds_of("accumulating"),
+        "1 2 ^9 | 3 4 6 7 8",
+        {"2": ["EARLY 1 2"], "4": ["LATE 1 2 3 4"], "7": ["LATE 1 2 3 4 6 7"]},
+    ),
+    "a pane behind the end is on time if an element in it was": (
+        seconds_of("accumulating"),
+        "1 2 3 ^9 | 4 5 6 7 8",
+        {"2": ["EARLY 1 2"], "4": ["ON_TIME 1 2 3 4"], "6": ["LATE 1 2 3 4 5 6"], "8": ["LATE 1 2 3 4 5 6 7 8"]},
+    ),
+    "a pane that discards is late if all that is in it is late": (
+        seconds_of("discarding"),
+        "1 2 ^9 | 3 4 6 7 8",
+        {"2": ["EARLY 1 2"], "4": ["LATE 3 4"], "7": ["LATE 6 7"]},
+    ),
+    "a pane that discards is on time if an element in it was": (
+        seconds_of("discarding"),
+        "1 2 3 ^9 | 4 5 6 7 8",
+        {"2": ["EARLY 1 2"], "4": ["ON_TIME 3 4"], "6": ["LATE 5 6"], "8": ["LATE 7 8"]},
+    ),
+    "a late pane is late where the empty one on time was left out": (
+        early(after_count(1)).accumulating().on_time_behavior(OnTimeBehavior.FIRE_IF_NON_EMPTY).process(Shown()),
+        "1 ^9 2",
+        {"1": ["EARLY 1"], "2": ["LATE 1 2"]},
+    ),
+    "a session that grows by a late element behind its pane on time is late": (
+        sessions(default(), gap=10).accumulating().process(Shown()),
+        "1 ^20 3",
+        {"^20": ["ON_TIME 1"], "3": ["LATE 1 3"]},
+    ),
+    "the pane of a window that fires once is known everywhere": (
+        tens().process(Shown()),
+        "1 ^9",
+        {"^9": ["ON_TIME 1"]},
+    ),
+    "a pane is withdrawn before the next and with its session": (
+        sessions(default()).retracting().reduce(add).changelog(),
+        "1 ^6 4 ^8 3",
+        {
+            "^6": [Change(ChangeKind.INSERT, 1)],
+            "^8": [Change(ChangeKind.DELETE, 1), Change(ChangeKind.INSERT, 5)],
+            "3": [Change(ChangeKind.UPDATE_BEFORE, 5), Change(ChangeKind.UPDATE_AFTER, 8)],
+        },
+    ),
+    "functions see values, and changes keep their kind": (
+        retracted()
+        .map(lambda value: value * 10)
+        .filter(lambda value: value > 20)
+        .flat_map(lambda value: [value, value + 1])
+        .changelog(lambda kind, value: f"{kind.value}{value}"),
+        "1 3 5",
+        {"3": ["+I40", "+I41"], "5": ["-D40", "-D41", "+I90", "+I91"]},
+    ),
+    # The session of 7 alone ends in [8, 12), and is withdrawn there; the sum of both is in [12, 16).
+    "a window from which everything was withdrawn has no sum": (
+        retracted().window_all(TumblingEventTimeWindows.of(millis(4))).aggregate(total(lambda value: value)),
+        "7 11 ^",
+        {"^": [18]},
+    ),
+    "a window from which everything was withdrawn has no reduced element": (
+        retracted().window_all(TumblingEventTimeWindows.of(millis(4))).reduce(add),
+        "7 11 ^",
+        {"^": [18]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_what_fires_when(name: str) -> None:
+    stream, moves, expected = STORIES[name]
+    assert story(stream, moves) == expected
+
+
+def test_a_timer_that_no_part_has_any_more_is_deleted() -> None:
+    with StreamHarness(fired(repeatedly(after_any(TakesBack(5), after_count(9)))), NUMBERS) as harness:
+        feed(harness, "1")
+        assert 5 in [timer.time for timer in harness.event_timers()]
+        feed(harness, "2")
+        assert 5 not in [timer.time for timer in harness.event_timers()]
+
+
+def test_nothing_is_left_of_a_window_that_is_over() -> None:
+    trigger = repeatedly(after_any(Sets(50), after_processing_time(millis(99)), CountTrigger.of(7)))
+    with StreamHarness(fired(trigger), NUMBERS) as harness:
+        feed(harness, "1 2 ^")
+        assert harness.take_values() == ["ON_TIME 1 2"]
+        assert harness.event_timers() == harness.processing_timers() == []
+        assert harness.open_windows() == []
+
+
+def test_a_wrong_answer_of_a_part_is_refused() -> None:
+    class Wrong(Trigger[int, TimeWindow]):
+        def on_element(self, element: int, timestamp: int, window: TimeWindow, context: TriggerContext) -> Any:
+            return True
+
+    with pytest.raises(InvalidArgumentError, match="a trigger answers with a TriggerResult"):
+        story(fired(repeatedly(Wrong())), "1")
+
+
+#  watermark      2
+#  elements       |  1  5  7      the first came behind the watermark
+@pytest.mark.parametrize(
+    ("combiner", "expected"),
+    [(TimestampCombiner.EARLIEST, 5), (TimestampCombiner.LATEST, 7), (TimestampCombiner.END_OF_WINDOW, 9)],
+)
+def test_results_carry_the_timestamp_that_was_asked_for(combiner: TimestampCombiner, expected: int) -> None:
+    with StreamHarness(tens().timestamp_combiner(combiner).reduce(max), NUMBERS) as harness:
+        feed(harness, "^2 1 5 7 ^9")
+        assert [result.timestamp for result in harness.take_output()] == [expected]
+
+
+def explained(stream: DataStream[Any]) -> str:
+    return Pipeline("plan", stream.sink_to(CollectSink[Any]())).explain()
+
+
+# The front window ends at 9, the one behind at 4.
+@pytest.mark.parametrize("combiner", TimestampCombiner)
+@pytest.mark.parametrize("lateness", [0, 10])
+def test_windows_behind_drop_results_with_timestamps_that_the_watermark_has_passed(
+    combiner: TimestampCombiner, lateness: int
+) -> None:
+    drops = not lateness and combiner is not TimestampCombiner.END_OF_WINDOW
+    front = tens().timestamp_combiner(combiner).reduce(max).key_by(lambda value: "key")
+    stream = front.window(TumblingEventTimeWindows.of(millis(5))).allowed_lateness(millis(lateness)).reduce(max)
+    assert ("results of step 3 may be late here, and are dropped then" in explained(stream)) == drops
+    (result,) = story(stream, "1 3 ^7 ^9 ^100").values()
+    assert result == (["1 late"] if drops else [3])
+
+
+def test_results_that_get_timestamps_anew_are_not_said_to_be_late() -> None:
+    front = tens().timestamp_combiner(TimestampCombiner.EARLIEST).reduce(max)
+    anew = front.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=int)
+    for stream, said in ((front.map(abs).filter(bool), True), (anew, False)):
+        behind = stream.window_all(TumblingEventTimeWindows.of(millis(10))).reduce(max)
+        assert ("may be late here" in explained(behind)) == said
+
+
+def test_panes_that_are_not_counted_are_an_error() -> None:
+    with pytest.raises(UnsupportedOperationError, match=r"call accumulating\(\) or discarding\(\)"):
+        story(tens().trigger(CountTrigger.of(1)).process(Shown()), "1")
+
+
+def test_a_withdrawn_nan_is_taken_out_again() -> None:
+    means = tens().trigger(repeatedly(after_count(1))).retracting()
+    first = means.aggregate(total(lambda value: math.nan if value == 1 else float(value)))
+    again = first.window_all(TumblingEventTimeWindows.of(millis(10))).apply(lambda window, found: [sorted(found)])
+    ((first_window, second),) = story(again, "1 3 13 ^").values()
+    assert len(first_window) == 1, "the sum of the first element alone was withdrawn"
+    assert math.isnan(first_window[0])
+    assert second == [13.0]
 
 
 def test_late_withdrawals_go_to_the_side_output() -> None:
     late = OutputTag[int]("late")
-    source = PushSource(int)
-    outer = retracted(source, late=50).window_all(TumblingEventTimeWindows.of(millis(1))).side_output_late_data(late)
+    outer = retracted(50).window_all(TumblingEventTimeWindows.of(millis(1))).side_output_late_data(late)
     sums = outer.aggregate(total(lambda value: value))
     log = sums.get_side_output(late).changelog(lambda kind, value: f"{kind.value}{value}")
-    with StreamHarness(sums, source, also=(log,)) as harness:
-        harness.process_element(1, 1)
-        harness.process_watermark(5)
-        harness.process_element(3, 3)
+    with StreamHarness(sums, NUMBERS, also=(log,)) as harness:
+        feed(harness, "1 ^5 3")
         assert [each.value for each in harness.take(log)] == ["-D1"]
 
 
 # Refusals
 
 
-def plan(stream: DataStream[Any]) -> str:
+class Process(KeyedProcessFunction[str, int, int]):
+    def process_element(self, value: int, context: KeyedProcessContext[str]) -> Iterable[int]:
+        return [value]
+
+
+ONE = after_count(1)
+PURGING: Any = PurgingTrigger.of(CountTrigger.of(1))
+PURGING_LATER = after_any(after_count(2), ProcessingTimeoutTrigger.of(PURGING, millis(1)))
+BEHIND = retracted().window_all(TumblingEventTimeWindows.of(millis(100)))
+AGAIN = "because {} drops what they have output: where windows that retract upstream withdraw it, it would count"
+RETRACTED_KEYS = retracted().key_by(lambda value: "key")
+NEVER_ON_THE_CLOCK: Any = repeatedly(after_watermark())
+
+REFUSED: list[tuple[Any, list[str]]] = [
+    (
+        tens().trigger(after_count(3)).reduce(max),
+        ["after_count(3) may be finished while the window is open", "repeatedly(after_count(3))"],
+    ),
+    (
+        tens(5).trigger(after_watermark()).reduce(max),
+        ["elements that arrive within the allowed lateness of 5 ms would be lost"],
+    ),
+    (
+        KEYED.window(TumblingProcessingTimeWindows.of(millis(10))).trigger(NEVER_ON_THE_CLOCK).reduce(max),
+        ["after_watermark() waits for the watermark"],
+    ),
+    # Steps that would take a withdrawal for a result.
+    (retracted(), ["would write withdrawals as results"]),
+    (RETRACTED_KEYS.process(Process()), ["takes elements for good"]),
+    (RETRACTED_KEYS.reduce(max), ["takes elements for good"]),
+    (
+        RETRACTED_KEYS.window(TumblingEventTimeWindows.of(millis(10))).evictor(CountEvictor.of(1)).reduce(max),
+        ["removes elements for good"],
+    ),
+    (retracted().union(from_source(PushSource(int))), ["would write"]),
+    # Windows that drop what they have output, behind withdrawals.
+    (
+        BEHIND.trigger(repeatedly(ONE)).discarding().aggregate(count()),
+        [
+            AGAIN.format("discarding()"),
+            "accumulating() or retracting() keeps the elements; or let the windows fire once",
+        ],
+    ),
+    *(
+        (
+            BEHIND.trigger(trigger, may_lose_data=True).aggregate(count()),
+            [AGAIN.format(trigger.describe()), "a trigger that does not purge keeps the elements"],
+        )
+        for trigger in (PURGING, repeatedly(PURGING), PURGING_LATER)
+    ),
+]
+
+
+@pytest.mark.parametrize(("stream", "messages"), REFUSED, ids=range(len(REFUSED)))
+def test_plans_that_are_refused(stream: DataStream[Any], messages: list[str]) -> None:
     with pytest.raises(PlanError) as caught:
-        Pipeline("plan", stream.sink_to(CollectSink[Any]()))
-    return str(caught.value)
+        explained(stream)
+    assert [message for message in messages if message not in str(caught.value)] == []
 
 
-def test_a_trigger_that_would_lose_elements_is_refused() -> None:
-    early = stage_of(PushSource(int)).trigger(after_count(3)).reduce(max)
-    assert "after_count(3) may be finished while the window is open" in plan(early)
-    assert "repeatedly(after_count(3))" in plan(early)
-    late = stage_of(PushSource(int), late=5).trigger(after_watermark()).reduce(max)
-    assert "elements that arrive within the allowed lateness of 5 ms would be lost" in plan(late)
-    for fine in (
-        stage_of(PushSource(int), late=5).trigger(after_watermark(late=after_count(1))),
-        stage_of(PushSource(int), late=5).trigger(default()),
-        stage_of(PushSource(int)).trigger(after_watermark()),
-        stage_of(PushSource(int)).trigger(after_all(after_count(3), after_watermark())),
-        stage_of(PushSource(int)).trigger(after_count(3), may_lose_data=True),
-        stage_of(PushSource(int)).trigger(or_finally(repeatedly(after_count(3)), never())),
-    ):
-        Pipeline("plan", fine.reduce(max).sink_to(CollectSink[int]()))
+@pytest.mark.parametrize(
+    "windows",
+    [
+        tens(5).trigger(after_watermark(late=after_count(1))),
+        tens(5).trigger(default()),
+        tens().trigger(after_watermark()),
+        tens().trigger(after_all(after_count(3), after_watermark())),
+        tens().trigger(after_count(3), may_lose_data=True),
+        tens().trigger(or_finally(repeatedly(after_count(3)), never())),
+        BEHIND,
+        BEHIND.discarding(),
+        BEHIND.trigger(repeatedly(ONE)).accumulating(),
+    ],
+    ids=range(9),
+)
+def test_plans_that_are_accepted(windows: Any) -> None:
+    explained(windows.aggregate(count()))
 
 
-def test_a_trigger_whose_time_never_comes_is_refused() -> None:
-    keyed = from_source(PushSource(int)).key_by(lambda value: "key")
-    windows = keyed.window(TumblingProcessingTimeWindows.of(millis(10)))
-    message = plan(windows.trigger(repeatedly(after_watermark())).reduce(max))
-    assert "after_watermark() waits for the watermark" in message
+TRIGGER: Any = after_watermark  # not called
+TEXT: Any = "at the end"
+PARTS: Any = [after_count(1), after_count(2)]
+UNPACKED = [(several, given) for several in (after_any, after_all, after_each) for given in (PARTS, tuple(PARTS))]
+OF_TRIGGERS = "a composite trigger is made of triggers"
 
 
-def test_steps_that_would_take_a_withdrawal_for_a_result_are_refused() -> None:
-    class Process(KeyedProcessFunction[str, int, int]):
-        def process_element(self, value: int, context: KeyedProcessContext[str]) -> Iterable[int]:
-            return [value]
-
-    keyed = retracted(PushSource(int)).key_by(lambda value: "key")
-    assert "would write withdrawals as results" in plan(retracted(PushSource(int)))
-    assert "takes elements for good" in plan(keyed.process(Process()))
-    assert "takes elements for good" in plan(keyed.reduce(max))
-    assert "removes elements for good" in plan(keyed.window(TENS).evictor(CountEvictor.of(1)).reduce(max))
-    assert "would write" in plan(retracted(PushSource(int)).union(from_source(PushSource(int))))
-
-
-def test_an_argument_that_is_no_trigger_is_refused() -> None:
-    wrong: Any = after_watermark
-    text: Any = "at the end"
-    kind: Any = CountTrigger
-    calls: list[Callable[[], object]] = [lambda: after_any(wrong), lambda: repeatedly(text)]
-    calls.append(lambda: or_finally(default(), text))
-    for call in calls:
-        with pytest.raises(InvalidArgumentError, match="a composite trigger is made of triggers"):
-            call()
-    parts: Any = [after_count(1), after_count(2)]
-    pair: Any = tuple(parts)
-    for several in (after_any, after_all, after_each):
-        for given in (parts, pair):
-            with pytest.raises(InvalidArgumentError) as caught:
-                several(given)
-            assert caught.value.hint == f"unpack it: {several.__name__}(*triggers)"
-    for call, hint in (
-        (lambda: repeatedly(parts), "after_any(*triggers) makes one trigger of several"),
-        (lambda: after_watermark(early=parts), "after_any(*triggers) makes one trigger of several"),
-        (lambda: repeatedly(wrong), "call it: after_watermark(...)"),
-        (lambda: PurgingTrigger.of(kind), "an instance, not the class"),
-    ):
-        with pytest.raises(InvalidArgumentError) as caught:
-            call()
-        assert caught.value.hint == hint
-    with pytest.raises(InvalidArgumentError, match="given:    None\n"):
-        or_finally(default(), None)  # type: ignore[call-overload]
-    with pytest.raises(InvalidArgumentError, match="early must be a trigger"):
-        after_watermark(early=text)
-    with pytest.raises(InvalidArgumentError, match="after_any has no trigger"):
-        after_any()
-
-
-def test_windows_that_drop_what_they_have_output_are_refused_behind_withdrawals() -> None:
-    one = TumblingEventTimeWindows.of(millis(100))
-    behind = retracted(PushSource(int)).window_all(one)
-    again = "because {} drops what they have output: where windows that retract upstream withdraw it, it would count"
-    said = plan(behind.trigger(repeatedly(after_count(1))).discarding().aggregate(count()))
-    assert again.format("discarding()") in said
-    assert "accumulating() or retracting() keeps the elements; or let the windows fire once" in said
-    purging = PurgingTrigger.of(CountTrigger.of(1))
-    for trigger in (
-        purging,
-        repeatedly(purging),
-        after_any(after_count(2), ProcessingTimeoutTrigger.of(purging, millis(1))),
-    ):
-        said = plan(behind.trigger(trigger, may_lose_data=True).aggregate(count()))
-        assert again.format(trigger.describe()) in said
-        assert "a trigger that does not purge keeps the elements" in said
-    for fine in (behind, behind.discarding(), behind.trigger(repeatedly(after_count(1))).accumulating()):
-        Pipeline("plan", fine.aggregate(count()).sink_to(CollectSink[int]()))
+@pytest.mark.parametrize(
+    ("call", "message", "hint"),
+    [
+        (lambda: after_any(TRIGGER), OF_TRIGGERS, None),
+        (lambda: repeatedly(TEXT), OF_TRIGGERS, None),
+        (lambda: or_finally(default(), TEXT), OF_TRIGGERS, None),
+        *(
+            (lambda several=several, given=given: several(given), None, f"unpack it: {several.__name__}(*triggers)")
+            for several, given in UNPACKED
+        ),
+        (lambda: repeatedly(PARTS), None, "after_any(*triggers) makes one trigger of several"),
+        (lambda: after_watermark(early=PARTS), None, "after_any(*triggers) makes one trigger of several"),
+        (lambda: repeatedly(TRIGGER), None, "call it: after_watermark(...)"),
+        (lambda: PurgingTrigger.of(CountTrigger), None, "an instance, not the class"),  # type: ignore[call-overload]
+        (lambda: or_finally(default(), None), "given:    None\n", None),  # type: ignore[call-overload]
+        (lambda: after_watermark(early=TEXT), "early must be a trigger", None),
+        (after_any, "after_any has no trigger", None),
+    ],
+    ids=range(16),
+)
+def test_an_argument_that_is_no_trigger_is_refused(
+    call: Callable[[], object], message: str | None, hint: str | None
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=message) as caught:
+        call()
+    assert hint is None or caught.value.hint == hint
