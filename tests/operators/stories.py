@@ -35,8 +35,8 @@ class Shown(ProcessWindowFunction[int, str, str, W]):
 def feed(harness: StreamHarness[int, Any], moves: str) -> None:
     """Makes some moves.
 
-    ``3`` is an element with its number as timestamp, ``3/7`` has timestamp 7. ``^9`` is the watermark, ``^`` the end of
-    the stream, ``@5`` the clock, and ``|`` a snapshot that is restored.
+    ``3`` is an element with its number as timestamp, ``3/7`` has timestamp 7, and ``3/`` none. ``^9`` is the watermark,
+    ``^`` the end of the stream, ``@5`` the clock, and ``|`` a snapshot that is restored.
     """
     for move in moves.split():
         if move == "|":
@@ -46,8 +46,8 @@ def feed(harness: StreamHarness[int, Any], moves: str) -> None:
         elif move[0] == "@":
             harness.set_processing_time(int(move[1:]))
         else:
-            number, _, at = move.partition("/")
-            harness.process_element(int(number), int(at or number))
+            number, slash, at = move.partition("/")
+            harness.process_element(int(number), None if slash and not at else int(at or number))
 
 
 def drops(harness: StreamHarness[int, Any]) -> dict[str, int]:

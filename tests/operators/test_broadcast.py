@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from typing import Any, TypeAlias, TypeVar
 
 import pytest
@@ -71,20 +70,6 @@ class Fed:
 
     def taken(self) -> list[tuple[Any, int | None]]:
         return [(each.value, each.timestamp) for each in self.harness.take_output()]
-
-
-def test_a_rule_counts_for_what_comes_after_it() -> None:
-    # rules       a <= 5        a <= 2
-    # elements  a 7      a 7          a 3  b 9
-    # emitted            7, 5         3, 2
-    fed = Fed(Limits())
-    fed.event("a", 7, at=1)
-    fed.rule("a", 5, at=50)
-    fed.event("a", 7, at=2)
-    fed.rule("a", 2, at=0)
-    fed.event("a", 3, at=3)
-    fed.event("b", 9, at=4)
-    assert fed.taken() == [((7, 5), 2), ((3, 2), 3)]
 
 
 def test_rules_come_first_in_their_batch() -> None:
@@ -164,62 +149,44 @@ def test_a_timer_sees_the_rules_at_the_time_at_which_it_fires() -> None:
     assert fed.taken() == [(("event_time", {"a": 2}), 15), (("processing_time", {"a": 3}), None)]
 
 
-def test_the_watermark_is_the_lower_of_both() -> None:
-    # batch      1          2             3            4            end
-    # elements   at 0       at 100        at 200       at 300
-    # rules      at 0       at 5          at 12        (none)
-    # watermark  -          -1            4            11           ...      timer at 10: in batch 4
-    class Watermarks(Limits):
-        def process_element(self, value: Event, context: ReadOnlyContext[str]) -> Iterable[Any]:
-            if value.at == 0:
-                context.timer_service.register_event_time_timer(10)
-            return [(value.at, context.timer_service.current_watermark)]
+class Watermarks(Limits):
+    """Shows the watermark at each element, and at a timer at 10."""
 
-        def on_timer(self, timestamp: int, context: ReadOnlyOnTimerContext[str]) -> Iterable[Any]:
-            return [("timer", context.timer_service.current_watermark)]
+    def process_element(self, value: Event, context: ReadOnlyContext[str]) -> Iterable[Any]:
+        if value.at == 0:
+            context.timer_service.register_event_time_timer(10)
+        return [(value.at, context.timer_service.current_watermark)]
 
+    def on_timer(self, timestamp: int, context: ReadOnlyOnTimerContext[str]) -> Iterable[Any]:
+        return [("timer", context.timer_service.current_watermark)]
+
+
+def watermarks(rules: DataStream[Rule], idleness: int | None = None) -> list[tuple[Any, int]]:
+    """What comes out where a batch, at each 100 of the clock, has an element at 0, 100, 200 and 300."""
     strategy = WatermarkStrategy[Any].for_monotonous_timestamps()
+    of_rules = strategy if idleness is None else strategy.with_idleness(millis(idleness))
     events = batched([Event("a", at, 0) for at in (0, 100, 200, 300)], 1)
-    rules = batched([("a", at) for at in (0, 5, 12)], 1)
-    sink = CollectSink[Any]()
+    timed_rules = rules.assign_timestamps_and_watermarks(of_rules, timestamp=lambda rule: rule[1])
     stream = (
         events.assign_timestamps_and_watermarks(strategy, timestamp=lambda event: event.at)
         .key_by(key_of)
-        .connect(rules.assign_timestamps_and_watermarks(strategy, timestamp=lambda rule: rule[1]).broadcast(LIMITS))
+        .connect(timed_rules.broadcast(LIMITS))
         .process(Watermarks())
     )
-    result = LocalRunner().run(Pipeline("lower", stream.sink_to(sink)))
-    assert result.collected(sink) == [(0, MIN_TIMESTAMP), (100, -1), (200, 4), ("timer", 11), (300, 11)]
+    sink = CollectSink[Any]()
+    clock = iter(range(0, 10_000, 100))
+    return LocalRunner(clock=lambda: next(clock)).run(Pipeline("watermarks", stream.sink_to(sink))).collected(sink)
+
+
+def test_the_watermark_is_the_lower_of_both() -> None:
+    rules = batched([("a", at) for at in (0, 5, 12)], 1)
+    assert watermarks(rules) == [(0, MIN_TIMESTAMP), (100, -1), (200, 4), ("timer", 11), (300, 11)]
 
 
 def test_an_idle_stream_of_rules_holds_nothing_back() -> None:
-    # clock      0          100          200         300
-    # elements   at 0       at 100       at 200      at 300
-    # rules      at 0       -            -           -         idle at 200
-    # watermark             -1           -1          199
-    class Watermarks(Limits):
-        def process_element(self, value: Event, context: ReadOnlyContext[str]) -> Iterable[Any]:
-            return [(value.at, context.timer_service.current_watermark)]
-
-    strategy = WatermarkStrategy[Any].for_monotonous_timestamps()
-    idle = strategy.with_idleness(timedelta(milliseconds=200))
-    events = batched([Event("a", at, 0) for at in (0, 100, 200, 300)], 1)
-    sink = CollectSink[Any]()
-    stream = (
-        events.assign_timestamps_and_watermarks(strategy, timestamp=lambda event: event.at)
-        .key_by(key_of)
-        .connect(
-            # Its source goes on, so it is silent, and not at its end.
-            batched([("a", 0), *[("other", 0)] * 3], 1)
-            .filter(lambda rule: rule[0] == "a")
-            .assign_timestamps_and_watermarks(idle, timestamp=lambda rule: rule[1])
-            .broadcast(LIMITS)
-        )
-        .process(Watermarks())
-    )
-    clock = iter(range(0, 10_000, 100))
-    result = LocalRunner(clock=lambda: next(clock)).run(Pipeline("idle", stream.sink_to(sink)))
-    assert result.collected(sink) == [(0, MIN_TIMESTAMP), (100, -1), (200, -1), (300, 199)]
+    # Its source goes on, so it is silent, and not at its end; it is idle from 200 on.
+    rules = batched([("a", 0), *[("other", 0)] * 3], 1).filter(lambda rule: rule[0] == "a")
+    assert watermarks(rules, 200) == [(0, MIN_TIMESTAMP), (100, -1), (200, -1), ("timer", 199), (300, 199)]
 
 
 def test_rules_survive_a_snapshot_and_what_is_handed_out_is_a_copy() -> None:

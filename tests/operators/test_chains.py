@@ -1,4 +1,4 @@
-"""Steps behind steps: which watermark each sees, and where several watermarks meet."""
+"""Steps behind steps, and which watermark each sees."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
-from windrow.time import MAX_TIMESTAMP
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.testing import PushSource, StreamHarness
 
 LATE = OutputTag("late of all", Event)
+SOURCE = PushSource(Event)
+EVENTS = from_source(SOURCE)
+IN_ORDER = WatermarkStrategy[Event].for_monotonous_timestamps()
 TUMBLING = TumblingEventTimeWindows.of(millis(10))
 
 
@@ -33,10 +35,9 @@ def show(window: TimeWindow, events: Sequence[Event]) -> list[tuple[int, list[in
 #  watermark              ^9          the first step fires a = 2 and b = 4, both with timestamp 9;
 #                                     the second one takes them under the watermark before, and fires on the same one
 def test_a_second_window_takes_what_timers_emitted_before_its_watermark_advances() -> None:
-    source = PushSource(Event)
-    sums = from_source(source).key_by(key_of).window(TUMBLING).reduce(add)
+    sums = EVENTS.key_by(key_of).window(TUMBLING).reduce(add)
     totals = sums.window_all(TUMBLING).apply(show)
-    with StreamHarness(totals, source, also=(sums,)) as harness:
+    with StreamHarness(totals, SOURCE, also=(sums,)) as harness:
         for event in (Event("a", 0, 1), Event("b", 1, 2), Event("a", 2, 1), Event("b", 3, 2)):
             harness.process_element(event, event.at)
         harness.process_watermark(8)
@@ -53,10 +54,9 @@ def test_a_second_window_takes_what_timers_emitted_before_its_watermark_advances
 #  a                2                 the first step is lenient: it fires 1 + 2 again, under watermark 9.
 #                                     That record has timestamp 9 and comes behind the watermark: late downstream
 def test_what_a_late_element_fires_is_late_downstream() -> None:
-    source = PushSource(Event)
-    sums = from_source(source).key_by(key_of).window(TUMBLING).allowed_lateness(millis(5)).reduce(add)
+    sums = EVENTS.key_by(key_of).window(TUMBLING).allowed_lateness(millis(5)).reduce(add)
     totals = sums.window_all(TUMBLING).side_output_late_data(LATE).apply(show)
-    with StreamHarness(totals, source, also=(sums,)) as harness:
+    with StreamHarness(totals, SOURCE, also=(sums,)) as harness:
         harness.process_element(Event("a", 0, 1), 0)
         harness.process_watermark(9)
         assert harness.take_values() == [(0, [1])]
@@ -77,9 +77,7 @@ def test_batches_run_under_the_watermark_of_those_before() -> None:
     sums = (
         from_source(CollectionSource([events[0:2], events[2:3], events[3:4]], batch_size=1))
         .flat_map(lambda batch: batch)
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
-        )
+        .assign_timestamps_and_watermarks(IN_ORDER, lambda event: event.at)
         .map(lambda event: note(seen, event))
         .key_by(key_of)
         .window(TUMBLING)
@@ -105,65 +103,6 @@ def note_fired(seen: list[tuple[int, list[int]]], fired: tuple[int, list[int]]) 
     return fired
 
 
-#  slow  (no delay)     0      8            12
-#  fast  (3 ms delay)     20                     40
-#  watermark            none   min(7, 16)   min(11, 16)
-def test_a_union_has_the_lowest_watermark_of_its_streams() -> None:
-    slow, fast = PushSource(Event), PushSource(Event)
-    union = (
-        from_source(slow)
-        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), lambda event: event.at)
-        .union(
-            from_source(fast).assign_timestamps_and_watermarks(
-                WatermarkStrategy.for_bounded_out_of_orderness(millis(3)), lambda event: event.at
-            )
-        )
-    )
-    stream = union.key_by(key_of).window(TUMBLING).reduce(add)
-    with StreamHarness(stream, slow) as harness:
-        harness.process_element(Event("a", 8, 1))
-        before = harness.emit_watermarks()
-        harness.process_element(Event("a", 20, 2), source=fast)
-        assert harness.emit_watermarks() == 7 > before
-        assert harness.take_values() == []
-        harness.process_element(Event("a", 12, 4))
-        assert harness.emit_watermarks() == 11
-        assert [event.value for event in harness.take_values()] == [1]
-        harness.process_element(Event("a", 40, 8), source=fast)
-        assert harness.emit_watermarks() == 11
-
-
-#  clock                0     5     10
-#  quiet                1                  nothing more; idle after 10 ms
-#  busy                 30    40    50
-#  watermark                  0     49 - 0 the quiet one no longer holds it back
-def test_an_idle_stream_holds_nobody_back() -> None:
-    quiet, busy = PushSource(Event), PushSource(Event)
-    strategy = WatermarkStrategy.for_monotonous_timestamps()
-    union = (
-        from_source(quiet)
-        .assign_timestamps_and_watermarks(strategy.with_idleness(millis(10)), lambda event: event.at)
-        .union(from_source(busy).assign_timestamps_and_watermarks(strategy, lambda event: event.at))
-    )
-    stream = union.key_by(key_of).window(TUMBLING).reduce(add)
-    with StreamHarness(stream, busy) as harness:
-        harness.set_processing_time(0)
-        harness.process_element(Event("a", 1, 1), source=quiet)
-        harness.process_element(Event("a", 30, 2))
-        assert harness.emit_watermarks() == 0
-        harness.set_processing_time(5)
-        harness.process_element(Event("a", 40, 4))
-        assert harness.emit_watermarks() == 0
-        harness.set_processing_time(10)
-        harness.process_element(Event("a", 50, 8))
-        assert harness.emit_watermarks() == 49
-        assert [event.value for event in harness.take_values()] == [1, 2, 4]
-        # When it speaks again it counts again; the watermark does not fall.
-        harness.process_element(Event("a", 60, 16), source=quiet)
-        harness.process_element(Event("a", 90, 16))
-        assert harness.emit_watermarks() == 59
-
-
 class Punctuated(WatermarkGenerator[Event]):
     """A watermark with each marker, none in between."""
 
@@ -178,16 +117,14 @@ class Punctuated(WatermarkGenerator[Event]):
 #  elements        a0   a5   marker9   a12
 #  watermark                 9
 def test_a_generator_of_the_users_makes_the_watermark() -> None:
-    source = PushSource(Event)
     stream = (
-        from_source(source)
-        .assign_timestamps_and_watermarks(WatermarkStrategy.for_generator(Punctuated), lambda event: event.at)
+        EVENTS.assign_timestamps_and_watermarks(WatermarkStrategy.for_generator(Punctuated), lambda event: event.at)
         .filter(lambda event: event.key != "marker")
         .key_by(key_of)
         .window(TUMBLING)
         .reduce(add)
     )
-    with StreamHarness(stream, source) as harness:
+    with StreamHarness(stream, SOURCE) as harness:
         before = harness.current_watermark
         for event in (Event("a", 0, 1), Event("a", 5, 2)):
             harness.process_element(event)
@@ -195,29 +132,6 @@ def test_a_generator_of_the_users_makes_the_watermark() -> None:
         harness.process_element(Event("marker", 9, 0))
         assert harness.emit_watermarks() == 9
         assert [event.value for event in harness.take_values()] == [3]
-
-
-def test_without_watermarks_windows_fire_at_the_end_only() -> None:
-    sink = CollectSink[Event]()
-    stream = (
-        from_source(CollectionSource([Event("a", at, at) for at in (1, 2, 100)], batch_size=1))
-        .assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks(), lambda event: event.at)
-        .key_by(key_of)
-        .window(TUMBLING)
-        .reduce(add)
-    )
-    pipeline = Pipeline("end", stream.sink_to(sink))
-    assert LocalRunner().run(pipeline, drain=False).collected(sink) == []
-    assert [event.value for event in LocalRunner().run(pipeline).collected(sink)] == [3, 100]
-
-
-def test_a_watermark_at_the_end_of_time_fires_everything() -> None:
-    source = PushSource(Event)
-    stream = from_source(source).key_by(key_of).window(TUMBLING).reduce(add)
-    with StreamHarness(stream, source) as harness:
-        harness.process_element(Event("a", 2**62, 1), 2**62)
-        harness.process_watermark(MAX_TIMESTAMP)
-        assert [event.value for event in harness.take_values()] == [1]
 
 
 class SeesTheClock(KeyedProcessFunction[str, Event, tuple[str, int]]):
@@ -237,9 +151,7 @@ class SeesTheClock(KeyedProcessFunction[str, Event, tuple[str, int]]):
 def test_a_batch_has_one_clock_for_elements_and_timers() -> None:
     seen = (
         from_source(CollectionSource([Event("a", at, 0) for at in (0, 10, 20)], batch_size=1))
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
-        )
+        .assign_timestamps_and_watermarks(IN_ORDER, lambda event: event.at)
         .key_by(key_of)
         .process(SeesTheClock())
     )

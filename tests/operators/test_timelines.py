@@ -1,15 +1,17 @@
-"""What windows do beyond the cases of tests/conformance, one rule at a time, with the time line above each test."""
+"""What windows do beyond the cases of tests/conformance, one rule at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from tests.support.records import Event, key_of, millis
-from windrow import DataStream, KeyedStream, OutputTag, from_source
+import pytest
+
+from tests.operators.stories import KEYED, NUMBERS, feed, story
+from tests.support.records import millis
+from windrow import DataStream, from_source
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.state import ListStateDescriptor, ValueStateDescriptor
-from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import (
     CountTrigger,
     EventTimeTrigger,
@@ -21,138 +23,27 @@ from windrow.triggers import (
 from windrow.windows import (
     AssignerContext,
     EventTimeSessionWindows,
-    GlobalWindow,
     Merge,
     MergingWindowAssigner,
-    SlidingEventTimeWindows,
     TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from windrow_runtime.testing import PushSource, StreamHarness
+from windrow_runtime.testing import StreamHarness
 
-LATE = OutputTag("late", Event)
-TUMBLING = TumblingEventTimeWindows.of(millis(10))
-
-
-def keyed() -> tuple[PushSource[Event], KeyedStream[Event, str]]:
-    source = PushSource(Event)
-    return source, from_source(source).key_by(key_of)
+TENS = TumblingEventTimeWindows.of(millis(10))
+ALL = from_source(NUMBERS)
+BY_PARITY = ALL.key_by(lambda number: number % 2)
 
 
-def values(key: str, window: TimeWindow, events: Sequence[Event]) -> list[list[int]]:
-    return [[event.value for event in events]]
-
-
-class Feed:
-    """Feeds a harness, and numbers the events from 1."""
-
-    # Any: what the stream under test emits.
-    def __init__(self, harness: StreamHarness[Event, Any]) -> None:
-        self._harness = harness
-        self._count = 0
-
-    def __call__(self, *times: int, key: str = "a") -> None:
-        for at in times:
-            self._count += 1
-            self._harness.process_element(Event(key, at, self._count), at)
-
-
-#  event time   0....5....10
-#  elements      1                      session [1, 6)
-#  watermark           ^6               gone: lateness 0
-#  elements          2                  [5, 10): a session of its own, not late by itself
-#  elements       3                     [2, 7) touches [5, 10): joins it, though alone it would be late by now
-#  watermark                 ^9
-def test_a_session_that_is_gone_does_not_come_back() -> None:
-    source, stream = keyed()
-    with StreamHarness(stream.window(EventTimeSessionWindows.with_gap(millis(5))).apply(values), source) as harness:
-        feed = Feed(harness)
-        feed(1)
-        harness.process_watermark(6)
-        assert harness.take_values() == [[1]]
-        feed(5, 2)
-        harness.process_watermark(9)
-        assert harness.take_values() == [[2, 3]]
-        assert harness.counter("late_records_dropped") == 0
-
-
-#  clock        0........10
-#  elements      1  2                   without timestamps
-#  clock                ^9              fires 1 2; the window is cleaned up
-#  elements              3              the clock is in the next window
-def test_processing_time_windows_follow_the_clock_alone() -> None:
-    source, stream = keyed()
-    windows = stream.window(TumblingProcessingTimeWindows.of(millis(10)))
-    with StreamHarness(windows.apply(values), source) as harness:
-        harness.set_processing_time(0)
-        harness.process_element(Event("a", 0, 1))
-        harness.set_processing_time(5)
-        harness.process_element(Event("a", 0, 2), timestamp=-1000)
-        harness.process_watermark(MAX_TIMESTAMP)
-        assert harness.take_values() == []
-        harness.set_processing_time(9)
-        assert harness.take_values() == [[1, 2]]
-        assert harness.processing_timers() == []
-        harness.set_processing_time(12)
-        harness.process_element(Event("a", 0, 3))
-        assert [timer.time for timer in harness.processing_timers()] == [19]
-
-
-#  arrivals     a1 a2 b1 a3 a4
-#  size 2          ^        ^           a: 1 2, then 4 5; b waits
-def test_count_windows_begin_anew() -> None:
-    source, stream = keyed()
-    counted: DataStream[list[int]] = stream.count_window(2).apply(_global_values)
-    with StreamHarness(counted, source) as harness:
-        feed = Feed(harness)
-        feed(1, 2)
-        feed(3, key="b")
-        assert harness.take_values() == [[1, 2]]
-        feed(4, 5)
-        assert harness.take_values() == [[4, 5]]
-        assert [window.key for window in harness.open_windows()] == ["b"]
-
-
-#  arrivals     1 2 3 4 5 6 7
-#  size 3, slide 2
-#                 ^                     1 2        not yet three
-#                     ^                 2 3 4
-#                         ^             4 5 6
-def test_sliding_count_windows_look_back() -> None:
-    source, stream = keyed()
-    counted: DataStream[list[int]] = stream.count_window(3, 2).apply(_global_values)
-    with StreamHarness(counted, source) as harness:
-        Feed(harness)(*range(7))
-        assert harness.take_values() == [[1, 2], [2, 3, 4], [4, 5, 6]]
-
-
-def test_count_windows_without_keys_take_all_elements() -> None:
-    source = PushSource(Event)
-    stream = from_source(source)
-    tumbling = stream.count_window_all(2).apply(lambda window, events: [[event.value for event in events]])
-    sliding = stream.count_window_all(2, 1).apply(lambda window, events: [[event.value for event in events]])
-    with StreamHarness(tumbling, source, also=(sliding,)) as harness:
-        feed = Feed(harness)
-        feed(1, key="a")
-        feed(2, key="b")
-        feed(3, key="a")
-        assert harness.take_values() == [[1, 2]]
-        assert [fired.value for fired in harness.take(sliding)] == [[1], [1, 2], [2, 3]]
-
-
-def _global_values(key: str, window: GlobalWindow, events: Sequence[Event]) -> list[list[int]]:
-    return [[event.value for event in events]]
-
-
-class Tally(ProcessWindowFunction[Event, tuple[int, int, list[int]], str, TimeWindow]):
+class Tally(ProcessWindowFunction[int, tuple[int, int, list[int]], int, TimeWindow]):
     """Counts firings per window and per key, and remembers per key which windows are gone."""
 
     FIRINGS = ValueStateDescriptor[int]("firings")
     GONE = ListStateDescriptor[int]("gone")
 
     def process(
-        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]
+        self, key: int, context: ProcessWindowContext[TimeWindow], elements: Sequence[int]
     ) -> Iterable[tuple[int, int, list[int]]]:
         of_window = context.window_state.get_state(self.FIRINGS)
         of_key = context.global_state.get_state(self.FIRINGS)
@@ -166,71 +57,11 @@ class Tally(ProcessWindowFunction[Event, tuple[int, int, list[int]], str, TimeWi
         context.global_state.get_state(self.GONE).add(context.window.start)
 
 
-#  event time   0........10.......20..24
-#  elements      1         2            keys a and b apart
-#  watermark            ^9              [0, 10): window 1, key 1
-#  elements       3                     [0, 10) again: window 2, key 2
-#  watermark                    ^19     [0, 10) is cleared before [10, 20) fires: window 1, key 3
-def test_state_of_a_window_goes_and_state_of_a_key_stays() -> None:
-    source, stream = keyed()
-    tally = stream.window(TUMBLING).allowed_lateness(millis(5)).process(Tally())
-    with StreamHarness(tally, source) as harness:
-        feed = Feed(harness)
-        feed(1, 12)
-        feed(2, key="b")
-        harness.process_watermark(9)
-        assert harness.take_values() == [(1, 1, []), (1, 1, [])]
-        feed(3)
-        assert harness.take_values() == [(2, 2, [])]
-        harness.snapshot_restore()
-        harness.process_watermark(19)
-        assert harness.take_values() == [(1, 3, [0])]
-        harness.process_watermark(24)
-        feed(33)
-        harness.process_watermark(39)
-        assert harness.take_values() == [(1, 4, [0, 10])]
+class PurgesZero(MergingTrigger[int, TimeWindow]):
+    """Drops the contents when an element is 0."""
 
-
-#  event time   0        10       20
-#  a              1                     the window of each key fires on the same watermark
-#  b                       2
-#  watermark                     ^19    in order of time: [0, 10) of a, then [10, 20) of b, then of c
-#  c                         3
-def test_windows_fire_in_order_of_time_on_one_watermark() -> None:
-    source, stream = keyed()
-    with StreamHarness(stream.window(TUMBLING).apply(values), source) as harness:
-        feed = Feed(harness)
-        feed(12, key="b")
-        feed(1, key="a")
-        feed(13, key="c")
-        harness.process_watermark(19)
-        assert [(fired.value, fired.timestamp) for fired in harness.take_output()] == [([2], 9), ([1], 19), ([3], 19)]
-
-
-#  event time   0.2......10.12.....20      windows [0, 2), [10, 12), ...; lateness 5
-#  watermark            ^9
-#  element          5                      in no window, 5 + 5 > 9: out of the results, but not late
-#  watermark             ^10
-#  element          5                      late by its timestamp
-def test_an_element_in_no_window_is_late_by_its_timestamp() -> None:
-    source, stream = keyed()
-    windows = stream.window(SlidingEventTimeWindows.of(millis(2), millis(10))).allowed_lateness(millis(5))
-    with StreamHarness(windows.side_output_late_data(LATE).apply(values), source) as harness:
-        feed = Feed(harness)
-        harness.process_watermark(9)
-        feed(5)
-        assert harness.take_side_output(LATE) == []
-        harness.process_watermark(10)
-        feed(5)
-        assert [late.value.value for late in harness.take_side_output(LATE)] == [2]
-        assert harness.counter("late_records_dropped") == 0
-
-
-class PurgesZero(MergingTrigger[Event, TimeWindow]):
-    """Drops the contents when an event has the value 0."""
-
-    def on_element(self, element: Event, timestamp: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
-        return TriggerResult.PURGE if element.value == 0 else TriggerResult.CONTINUE
+    def on_element(self, element: int, timestamp: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.PURGE if element == 0 else TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
         return TriggerResult.FIRE
@@ -239,30 +70,14 @@ class PurgesZero(MergingTrigger[Event, TimeWindow]):
         pass
 
 
-#  event time   0.........10........20
-#  arrivals     0                          opens [0, 10), purged at once
-#                                   1      opens [20, 30)
-#               2                          into [0, 10) again: its contents are younger than those of [20, 30)
-#                         3                bridges: what came first is combined first, 1 2 3
-def test_contents_merge_in_the_order_in_which_they_began() -> None:
-    source, stream = keyed()
-    windows = stream.window(EventTimeSessionWindows.with_gap(millis(10))).trigger(PurgesZero())
-    digits = windows.reduce(lambda a, b: Event(a.key, a.at, a.value * 10 + b.value))
-    with StreamHarness(digits, source) as harness:
-        for number, at in enumerate((0, 20, 0, 10)):
-            harness.process_element(Event("a", at, number), at)
-        harness.process_watermark(29)
-        assert [event.value for event in harness.take_values()] == [123]
-
-
-class Pairs(MergingWindowAssigner[Event, TimeWindow]):
-    """Windows of 10 that merge two by two, as soon as an event with the value 0 is being added elsewhere."""
+class Pairs(MergingWindowAssigner[int, TimeWindow]):
+    """Windows of 10 that merge two by two, as soon as a 0 is being added elsewhere."""
 
     def __init__(self) -> None:
         self._merging = False
 
-    def assign_windows(self, element: Event, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
-        self._merging = element.value == 0
+    def assign_windows(self, element: int, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
+        self._merging = element == 0
         return [TimeWindow(timestamp, timestamp + 10)]
 
     def merge_windows(self, windows: Collection[TimeWindow]) -> list[Merge[TimeWindow]]:
@@ -279,20 +94,79 @@ class Pairs(MergingWindowAssigner[Event, TimeWindow]):
         return True
 
 
-#  event time   0....5....10...15...20      lateness 5
-#  arrivals     1                           [0, 10)
-#                    2                      [5, 15)
-#                                   0       [20, 30): makes the other two merge into [0, 15)
-#  watermark                        ^19     end 14 + lateness 5: the merged window goes, though no trigger set a timer
+def lists(windows: Any) -> DataStream[list[int]]:
+    return windows.apply(lambda key, window, elements: [list(elements)])  # type: ignore[no-any-return]
+
+
+def lists_of_all(windows: Any) -> DataStream[list[int]]:
+    return windows.apply(lambda window, elements: [list(elements)])  # type: ignore[no-any-return]
+
+
+# Any: results of every type.
+STORIES: dict[str, tuple[DataStream[Any], str, dict[str, list[Any]]]] = {
+    # 5 has a session of its own. 2 touches it, and joins it, though alone it would be late by now.
+    "a session that is gone does not come back": (
+        lists(KEYED.window(EventTimeSessionWindows.with_gap(millis(5)))),
+        "1 ^6 5 2 ^9",
+        {"^6": [[1]], "^9": [[5, 2]]},
+    ),
+    "windows on the clock need no timestamps and no watermark": (
+        lists(KEYED.window(TumblingProcessingTimeWindows.of(millis(10)))),
+        "@0 1/ @5 2 ^99 @9 @12 3/ @19",
+        {"@9": [[1, 2]], "@19": [[3]]},
+    ),
+    "count windows of each key begin anew": (
+        lists(BY_PARITY.count_window(2)),
+        "1 3 2 5 7 ^",
+        {"3": [[1, 3]], "7": [[5, 7]], "^": ["1 unfired"]},
+    ),
+    "sliding count windows look back": (
+        lists(KEYED.count_window(3, 2)),
+        "0 1 2 3 4 5 6",
+        {"1": [[0, 1]], "3": [[1, 2, 3]], "5": [[3, 4, 5]]},
+    ),
+    "count windows without keys take all elements": (lists_of_all(ALL.count_window_all(2)), "1 2 3", {"2": [[1, 2]]}),
+    "sliding count windows without keys take all elements": (
+        lists_of_all(ALL.count_window_all(2, 1)),
+        "1 2 3",
+        {"1": [[1]], "2": [[1, 2]], "3": [[2, 3]]},
+    ),
+    "windows fire in order of time on one watermark": (
+        lists(ALL.key_by(lambda number: number).window(TENS)),
+        "12 1 13 ^19",
+        {"^19": [[1], [12], [13]]},
+    ),
+    # The window from 0 is cleared at 19 before the window from 10 fires.
+    "state of a window goes, and state of a key stays": (
+        BY_PARITY.window(TENS).allowed_lateness(millis(5)).process(Tally()),
+        "1 11 2 ^9 3 | ^19 ^24 33 ^39",
+        {"^9": [(1, 1, []), (1, 1, [])], "3": [(2, 2, [])], "^19": [(1, 3, [0])], "^39": [(1, 4, [0, 10])]},
+    ),
+    # 0 opens [0, 10), and is purged at once. 1 opens [20, 30). The contents with 2 are younger. 3 bridges both.
+    "contents merge in the order in which they began": (
+        KEYED.window(EventTimeSessionWindows.with_gap(millis(10)))
+        .trigger(PurgesZero())
+        .reduce(lambda a, b: a * 10 + b),
+        "0/0 1/20 2/0 3/10 ^29",
+        {"^29": [123]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_what_comes_out_when(name: str) -> None:
+    stream, moves, expected = STORIES[name]
+    assert story(stream, moves) == expected
+
+
 def test_windows_that_merge_without_the_new_element_are_cleaned_up() -> None:
-    source, stream = keyed()
-    windows = stream.window(Pairs()).trigger(CountTrigger.of(100)).allowed_lateness(millis(5))
-    with StreamHarness(windows.apply(values), source) as harness:
-        for number, at in ((1, 0), (2, 5), (0, 20)):
-            harness.process_element(Event("a", at, number), at)
+    """0 makes the other two merge into [0, 15), for which no trigger sets a timer."""
+    windows = KEYED.window(Pairs()).trigger(CountTrigger.of(100)).allowed_lateness(millis(5))
+    with StreamHarness(lists(windows), NUMBERS) as harness:
+        feed(harness, "1/0 2/5 0/20")
         assert [window.window for window in harness.open_windows()] == [TimeWindow(0, 15), TimeWindow(20, 30)]
-        harness.process_watermark(18)
+        feed(harness, "^18")
         assert len(harness.open_windows()) == 2
-        harness.process_watermark(19)
+        feed(harness, "^19")
         assert [window.window for window in harness.open_windows()] == [TimeWindow(20, 30)]
         assert {timer.window for timer in harness.event_timers()} == {TimeWindow(20, 30)}
