@@ -294,19 +294,20 @@ def _all_of(items: DataStream[Item]) -> Any:
 
 def _union_of_branches(items: DataStream[Item]) -> DataStream[Any]:
     first, second = items.map(_tagged(1)), items.map(_tagged(2))
-    return items.union(first, second).map(_tags).key_by(lambda tags: tags[0]).process(_Sorted())
+    return items.union(first, second).map(_tags).key_by(lambda tags: tags[0]).process(_Sorted(3))
 
 
 class _Sorted(KeyedProcessFunction[int, list[int], list[list[int]]]):
-    """The elements of a key in a fixed order, at each third one."""
+    """The elements of a key in a fixed order, when there are so many."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
+        self._count = count
         self._held = ListStateDescriptor[list[int]]("held")
 
     def process_element(self, value: list[int], context: KeyedProcessContext[int]) -> Iterable[list[list[int]]] | None:
         held = context.get_state(self._held)
         held.add(value)
-        return [sorted(held.get())] if len(held.get()) == 3 else None
+        return [sorted(held.get())] if len(held.get()) == self._count else None
 
 
 _SEVERAL_KEYS = frozenset({"branches that change elements", "two keyed steps that change elements"})
@@ -428,7 +429,12 @@ STREAMS: dict[str, tuple[Build, list[Any]]] = {
     "branches that change elements": (_union_of_branches, [[[at], [at, 1], [at, 2]] for at in range(4)]),
     "two keyed steps that change elements": (
         lambda items: (
-            (keyed := _keyed(items)).process(Tagger(1)).union(keyed.process(Tagger(2))).key_by(_at).process(_Both())
+            (keyed := _keyed(items))
+            .process(Tagger(1))
+            .union(keyed.process(Tagger(2)))
+            .map(_tags)
+            .key_by(lambda tags: tags[0])
+            .process(_Sorted(2))
         ),
         [[[at, 1], [at, 2]] for at in range(4)],
     ),
@@ -445,10 +451,6 @@ def _gap(item: Item) -> timedelta:
     return millis(2)
 
 
-def _at(item: Item) -> int:
-    return item.at
-
-
 class Tagger(KeyedProcessFunction[str, Item, Item]):
     """Tags elements."""
 
@@ -458,15 +460,3 @@ class Tagger(KeyedProcessFunction[str, Item, Item]):
     def process_element(self, value: Item, context: KeyedProcessContext[str]) -> tuple[Item]:
         value.tags.append(self._number)
         return (value,)
-
-
-class _Both(KeyedProcessFunction[int, Item, list[list[int]]]):
-    """The tags of two elements of a key, in a fixed order."""
-
-    def __init__(self) -> None:
-        self._held = ListStateDescriptor[list[int]]("held")
-
-    def process_element(self, value: Item, context: KeyedProcessContext[int]) -> Iterable[list[list[int]]] | None:
-        held = context.get_state(self._held)
-        held.add(value.tags)
-        return [sorted(held.get())] if len(held.get()) == 2 else None

@@ -246,6 +246,14 @@ class Flaky:
         return value
 
 
+def test_tries_are_counted() -> None:
+    flaky = Flaky(*[ConnectionError("away")] * 2)
+    assert run(flaky, values=(1,), retries=2) == {"main": [1]}
+    assert flaky.tries == 3
+    with pytest.raises(UserFunctionError, match="ConnectionError: away"):
+        run(Flaky(*[ConnectionError("away")] * 2), values=(1,), retries=1)
+
+
 def test_a_strategy_decides_which_errors_are_tried_again() -> None:
     by_kind = FixedDelayRetryStrategy(3, retry_on=(ConnectionError, TimeoutError))
     flaky = Flaky(ConnectionError("a"), TimeoutError("b"))

@@ -1,4 +1,4 @@
-"""Broadcast rules, one rule of theirs at a time, with the time line drawn above each test."""
+"""Broadcast rules, one rule of theirs at a time: what the cases of tests/two_inputs do not have."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def batched(elements: list[T], size: int) -> DataStream[T]:
 
 
 class Fed:
-    """A function, its harness, and short ways to feed both streams."""
+    """A function and its harness, which scripts feed."""
 
     def __init__(self, function: KeyedBroadcastProcessFunction[str, Event, Rule, Any]) -> None:
         self._events, self._rules = PushSource(Event), PushSource(tuple[str, int])
@@ -62,11 +62,25 @@ class Fed:
         self.aside = stream.get_side_output(ASIDE)
         self.harness = StreamHarness(stream, self._events, also=(self.aside,))
 
-    def event(self, key: str, value: int, at: int = 0) -> None:
-        self.harness.process_element(Event(key, at, value), at)
+    def feed(self, moves: str) -> None:
+        """Makes some moves.
 
-    def rule(self, name: str, limit: int, at: int = 0) -> None:
-        self.harness.process_element((name, limit), at, source=self._rules)
+        ``a7/2`` is an element with key, value and timestamp, ``a=5/50`` a rule with its timestamp, which is 0 if it is
+        not there. ``^20`` is the watermark, ``@100`` the clock, and ``|`` a snapshot that is restored.
+        """
+        for move in moves.split():
+            what, _, at = move.partition("/")
+            name, equals, limit = what.partition("=")
+            if what == "|":
+                self.harness.snapshot_restore()
+            elif what[0] == "^":
+                self.harness.process_watermark(int(what[1:]))
+            elif what[0] == "@":
+                self.harness.set_processing_time(int(what[1:]))
+            elif equals:
+                self.harness.process_element((name, int(limit)), int(at or 0), source=self._rules)
+            else:
+                self.harness.process_element(Event(what[0], int(at or 0), int(what[1:])), int(at or 0))
 
     def taken(self) -> list[tuple[Any, int | None]]:
         return [(each.value, each.timestamp) for each in self.harness.take_output()]
@@ -105,20 +119,14 @@ class Asking(Limits):
 
 
 def test_a_function_is_applied_to_every_key_that_has_the_state() -> None:
-    # elements   a 1  b 2  a 3
-    # rules                     ask a                ask a
-    # emitted                   a [1, 3], b [2]      b [2]       <- a was cleared
     fed = Fed(Asking())
-    for key, value in (("a", 1), ("b", 2), ("a", 3)):
-        fed.event(key, value)
-    fed.rule("a", 0, at=40)
+    fed.feed("a1 b2 a3 a=0/40")
     assert fed.taken() == [(("a", [1, 3], 3), 40), (("b", [2], 2), 40), (("asked", 40, MIN_TIMESTAMP), 40)]
-    fed.rule("a", 0, at=30)
+    fed.feed("a=0/30")  # what a had was cleared
     assert fed.taken() == [(("b", [2], 2), 30), (("asked", 30, MIN_TIMESTAMP), 30)]
     aside = [(each.value, each.timestamp) for each in fed.harness.take(fed.aside)]
     assert aside == [("asked about a", 40), ("asked about a", 30)]
-    fed.event("a", 5)
-    fed.rule("c", 0)
+    fed.feed("a5 c=0")
     assert [value for value, _ in fed.taken()][:2] == [("b", [2], 2), ("a", [5], 5)]
 
 
@@ -134,18 +142,8 @@ class Waiting(Limits):
 
 
 def test_a_timer_sees_the_rules_at_the_time_at_which_it_fires() -> None:
-    # rules       a <= 1                 a <= 2             a <= 3
-    # elements            a at 5
-    # watermark                                   20
-    # clock                                                         100
-    # emitted                                     {a: 2}            {a: 3}
     fed = Fed(Waiting())
-    fed.rule("a", 1)
-    fed.event("a", 0, at=5)
-    fed.rule("a", 2)
-    fed.harness.process_watermark(20)
-    fed.rule("a", 3)
-    fed.harness.set_processing_time(100)
+    fed.feed("a=1 a0/5 a=2 ^20 a=3 @100")
     assert fed.taken() == [(("event_time", {"a": 2}), 15), (("processing_time", {"a": 3}), None)]
 
 
@@ -208,20 +206,12 @@ def test_rules_survive_a_snapshot_and_what_is_handed_out_is_a_copy() -> None:
             return ()
 
     fed = Fed(Lists())
-    fed.rule("a", 5)
-    fed.event("x", 0)
-    fed.harness.snapshot_restore()
-    fed.event("x", 0)
-    fed.rule("a", 0)
-    fed.event("x", 0)
+    fed.feed("a=5 x0 | x0 a=0 x0")
     there = (False, True, ["a"], [[5]])
     assert [value for value, _ in fed.taken()] == [there, there, (True, False, [], [])]
 
 
 def test_state_that_has_expired_is_not_visited() -> None:
-    # clock      0          50         100
-    # elements   a          b
-    # rules                            ask     <- a has expired
     class Fading(Limits):
         uses_processing_time = True
         faded = ValueStateDescriptor[int]("faded", ttl=StateTtlConfig(millis(80)))
@@ -233,18 +223,11 @@ def test_state_that_has_expired_is_not_visited() -> None:
             context.apply_to_keyed_state(self.faded, lambda key, faded: [(key, faded.value())])
 
     fed = Fed(Fading())
-    fed.harness.set_processing_time(0)
-    fed.event("a", 1)
-    fed.harness.set_processing_time(50)
-    fed.event("b", 2)
-    fed.harness.set_processing_time(100)
-    fed.rule("ask", 0)
+    fed.feed("@0 a1 @50 b2 @100 ask=0")
     assert [value for value, _ in fed.taken()] == [("b", 2)]
 
 
 def test_a_value_that_is_none_is_no_state() -> None:
-    # elements   a 1  b 2  a 0
-    # rules                     ask     <- a has none any more, as in Flink
     class Forgetting(Limits):
         def process_element(self, value: Event, context: ReadOnlyContext[str]) -> None:
             held: Any = context.get_state(LAST)
@@ -254,9 +237,7 @@ def test_a_value_that_is_none_is_no_state() -> None:
             context.apply_to_keyed_state(LAST, lambda key, last: [(key, last.value())])
 
     fed = Fed(Forgetting())
-    for key, number in (("a", 1), ("b", 2), ("a", 0)):
-        fed.event(key, number)
-    fed.rule("ask", 0)
+    fed.feed("a1 b2 a0 ask=0")  # a has none any more, as in Flink
     assert [value for value, _ in fed.taken()] == [("b", 2)]
 
 
@@ -338,14 +319,8 @@ def test_what_is_refused_says_where_and_what_instead(
     place: str, act: Act, error: type[Exception], message: str
 ) -> None:
     fed = Fed(Acting(place, act))
-
-    def feed() -> None:
-        fed.event("a", 1)
-        fed.harness.process_watermark(10)
-        fed.rule("a", 1)
-
     with pytest.raises(error, match=message) as raised:
-        feed()
+        fed.feed("a1 ^10 a=1")
     assert "broadcast_process, " in str(raised.value)
 
 
@@ -356,9 +331,8 @@ def test_a_handle_that_was_kept_changes_nothing_for_a_key() -> None:
             context.apply_to_keyed_state(LAST, lambda key, last: rules.put(key, 1))
 
     fed = Fed(Keeping())
-    fed.event("a", 1)
     with pytest.raises(UnsupportedOperationError, match="rules were to be changed for one key"):
-        fed.rule("a", 1)
+        fed.feed("a1 a=1")
 
 
 def test_outside_of_a_call_there_are_no_rules() -> None:
@@ -372,8 +346,7 @@ def test_outside_of_a_call_there_are_no_rules() -> None:
             kept.append(context)
 
     fed = Fed(Keeping())
-    fed.event("a", 1)
-    fed.rule("a", 1)
+    fed.feed("a1 a=1")
     for context in kept:
         with pytest.raises(UnsupportedOperationError):
             context.get_broadcast_state(LIMITS)
@@ -387,6 +360,5 @@ def test_an_error_of_the_users_names_the_rule_or_the_key() -> None:
 
     for place, given in (("rule", r"element for all keys \('a', 1\)"), ("applied", "key 'a', state 'last'")):
         fed = Fed(Acting(place, fail))
-        fed.event("a", 1)
         with pytest.raises(UserFunctionError, match=given):
-            fed.rule("a", 1)
+            fed.feed("a1 a=1")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.spark.comparison import Event
+from tests.support.records import Event, key_of
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import KeyedCoProcessFunction, KeyedProcessContext, KeyedProcessFunction, TimeDomain
@@ -28,13 +28,18 @@ MINUTE = 60_000
 START = 10**12
 
 
-def keyed(*times: int) -> KeyedStream[Event, str]:
-    events = [Event("a", at, number) for number, at in enumerate(times)]
-    return (
-        from_source(CollectionSource(events, batch_size=1))
-        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda e: e.at)
-        .key_by(lambda event: event.key)
-    )
+IN_ORDER = WatermarkStrategy[Event].for_monotonous_timestamps()
+
+
+def keyed(*times: int, strategy: WatermarkStrategy[Event] = IN_ORDER) -> KeyedStream[Event, str]:
+    source = CollectionSource([Event("a", at, number) for number, at in enumerate(times)], batch_size=1)
+    stream = from_source(source).assign_timestamps_and_watermarks(strategy, timestamp=lambda event: event.at)
+    return stream.key_by(key_of)
+
+
+def collected(stream: DataStream[Any], *, drain: bool = True) -> list[Any]:
+    sink = CollectSink[Any]()
+    return LocalRunner().run(Pipeline("timers", stream.sink_to(sink)), drain=drain).collected(sink)
 
 
 class EachMinute(KeyedProcessFunction[str, Event, int]):
@@ -86,41 +91,37 @@ def _count(key: str, window: Any, elements: Iterable[Event]) -> Sequence[int]:
     return [sum(1 for _ in elements)]
 
 
-def process() -> DataStream[Any]:
-    return keyed(0).process(EachMinute(), name="minutes")
+HOURS: Any = TumblingEventTimeWindows.of(timedelta(hours=1))
+ALL_TIME: Any = GlobalWindows.create()
 
 
-def connected() -> DataStream[Any]:
-    return keyed(0).connect(keyed(0)).process(Both(), name="minutes")
-
-
-def in_all_time() -> DataStream[Any]:
-    return keyed(0).window(GlobalWindows.create()).trigger(Sloppy()).apply(_count, name="minutes")
-
-
-def sloppy() -> DataStream[Any]:
-    windows = keyed(0).window(TumblingEventTimeWindows.of(timedelta(hours=1)))
-    return windows.trigger(Sloppy()).apply(_count, name="minutes")
-
-
-@pytest.mark.parametrize("stream", [process, connected, in_all_time, sloppy])
-def test_a_chain_of_timers_without_end_is_an_error(stream: Callable[[], DataStream[Any]]) -> None:
-    sink = CollectSink[Any]()
-    pipeline = Pipeline("endless", stream().returns(int).sink_to(sink))
+@pytest.mark.parametrize(
+    "stream",
+    [
+        keyed(0).process(EachMinute(), name="minutes"),
+        keyed(0).connect(keyed(0)).process(Both(), name="minutes"),
+        keyed(0).window(ALL_TIME).trigger(Sloppy()).apply(_count, name="minutes"),
+        keyed(0).window(HOURS).trigger(Sloppy()).apply(_count, name="minutes"),
+    ],
+    ids=["process", "connected", "in all time", "in windows"],
+)
+def test_a_chain_of_timers_without_end_is_an_error(stream: DataStream[Any]) -> None:
     with pytest.raises(UnsupportedOperationError, match="sets its successor without end") as caught:
-        LocalRunner().run(pipeline)
+        collected(stream)
     text = str(caught.value)
     assert "minutes" in str(caught.value.where)
     assert "test_endless_timers.py:" in str(caught.value.where)
     assert "key 'a'" in text
     assert "drain=False" in text
-    LocalRunner().run(pipeline, drain=False)
+    collected(stream, drain=False)
+
+
+PUSHED = PushSource(Event)
+BY_KEY = from_source(PUSHED).key_by(key_of)
 
 
 def test_a_chain_without_end_is_an_error_in_a_harness() -> None:
-    source = PushSource(Event)
-    minutes = from_source(source).key_by(lambda event: event.key).process(EachMinute(), name="minutes")
-    with StreamHarness(minutes, source) as harness:
+    with StreamHarness(BY_KEY.process(EachMinute()), PUSHED) as harness:
         harness.process_element(Event("a", 0, 0), timestamp=0)
         harness.process_watermark(100 * MINUTE)
         assert len(harness.take_output()) == 100
@@ -161,18 +162,15 @@ class Again(Sloppy):
 @pytest.mark.parametrize("drain", [True, False])
 @pytest.mark.parametrize("back", [0, 1])
 def test_timers_that_follow_each_other_at_one_time_are_an_error(back: int, drain: bool) -> None:
-    pipeline = Pipeline("endless", keyed(0, 2 * MINUTE, 3 * MINUTE).process(AtOnce(back)).sink_to(CollectSink[Any]()))
     with pytest.raises(UnsupportedOperationError, match="due at once, without end") as caught:
-        LocalRunner().run(pipeline, drain=drain)
+        collected(keyed(0, 2 * MINUTE, 3 * MINUTE).process(AtOnce(back)), drain=drain)
     assert "key 'a'" in str(caught.value)
     assert "test_endless_timers.py:" in str(caught.value.where)
 
 
 @pytest.mark.parametrize("back", [0, 1])
 def test_timers_of_the_clock_that_follow_each_other_at_one_time_are_an_error(back: int) -> None:
-    source = PushSource(Event)
-    stream = from_source(source).key_by(lambda event: event.key).process(AtOnce(back, by_clock=True))
-    with StreamHarness(stream, source) as harness:
+    with StreamHarness(BY_KEY.process(AtOnce(back, by_clock=True)), PUSHED) as harness:
         harness.set_processing_time(0)
         harness.process_element(Event("a", 0, 0))
         with pytest.raises(UnsupportedOperationError, match="due at once, without end"):
@@ -180,11 +178,7 @@ def test_timers_of_the_clock_that_follow_each_other_at_one_time_are_an_error(bac
 
 
 def test_a_trigger_that_sets_its_timer_again_is_an_error() -> None:
-    source = PushSource(Event)
-    windows = (
-        from_source(source).key_by(lambda event: event.key).window(TumblingEventTimeWindows.of(timedelta(hours=1)))
-    )
-    with StreamHarness(windows.trigger(Again()).apply(_count), source) as harness:
+    with StreamHarness(BY_KEY.window(HOURS).trigger(Again()).apply(_count), PUSHED) as harness:
         harness.process_element(Event("a", 0, 0), timestamp=0)
         with pytest.raises(UnsupportedOperationError, match="due at once, without end"):
             harness.process_watermark(2 * MINUTE)
@@ -196,8 +190,7 @@ def test_many_keys_may_set_timers_for_the_time_that_fires() -> None:
             if timestamp == MINUTE:
                 self.register(context, timestamp - 1)
 
-    source = PushSource(Event)
-    with StreamHarness(from_source(source).key_by(lambda event: event.key).process(Once(0)), source) as harness:
+    with StreamHarness(BY_KEY.process(Once(0)), PUSHED) as harness:
         for number in range(LONGEST_CHAIN + 1):
             harness.process_element(Event(str(number), 0, number), timestamp=0)
         harness.process_watermark(2 * MINUTE)
@@ -205,29 +198,21 @@ def test_many_keys_may_set_timers_for_the_time_that_fires() -> None:
 
 def test_a_continuous_trigger_fires_the_window_of_all_time_once_at_the_end() -> None:
     trigger = ContinuousEventTimeTrigger.of(timedelta(minutes=1))
-    sink = CollectSink[int]()
-    fired = keyed(0, 1).window(GlobalWindows.create()).trigger(trigger).apply(_count).returns(int)
-    assert LocalRunner().run(Pipeline("once", fired.sink_to(sink))).collected(sink) == [2]
+    assert collected(keyed(0, 1).window(ALL_TIME).trigger(trigger).apply(_count)) == [2]
 
 
 def test_a_long_chain_before_the_end_is_none() -> None:
     # A watermark that jumps by a month fires all timers on its way; so does one a minute until then.
-    days = 30 * 24 * 60 * MINUTE
-    sink = CollectSink[int]()
-    pipeline = Pipeline(
-        "long", keyed(START, START + days).process(EachMinute(START + days - 1)).returns(int).sink_to(sink)
-    )
-    result = LocalRunner().run(pipeline)
-    assert len(result.collected(sink)) == 30 * 24 * 60 + 1
-    assert len(result.collected(sink)) > LONGEST_CHAIN
+    minutes = 30 * 24 * 60
+    found = collected(keyed(START, START + minutes * MINUTE).process(EachMinute(START + minutes * MINUTE - 1)))
+    assert len(found) == minutes + 1 > LONGEST_CHAIN
 
 
 def test_a_chain_that_ends_with_its_window_is_none() -> None:
     # One pane each second of a window of a day, all of them at the end of the stream.
     windows = keyed(0).window(TumblingEventTimeWindows.of(timedelta(days=1)))
-    sink = CollectSink[int]()
-    fired = windows.trigger(ContinuousEventTimeTrigger.of(timedelta(seconds=1))).apply(_count).returns(int)
-    assert len(LocalRunner().run(Pipeline("day", fired.sink_to(sink))).collected(sink)) == 24 * 60 * 60
+    fired = windows.trigger(ContinuousEventTimeTrigger.of(timedelta(seconds=1))).apply(_count)
+    assert len(collected(fired)) == 24 * 60 * 60
 
 
 class Fan(EachMinute):
@@ -241,9 +226,7 @@ class Fan(EachMinute):
 
 
 def test_many_timers_of_one_callback_are_no_chain() -> None:
-    sink = CollectSink[int]()
-    result = LocalRunner().run(Pipeline("fan", keyed(0).process(Fan()).returns(int).sink_to(sink)))
-    assert len(result.collected(sink)) == 2 * LONGEST_CHAIN + 1
+    assert len(collected(keyed(0).process(Fan()))) == 2 * LONGEST_CHAIN + 1
 
 
 class Beat(KeyedProcessFunction[str, Event, int]):
@@ -265,17 +248,9 @@ class Beat(KeyedProcessFunction[str, Event, int]):
 @pytest.mark.parametrize("late", [timedelta(0), timedelta(days=1)])
 def test_timers_may_follow_each_other_as_far_as_elements_lie(late: timedelta) -> None:
     seconds = 2 * LONGEST_CHAIN
-    events = [Event("a", 0, 0), Event("a", 1000 * seconds, 1)]
-    beats = (
-        from_source(CollectionSource(events, batch_size=1))
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(late), timestamp=lambda event: event.at
-        )
-        .key_by(lambda event: event.key)
-        .process(Beat())
-    )
-    sink = CollectSink[int]()
-    assert len(LocalRunner().run(Pipeline("beats", beats.sink_to(sink))).collected(sink)) == seconds + 1
+    strategy = WatermarkStrategy[Event].for_bounded_out_of_orderness(late)
+    beats = keyed(0, 1000 * seconds, strategy=strategy).process(Beat())
+    assert len(collected(beats)) == seconds + 1
 
 
 class ForEver(KeyedProcessFunction[str, Event, int]):
@@ -290,6 +265,4 @@ class ForEver(KeyedProcessFunction[str, Event, int]):
 
 
 def test_state_that_outlives_the_stream_sets_no_timer_again_and_again() -> None:
-    sink = CollectSink[int]()
-    counts = keyed(START, START + 1).process(ForEver())
-    assert LocalRunner().run(Pipeline("counts", counts.sink_to(sink))).collected(sink) == [1, 2]
+    assert collected(keyed(START, START + 1).process(ForEver())) == [1, 2]

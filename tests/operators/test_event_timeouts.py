@@ -71,36 +71,6 @@ def timeout(
     return PurgingTrigger.of(trigger) if purges else trigger
 
 
-# time       0         10        20        30        40
-# elements     2  1    3                       4
-# first        |----------*                    |----------*     a timeout of 11
-# last                 |----------*            |----------*
-MOVES: Sequence[Move] = [(1, 5), (2, 2), 4, (3, 10), 12, 13, 20, 21, 35, (4, 34), 44, 45]
-
-
-def test_it_fires_a_timeout_behind_the_first_element_or_the_last_one() -> None:
-    assert ran(timeout(CountTrigger.of(9), 11), MOVES) == [(13, [1, 2, 3]), (45, [4])]
-    assert ran(timeout(CountTrigger.of(9), 11, resets=True), MOVES) == [(21, [1, 2, 3]), (45, [4])]
-
-
-def test_the_inner_trigger_fires_before_and_clears_the_timeout() -> None:
-    assert ran(timeout(CountTrigger.of(2), 11), MOVES) == [(-1, [1, 2]), (21, [3]), (45, [4])]
-
-
-def test_an_element_whose_timeout_has_passed_fires_at_once() -> None:
-    moves: Sequence[Move] = [20, (1, 15), (2, 16), (3, 0), 21]
-    assert ran(timeout(CountTrigger.of(9), 5), moves) == [(20, [1]), (20, [2, 3])]
-    assert ran(timeout(CountTrigger.of(9), 5, resets=True), moves) == [(20, [1]), (21, [2, 3])]
-
-
-@pytest.mark.parametrize("resets", [False, True])
-def test_a_window_fires_at_its_end_at_the_latest(resets: bool) -> None:
-    trigger = timeout(CountTrigger.of(9), 50, resets=resets)
-    moves: Sequence[Move] = [(1, 3), (2, 7), 8, 9, (3, 8), 40]
-    assert ran(trigger, moves, TENS) == [(9, [1, 2])]
-    assert ran(trigger, moves, TENS, late=5) == [(9, [1, 2]), (9, [3])]
-
-
 def test_a_timeout_that_is_kept_comes_once() -> None:
     kept = timeout(CountTrigger.of(3), 5, clears=False)
     assert ran(kept, [(1, 2), 7, (2, 1), (3, 8), 20, (4, 21), 26]) == [(7, [1]), (7, [2, 3]), (26, [4])]

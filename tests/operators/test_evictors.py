@@ -93,13 +93,6 @@ def test_what_is_evicted_leaves_for_good(
             assert open_keys == sorted(2 * [key for key, held in contents.items() if held])
 
 
-def test_parameters_are_checked() -> None:
-    with pytest.raises(InvalidArgumentError, match="given:    -1"):
-        CountEvictor.of(-1)
-    with pytest.raises(InvalidArgumentError, match="must not be negative"):
-        TimeEvictor.of(millis(-1))
-
-
 class Choosing(Evictor[Event, GlobalWindow]):
     """Chooses positions that it was given."""
 

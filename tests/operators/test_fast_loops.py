@@ -212,22 +212,6 @@ def test_windows_beyond_the_end_of_time_fire_in_the_order_of_the_general_operato
     assert [contents for _, _, contents in fast] == [(("a", 3),)] * 3
 
 
-def test_common_shapes_have_a_fast_form() -> None:
-    source = PushSource[Element]()
-    keyed = from_source(source).key_by(lambda element: element[0])
-    tumbling = keyed.window(TumblingEventTimeWindows.of(millis(5))).aggregate(Values())
-    forms = [
-        (TableOperator, tumbling),
-        (TableOperator, keyed.window(SlidingEventTimeWindows.of(millis(5), millis(2))).aggregate(Values())),
-        (SessionLoopOperator, keyed.window(EventTimeSessionWindows.with_gap(millis(5))).aggregate(Values())),
-        (WindowOperator, keyed.count_window(3).aggregate(Values())),
-    ]
-    for form, stream in forms:
-        topology = Topology(Pipeline("forms", stream.sink_to(CollectSink())).steps)
-        (operator,) = Execution(topology).operators.values()
-        assert type(operator) is form
-
-
 class Refusing(Values):
     """An aggregate that refuses one value."""
 

@@ -166,15 +166,6 @@ def test_a_kept_handle_follows_the_key_on_spark(
     assert results(SparkRunner(spark), function) == expected
 
 
-def test_a_harness_without_copies_follows_the_key_too() -> None:
-    source = PushSource(Visit)
-    stream = from_source(source).key_by(lambda visit: visit.user).process(AsksOnce(*STATES[0].values))
-    with StreamHarness(stream, source, isolates_functions=False) as harness:
-        for visit in VISITS[:4]:
-            harness.process_element(visit, visit.time)
-        assert harness.take_values() == [("a", 1), ("b", 2), ("c", 3), ("a", 5)]
-
-
 class Deadlines(KeyedProcessFunction[str, Visit, tuple[str, int]]):
     """Keeps a handle in ``open``, and reads it in timers."""
 
@@ -195,27 +186,18 @@ def test_timers_see_the_state_of_their_key() -> None:
     assert results(LocalRunner(), Deadlines()) == sorted(totals.items())
 
 
-class KeepsInWindows(ProcessWindowFunction[Visit, Any, str, TimeWindow]):
-    """Keeps handles on the state of the key and of the window."""
+class InWindows(ProcessWindowFunction[Visit, Any, str, TimeWindow]):
+    """Asks for handles on the state of the key and of the window in each call, or keeps those of its first call."""
 
-    def __init__(self) -> None:
-        self.fired: Any = None
-        self.seen: Any = None
-
-    def process(self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Visit]) -> Iterable[Any]:
-        if self.fired is None:
-            self.fired = context.global_state.get_state(ValueStateDescriptor("fired", int))
-            self.seen = context.window_state.get_state(ListStateDescriptor("seen", int))
-        self.seen.add(len(elements))
-        yield key, context.window.start, update(self.fired, 1), self.seen.get()
-
-
-class AsksInWindows(ProcessWindowFunction[Visit, Any, str, TimeWindow]):
-    """Asks for the same handles in each call."""
+    def __init__(self, keeps: bool) -> None:
+        self.keeps = keeps
+        self.handles: Any = None
 
     def process(self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Visit]) -> Iterable[Any]:
-        fired = context.global_state.get_state(ValueStateDescriptor("fired", int))
-        seen = context.window_state.get_state(ListStateDescriptor("seen", int))
+        if self.handles is None or not self.keeps:
+            fired = context.global_state.get_state(ValueStateDescriptor("fired", int))
+            self.handles = fired, context.window_state.get_state(ListStateDescriptor("seen", int))
+        fired, seen = self.handles
         seen.add(len(elements))
         yield key, context.window.start, update(fired, 1), seen.get()
 
@@ -243,19 +225,19 @@ class EachElement(Trigger[Visit, TimeWindow]):
         context.get_state(ValueStateDescriptor("count", int)).clear()
 
 
-def fired(function: ProcessWindowFunction[Visit, Any, str, TimeWindow], keeps: bool, isolates: bool) -> list[Any]:
+def fired(function: InWindows, isolates: bool) -> list[Any]:
     sink = CollectSink[Any]()
     windows = visits(None).key_by(lambda visit: visit.user).window(TumblingEventTimeWindows.of(timedelta(seconds=4)))
-    stream = windows.trigger(EachElement(keeps)).process(function)
+    stream = windows.trigger(EachElement(function.keeps)).process(function)
     runner = LocalRunner(isolates_functions=isolates)
     return sorted(runner.run(Pipeline("visits", stream.sink_to(sink))).collected(sink), key=repr)
 
 
 @pytest.mark.parametrize("isolates", [False, True])
 def test_handles_that_windows_and_triggers_keep_follow_the_window(isolates: bool) -> None:
-    expected = fired(AsksInWindows(), False, isolates)
+    expected = fired(InWindows(keeps=False), isolates)
     assert len({start for _, start, _, _ in expected}) == 3
-    assert fired(KeepsInWindows(), True, isolates) == expected
+    assert fired(InWindows(keeps=True), isolates) == expected
 
 
 LIMITS = MapStateDescriptor("limits", str, int)
@@ -324,7 +306,7 @@ class Stateless(MapFunction[Visit, int]):
         return value.value
 
 
-class StatefulWindow(AsksInWindows):
+class StatefulWindow(InWindows):
     def open(self, runtime_context: RuntimeContext) -> None:
         runtime_context.get_state(ValueStateDescriptor("total", int))
 
@@ -335,7 +317,7 @@ def test_open_has_state_of_keyed_process_functions_alone() -> None:
     ):
         LocalRunner().run(Pipeline("visits", visits(None).map(Stateless()).sink_to(CollectSink[int]())))
     with pytest.raises(UnsupportedOperationError, match="has no keyed state"):
-        fired(StatefulWindow(), False, False)
+        fired(StatefulWindow(keeps=False), isolates=False)
 
 
 def test_state_of_another_time_to_live_is_converted_for_each_key() -> None:

@@ -105,101 +105,85 @@ def test_what_only_reads_itself_leaves_nothing(owner: object) -> None:
     assert not may_leave_something(owner)
 
 
-def stores(self: Any, value: int) -> int:
-    self.count = value
-    return value
+class Storing:
+    """May store something on itself in each of its methods."""
 
+    count: int
 
-def counts(self: Any, value: int) -> int:
-    self.count += 1
-    return value
-
-
-def deletes(self: Any, value: int) -> int:
-    del self.count
-    return value
-
-
-def sets_by_name(self: Any, value: int) -> int:
-    setattr(self, "count", value)  # noqa: B010
-    return value
-
-
-def writes_its_dict(self: Any, value: int) -> int:
-    self.__dict__["count"] = value
-    return value
-
-
-def hands_itself_on(self: Any, value: int) -> int:
-    bump(self)
-    return value
-
-
-def hands_itself_on_behind(self: Any, value: int) -> int:
-    print(value, self)
-    return value
-
-
-def has_another_name_for_itself(self: Any, value: int) -> int:
-    other = self
-    other.count = value
-    return value
-
-
-def stores_in_a_closure(self: Any, value: int) -> int:
-    def store() -> None:
+    def stores(self, value: int) -> int:
         self.count = value
+        return value
 
-    store()
-    return value
+    def counts(self, value: int) -> int:
+        self.count += 1
+        return value
+
+    def deletes(self, value: int) -> int:
+        del self.count
+        return value
+
+    def sets_by_name(self, value: int) -> int:
+        setattr(self, "count", value)  # noqa: B010
+        return value
+
+    def writes_its_dict(self, value: int) -> int:
+        self.__dict__["count"] = value
+        return value
+
+    def hands_itself_on(self, value: int) -> int:
+        bump(self)
+        return value
+
+    def hands_itself_on_behind(self, value: int) -> int:
+        print(value, self)
+        return value
+
+    def has_another_name_for_itself(self, value: int) -> int:
+        other = self
+        other.count = value
+        return value
+
+    def stores_in_a_closure(self, value: int) -> int:
+        def store() -> None:
+            self.count = value
+
+        store()
+        return value
+
+    def stores_in_a_comprehension(self, value: int) -> list[int]:
+        return [bumped(self) for _ in range(value)]
+
+    def stores_in_a_generator(self, value: int) -> Iterable[int]:
+        return (bumped(self) for _ in range(value))
+
+    def loops_over_itself(self, values: list[int]) -> None:
+        for self.count in values:
+            pass
+
+    def begins_anew(self: Any, value: int) -> int:
+        self.__init__()
+        return value
+
+    def opens_again(self: Any, value: int) -> int:
+        self.open(value)
+        return value
+
+    def calls_the_parents_setter(self, value: int) -> int:
+        self.__setattr__("count", value)
+        return value
+
+    def gives_itself_back(self, value: int) -> Any:
+        return self if value else None
+
+    cached = cached_property(lambda self: 1)
+    computed = property(bump)
+    everything = everything
 
 
-def stores_in_a_comprehension(self: Any, value: int) -> list[int]:
-    return [bumped(self) for _ in range(value)]
-
-
-def stores_in_a_generator(self: Any, value: int) -> Iterable[int]:
-    return (bumped(self) for _ in range(value))
-
-
-def loops_over_itself(self: Any, values: list[int]) -> None:
-    for self.count in values:
-        pass
-
-
-def begins_anew(self: Any, value: int) -> int:
-    self.__init__()
-    return value
-
-
-def opens_again(self: Any, value: int) -> int:
-    self.open(value)
-    return value
-
-
-def calls_the_parents_setter(self: Any, value: int) -> int:
-    self.__setattr__("count", value)
-    return value
-
-
-def gives_itself_back(self: Any, value: int) -> Any:
-    return self if value else None
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        *(stores, counts, deletes, sets_by_name, writes_its_dict, hands_itself_on, hands_itself_on_behind),
-        *(has_another_name_for_itself, stores_in_a_closure, stores_in_a_comprehension, stores_in_a_generator),
-        *(loops_over_itself, begins_anew, opens_again, calls_the_parents_setter, gives_itself_back),
-        *(everything, cached_property(lambda self: 1), property(bump)),
-    ],
-    ids=lambda method: getattr(method, "__name__", type(method).__name__),
-)
-def test_what_may_store_on_itself_is_known(method: Callable[..., Any]) -> None:
-    kind: type[Any] = type("Kind", (), {"method": method, "__module__": __name__})
-    owner = kind()
-    assert may_leave_something(owner)
+@pytest.mark.parametrize("name", [name for name in vars(Storing) if not name.startswith("__")])
+def test_what_may_store_on_itself_is_known(name: str) -> None:
+    kind: type[Any] = type("Kind", (), {name: vars(Storing)[name], "__module__": __name__})
+    assert may_leave_something(kind())
     child: type[Any] = type("Child", (kind,), {})
     assert may_leave_something(child())
 
@@ -221,39 +205,26 @@ def counting(owner: Any) -> Iterable[None]:
         yield
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda owner: owner,
-        lambda owner: owner.__call__,
-        lambda owner: lambda: owner,
-        lambda owner: lambda: [owner],
-        lambda owner: (1, owner),
-        Tracker,
-        lambda owner: Tracker(owner).note,
-        lambda owner: lambda own=owner: bump(own),
-        lambda owner: partial(bump, owner),
-        counting,
-        weakref.ref,
-    ],
-    ids=[
-        "itself",
-        "method",
-        "closure",
-        "list",
-        "tuple",
-        "helper",
-        "method-of-helper",
-        "default",
-        "partial",
-        "generator",
-        "weak",
-    ],
-)
-def test_attributes_that_lead_back_are_known(make: Callable[[Any], Any]) -> None:
+LEADING_BACK: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda owner: owner,
+    "method": lambda owner: owner.__call__,
+    "closure": lambda owner: lambda: owner,
+    "list": lambda owner: lambda: [owner],
+    "tuple": lambda owner: (1, owner),
+    "helper": Tracker,
+    "method of a helper": lambda owner: Tracker(owner).note,
+    "default": lambda owner: lambda own=owner: bump(own),
+    "partial": lambda owner: partial(bump, owner),
+    "generator": counting,
+    "weak": weakref.ref,
+}
+
+
+@pytest.mark.parametrize("name", LEADING_BACK)
+def test_attributes_that_lead_back_are_known(name: str) -> None:
     owner = SteadyRecord()
     assert not may_leave_something(owner)
-    vars(owner)["back"] = make(owner)
+    vars(owner)["back"] = LEADING_BACK[name](owner)
     assert may_leave_something(owner)
 
 

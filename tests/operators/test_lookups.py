@@ -129,31 +129,10 @@ async def stuck(value: int) -> int:
     return value
 
 
-def test_what_times_out_goes_to_a_side_output() -> None:
-    found = numbers(4).map_async(stuck, capacity=4, timeout=timedelta(milliseconds=20), retries=1, timed_out=SLOW)
-    assert results(found, found.get_side_output(SLOW)) == [[0, 1, 3], [2]]
-
-
 def test_what_times_out_is_an_error_otherwise() -> None:
     with pytest.raises(UserFunctionError, match=r"given: +element 2, 2 tries") as raised:
         results(numbers(4).map_async(stuck, capacity=1, timeout=timedelta(milliseconds=5), retries=1))
     assert "test_lookups.py" in str(raised.value)
-
-
-def test_tries_are_counted() -> None:
-    tries: list[int] = []
-
-    async def flaky(value: int) -> int:
-        tries.append(value)
-        if len(tries) < 3:
-            raise ConnectionError("away")
-        return value
-
-    assert results(numbers(1).map_async(flaky, capacity=1, retries=2)) == [[0]]
-    assert len(tries) == 3
-    tries.clear()
-    with pytest.raises(UserFunctionError, match="ConnectionError: away"):
-        results(numbers(1).map_async(flaky, capacity=1, retries=1))
 
 
 def test_a_coroutine_that_is_cancelled_has_failed() -> None:

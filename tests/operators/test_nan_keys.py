@@ -152,8 +152,3 @@ def test_a_field_that_the_hash_leaves_out_may_have_none() -> None:
     (key,) = with_one_nan([Tagged(nan(), ["a"])])
     assert math.isnan(key.x)
     assert key.tags == ["a"]
-
-
-def test_a_nan_stays_one() -> None:
-    (key,) = with_one_nan([Cell(1.0, Point(nan()))])
-    assert math.isnan(key.inner.x)

@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.operators.test_trigger_laws import Step, Trigger, steps, triggers
+from tests.operators.stories import KEYED, NUMBERS, story
+from tests.operators.test_trigger_laws import Assigner, Step, Trigger, assigners, played, steps, triggers
 from tests.support.records import millis
 from windrow import aggregates as agg
-from windrow import from_source
 from windrow.errors import PlanError
 from windrow.functions import with_pane
 from windrow.panes import ClosingBehavior, OnTimeBehavior, PaneTiming
-from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import (
     EventTimeTrigger,
     PurgingTrigger,
@@ -33,38 +32,21 @@ from windrow.triggers import (
     repeatedly,
 )
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
-from windrow_runtime.testing import PushSource, StreamHarness
+from windrow_runtime.testing import StreamHarness
 
-assigners = st.sampled_from([TumblingEventTimeWindows.of(millis(10)), EventTimeSessionWindows.with_gap(millis(5))])
+TENS = TumblingEventTimeWindows.of(millis(10))
 endings = st.one_of(triggers, st.sampled_from([always(), default(), after_watermark(early=after_count(2))]))
 composites = st.one_of(triggers, st.builds(or_finally, st.just(repeatedly(after_count(3))), endings))
 
 
-def lost(
-    assigner: TumblingEventTimeWindows | EventTimeSessionWindows, late: int, trigger: Trigger, moves: Sequence[Step]
-) -> int:
+def lost(assigner: Assigner, late: int, trigger: Trigger, moves: Sequence[Step]) -> int:
     """How many of the elements are in no pane of windows that discard, and were not late."""
-    source = PushSource(int)
-    windows = from_source(source).key_by(lambda value: "key").window(assigner).trigger(trigger)
-    stream = windows.allowed_lateness(millis(late)).discarding().aggregate(agg.count())
-    taken = given_to = 0
-    with StreamHarness(stream, source, explains=False) as harness:
-        harness.set_processing_time(0)
-        for kind, value in moves:
-            if kind == "element":
-                harness.process_element(1, value)
-                given_to += 1
-            elif kind == "watermark":
-                harness.process_watermark(value)
-            elif kind == "clock":
-                harness.set_processing_time(value)
-            else:
-                harness.snapshot_restore()
-            taken += sum(harness.take_values())
-        harness.process_watermark(MAX_TIMESTAMP)
-        taken += sum(harness.take_values())
+    stream = KEYED.window(assigner).trigger(trigger).allowed_lateness(millis(late)).discarding().aggregate(agg.count())
+    with StreamHarness(stream, NUMBERS, explains=False) as harness:
+        taken = sum(played(harness, moves))
         assert harness.counter("closed_window_records_dropped") == 0
-        return given_to - taken - harness.counter("late_records_dropped")
+        elements = sum(kind == "element" for kind, _ in moves)
+        return elements - taken - harness.counter("late_records_dropped")
 
 
 def test_plans_that_are_accepted_lose_nothing() -> None:
@@ -72,9 +54,7 @@ def test_plans_that_are_accepted_lose_nothing() -> None:
 
     @examples(100)
     @given(assigners, st.sampled_from([0, 7, 100]), composites, steps)
-    def loses_nothing(
-        assigner: TumblingEventTimeWindows | EventTimeSessionWindows, late: int, trigger: Trigger, moves: list[Step]
-    ) -> None:
+    def loses_nothing(assigner: Assigner, late: int, trigger: Trigger, moves: list[Step]) -> None:
         nonlocal accepted, drawn
         drawn += 1
         with suppress(PlanError):  # which refuses the others
@@ -106,23 +86,16 @@ def test_the_last_trigger_ends_the_main_one_when_it_fires(until: Trigger, late: 
     trigger = or_finally(repeatedly(after_count(3)), until)
     moves = [("element", at) for at in range(7)]
     if accepted:
-        assert lost(TumblingEventTimeWindows.of(millis(10)), late, trigger, moves) == 0
+        assert lost(TENS, late, trigger, moves) == 0
     else:
         with pytest.raises(PlanError, match="would be lost"):
-            lost(TumblingEventTimeWindows.of(millis(10)), late, trigger, moves)
+            lost(TENS, late, trigger, moves)
 
 
 def test_what_waits_in_a_session_comes_out_where_it_meets_a_finished_one() -> None:
     #  gap 60   |0 0 0 finished|     |98 waits|    then 50 joins them
-    source = PushSource(int)
-    sessions = from_source(source).key_by(lambda n: "a").window(EventTimeSessionWindows.with_gap(millis(60)))
-    windows = sessions.trigger(after_count(3), may_lose_data=True).discarding()
-    with StreamHarness(windows.aggregate(agg.count()), source) as harness:
-        for at in (0, 0, 0, 98, 50):
-            harness.process_element(1, timestamp=at)
-        harness.process_watermark(MAX_TIMESTAMP)
-        assert harness.take_values() == [3, 2]
-        assert harness.counter("closed_window_records_dropped") == 0
+    sessions = KEYED.window(EventTimeSessionWindows.with_gap(millis(60))).trigger(after_count(3), may_lose_data=True)
+    assert story(sessions.discarding().aggregate(agg.count()), "1/0 2/0 3/0 4/98 5/50 ^") == {"3/0": [3], "^": [2]}
 
 
 def panes(
@@ -134,11 +107,10 @@ def panes(
     closing: ClosingBehavior = ClosingBehavior.FIRE_IF_NON_EMPTY,
 ) -> list[tuple[PaneTiming, bool, int]]:
     """The timing of each pane of a window of ten with five of lateness, whether it is the last, and its count."""
-    source = PushSource(int)
-    windows = from_source(source).key_by(lambda n: "a").window(TumblingEventTimeWindows.of(millis(10)))
+    windows = KEYED.window(TENS)
     kept = windows.trigger(trigger).allowed_lateness(millis(5)).accumulating()
     stream = kept.on_time_behavior(on_time).closing_behavior(closing).aggregate(agg.count(), with_pane())
-    with StreamHarness(stream, source) as harness:
+    with StreamHarness(stream, NUMBERS) as harness:
         for at in range(count):
             harness.process_element(1, timestamp=at)
         for watermark in watermarks:

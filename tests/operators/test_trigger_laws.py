@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.support.records import millis
-from windrow import DataStream, WindowedStream, from_source
+from tests.operators.stories import KEYED, NUMBERS
+from tests.support.records import add, millis
+from windrow import DataStream, WindowedStream
 from windrow.aggregates import sum as total
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction, with_pane
 from windrow.panes import Change, ClosingBehavior, PaneInfo, PaneTiming
+from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import (
     CountTrigger,
     EventTimeTrigger,
@@ -34,12 +36,14 @@ from windrow.triggers import (
     repeatedly,
 )
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows, Window
-from windrow_runtime.testing import PushSource, StreamHarness
+from windrow_runtime.testing import StreamHarness
 
 Trigger: TypeAlias = MergingTrigger[object, Window]
 Composable: TypeAlias = MergingComposableTrigger[object, Window]
 Step: TypeAlias = tuple[str, int]
 Shown: TypeAlias = tuple[TimeWindow, PaneInfo, int]
+Assigner: TypeAlias = TumblingEventTimeWindows | EventTimeSessionWindows
+T = TypeVar("T")
 
 
 leaves = st.one_of(
@@ -88,43 +92,44 @@ class _Shown(ProcessWindowFunction[int, Shown, str, TimeWindow]):
         return [(context.window, context.pane, sum(elements))]
 
 
-def run(stream: DataStream[Shown], source: PushSource[int], moves: Sequence[Step]) -> list[Change[Shown]]:
+def played(harness: StreamHarness[int, T], moves: Sequence[Step]) -> list[T]:
     """What comes out; each element is a power of two, so that a sum says which elements are in it."""
-    found: list[Change[Shown]] = []
-    with StreamHarness(stream.changelog(), source) as harness:
-        harness.set_processing_time(0)
-        for number, (kind, value) in enumerate(moves):
-            if kind == "element":
-                harness.process_element(1 << number, value)
-            elif kind == "watermark":
-                harness.process_watermark(value)
-            elif kind == "clock":
-                harness.set_processing_time(value)
-            else:
-                harness.snapshot_restore()
-            found += harness.take_values()
-        harness.process_watermark(2**63 - 1)
-        return found + harness.take_values()
+    found: list[T] = []
+    harness.set_processing_time(0)
+    for number, (kind, value) in enumerate([*moves, ("watermark", MAX_TIMESTAMP)]):
+        if kind == "element":
+            harness.process_element(1 << number, value)
+        elif kind == "watermark":
+            harness.process_watermark(value)
+        elif kind == "clock":
+            harness.set_processing_time(value)
+        else:
+            harness.snapshot_restore()
+        found += harness.take_values()
+    return found
 
 
-def windows(
-    source: PushSource[int], assigner: TumblingEventTimeWindows | EventTimeSessionWindows, late: int, trigger: Trigger
-) -> WindowedStream[int, str, TimeWindow]:
-    keyed = from_source(source).key_by(lambda value: "key")
-    return keyed.window(assigner).trigger(trigger, may_lose_data=True).allowed_lateness(millis(late))
+def results(stream: DataStream[T], moves: Sequence[Step]) -> list[T]:
+    with StreamHarness(stream, NUMBERS) as harness:
+        return played(harness, moves)
 
 
-def accumulated(
-    assigner: TumblingEventTimeWindows | EventTimeSessionWindows, late: int, trigger: Trigger, moves: Sequence[Step]
-) -> list[Change[Shown]]:
-    source = PushSource(int)
-    return run(windows(source, assigner, late, trigger).accumulating().process(_Shown()), source, moves)
+def run(stage: WindowedStream[int, str, TimeWindow], moves: Sequence[Step]) -> list[Change[Shown]]:
+    return results(stage.process(_Shown()).changelog(), moves)
+
+
+def windows(assigner: Assigner, late: int, trigger: Trigger) -> WindowedStream[int, str, TimeWindow]:
+    return KEYED.window(assigner).trigger(trigger, may_lose_data=True).allowed_lateness(millis(late))
+
+
+def accumulated(assigner: Assigner, late: int, trigger: Trigger, moves: Sequence[Step]) -> list[Change[Shown]]:
+    return run(windows(assigner, late, trigger).accumulating(), moves)
 
 
 @examples(60)
 @given(assigners, lateness, triggers, triggers, triggers, steps)
 def test_after_each_is_associative(
-    assigner: TumblingEventTimeWindows, late: int, one: Trigger, two: Trigger, three: Trigger, moves: list[Step]
+    assigner: Assigner, late: int, one: Trigger, two: Trigger, three: Trigger, moves: list[Step]
 ) -> None:
     left = accumulated(assigner, late, after_each(after_each(one, two), three), moves)
     assert left == accumulated(assigner, late, after_each(one, after_each(two, three)), moves)
@@ -134,7 +139,7 @@ def test_after_each_is_associative(
 @examples(60)
 @given(assigners, lateness, triggers, triggers, steps)
 def test_nothing_comes_after_what_repeats(
-    assigner: TumblingEventTimeWindows, late: int, one: Trigger, two: Trigger, moves: list[Step]
+    assigner: Assigner, late: int, one: Trigger, two: Trigger, moves: list[Step]
 ) -> None:
     assert accumulated(assigner, late, after_each(repeatedly(one), two), moves) == accumulated(
         assigner, late, repeatedly(one), moves
@@ -143,9 +148,7 @@ def test_nothing_comes_after_what_repeats(
 
 @examples(60)
 @given(assigners, lateness, triggers, steps)
-def test_repeating_twice_is_repeating(
-    assigner: TumblingEventTimeWindows, late: int, one: Trigger, moves: list[Step]
-) -> None:
+def test_repeating_twice_is_repeating(assigner: Assigner, late: int, one: Trigger, moves: list[Step]) -> None:
     assert accumulated(assigner, late, repeatedly(repeatedly(one)), moves) == accumulated(
         assigner, late, repeatedly(one), moves
     )
@@ -154,7 +157,7 @@ def test_repeating_twice_is_repeating(
 @examples(80)
 @given(assigners, lateness, triggers, steps)
 def test_a_snapshot_between_any_two_steps_changes_nothing(
-    assigner: TumblingEventTimeWindows, late: int, trigger: Trigger, moves: list[Step]
+    assigner: Assigner, late: int, trigger: Trigger, moves: list[Step]
 ) -> None:
     often = [each for move in moves for each in (move, ("restore", 0))]
     # Elements are numbered by their place, so each step has a place of the same number.
@@ -172,14 +175,11 @@ def by_window(changes: Iterable[Change[Shown]]) -> dict[TimeWindow, int]:
 
 @examples(100)
 @given(assigners, lateness, triggers, steps)
-def test_modes_agree_in_the_end(
-    assigner: TumblingEventTimeWindows, late: int, trigger: Trigger, moves: list[Step]
-) -> None:
+def test_modes_agree_in_the_end(assigner: Assigner, late: int, trigger: Trigger, moves: list[Step]) -> None:
     """A retracting stream sums up to the last accumulating pane of each window, and to all discarding ones."""
     repeated = repeatedly(trigger)
-    source = PushSource(int)
-    retracting = run(windows(source, assigner, late, repeated).retracting().process(_Shown()), source, moves)
-    discarding = run(windows(source, assigner, late, repeated).discarding().process(_Shown()), source, moves)
+    retracting = run(windows(assigner, late, repeated).retracting(), moves)
+    discarding = run(windows(assigner, late, repeated).discarding(), moves)
     last: dict[TimeWindow, int] = {}
     for change in accumulated(assigner, late, repeated, moves):
         window, _, value = change.value
@@ -194,11 +194,10 @@ def test_modes_agree_in_the_end(
 @examples(80)
 @given(assigners, lateness, triggers, steps)
 def test_the_panes_of_a_window_are_counted_and_nothing_is_lost(
-    assigner: TumblingEventTimeWindows, late: int, trigger: Trigger, moves: list[Step]
+    assigner: Assigner, late: int, trigger: Trigger, moves: list[Step]
 ) -> None:
-    source = PushSource(int)
-    stage = windows(source, assigner, late, repeatedly(trigger)).accumulating()
-    found = run(stage.closing_behavior(ClosingBehavior.FIRE_ALWAYS).process(_Shown()), source, moves)
+    stage = windows(assigner, late, repeatedly(trigger)).accumulating()
+    found = run(stage.closing_behavior(ClosingBehavior.FIRE_ALWAYS), moves)
     panes: defaultdict[TimeWindow, list[PaneInfo]] = defaultdict(list)
     for change in found:
         window, pane, _ = change.value
@@ -222,9 +221,7 @@ def test_the_panes_of_a_window_are_counted_and_nothing_is_lost(
 
 @examples(40)
 @given(assigners, steps, st.sampled_from([after_watermark(), default(), PurgingTrigger.of(EventTimeTrigger.create())]))
-def test_windows_that_fire_once_do_so_by_any_name(
-    assigner: TumblingEventTimeWindows, moves: list[Step], trigger: Trigger
-) -> None:
+def test_windows_that_fire_once_do_so_by_any_name(assigner: Assigner, moves: list[Step], trigger: Trigger) -> None:
     assert accumulated(assigner, 0, trigger, moves) == accumulated(assigner, 0, EventTimeTrigger.create(), moves)
     assert {change.value[1].timing for change in accumulated(assigner, 0, trigger, moves)} <= {PaneTiming.ON_TIME}
 
@@ -238,15 +235,14 @@ def test_windows_that_fire_once_do_so_by_any_name(
     st.booleans(),
 )
 def test_windows_that_fire_at_their_end_need_no_panes(
-    assigner: TumblingEventTimeWindows, late: int, moves: list[Step], trigger: Trigger, discards: bool
+    assigner: Assigner, late: int, moves: list[Step], trigger: Trigger, discards: bool
 ) -> None:
     """A step whose results Flink's triggers give as well is run by them: with a look at the panes it is not."""
-    source = PushSource(int)
-    stage = windows(source, assigner, late, trigger)
+    stage = windows(assigner, late, trigger)
     stage = stage.discarding() if discards else stage.accumulating()
-    plain = sums_of(stage.reduce(lambda one, other: one + other), source, moves)
-    paned = stage.reduce(lambda one, other: one + other, with_pane()).map(lambda result: result.value)
-    assert plain == sums_of(paned, source, moves)
+    plain = results(stage.reduce(add), moves)
+    paned = stage.reduce(add, with_pane()).map(lambda result: result.value)
+    assert plain == results(paned, moves)
 
 
 @examples(60)
@@ -262,31 +258,14 @@ def test_windows_behind_retracting_ones_take_withdrawn_elements_out(
 
     def anew(stream: DataStream[Shown]) -> DataStream[int]:
         stage = stream.map(lambda shown: shown[2]).key_by(lambda value: 0)
-        return stage.window(TumblingEventTimeWindows.of(millis(1000))).reduce(lambda one, other: one + other)
+        return stage.window(TumblingEventTimeWindows.of(millis(1000))).reduce(add)
 
-    source = PushSource(int)
     assigner = EventTimeSessionWindows.with_gap(millis(5))
-    inner = windows(source, assigner, late, repeatedly(trigger)).retracting().process(_Shown())
+    inner = windows(assigner, late, repeatedly(trigger)).retracting().process(_Shown())
     # The outer window must not be over before the end, or it would drop withdrawals as late.
-    taken = [sums_of(build(inner), source, moves) for build in (outer, anew)]
+    taken = [results(build(inner), moves) for build in (outer, anew)]
     assert taken[0] == taken[1]
-    discarded = run(windows(source, assigner, late, repeatedly(trigger)).discarding().process(_Shown()), source, moves)
+    discarded = run(windows(assigner, late, repeatedly(trigger)).discarding(), moves)
     expected = sum(by_window(discarded).values())
     assert sum(taken[0]) == expected
     assert len(taken[0]) == (1 if expected else 0)
-
-
-def sums_of(stream: DataStream[int], source: PushSource[int], moves: Sequence[Step]) -> list[int]:
-    with StreamHarness(stream, source) as harness:
-        harness.set_processing_time(0)
-        for number, (kind, value) in enumerate(moves):
-            if kind == "element":
-                harness.process_element(1 << number, value)
-            elif kind == "watermark":
-                harness.process_watermark(value)
-            elif kind == "clock":
-                harness.set_processing_time(value)
-            else:
-                harness.snapshot_restore()
-        harness.process_watermark(2**63 - 1)
-        return harness.take_values()

@@ -19,6 +19,18 @@ from windrow.triggers import CountTrigger, MergingTrigger, OnMergeContext, Trigg
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows, merge_time_windows
 from windrow_runtime.testing import PushSource, StreamHarness, TriggerHarness
 
+SOURCE = PushSource(Event)
+KEYED = from_source(SOURCE).key_by(key_of)
+
+
+# Any: a stage of windows, which goes on with triggers and functions.
+def sessions(gap: int = 10) -> Any:
+    return KEYED.window(EventTimeSessionWindows.with_gap(millis(gap)))
+
+
+def first(a: Event, b: Event) -> Event:
+    return a
+
 
 class Remembering(MergingTrigger[Event, TimeWindow]):
     """Keeps what it saw in each kind of state that merges, and notes what it knows of the window after each element."""
@@ -78,16 +90,9 @@ def session_of(events: list[Event], gap: int) -> tuple[TimeWindow, list[Event]]:
 
 @given(events=events, gap=st.integers(1, 8))
 def test_state_of_every_kind_merges(events: list[Event], gap: int) -> None:
-    source = PushSource(Event)
     trigger = Remembering()
-    stream = (
-        from_source(source)
-        .key_by(key_of)
-        .window(EventTimeSessionWindows.with_gap(millis(gap)))
-        .trigger(trigger)
-        .reduce(lambda a, b: a)
-    )
-    with StreamHarness(stream, source, isolates_functions=False) as harness:
+    stream = sessions(gap).trigger(trigger).reduce(first)
+    with StreamHarness(stream, SOURCE, isolates_functions=False) as harness:
         for number, event in enumerate(events, start=1):
             harness.process_element(event, event.at)
             window, members = session_of(events[:number], gap)
@@ -98,17 +103,11 @@ def test_state_of_every_kind_merges(events: list[Event], gap: int) -> None:
 
 @given(events=events, gap=st.integers(1, 8), every=st.integers(1, 5))
 def test_counts_add_up(events: list[Event], gap: int, every: int) -> None:
-    source = PushSource(Event)
-    stream = (
-        from_source(source)
-        .key_by(key_of)
-        .window(EventTimeSessionWindows.with_gap(millis(gap)))
-        .trigger(CountTrigger.of(every))
-        .reduce(lambda a, b: Event(a.key, a.at, a.value + b.value))
-    )
+    windows = sessions(gap).trigger(CountTrigger.of(every))
+    stream = windows.reduce(lambda a, b: Event(a.key, a.at, a.value + b.value))
     # The model counts per element: a firing takes the counts of all elements of the session so far.
     counted: list[Event] = []
-    with StreamHarness(stream, source, isolates_functions=False) as harness:
+    with StreamHarness(stream, SOURCE, isolates_functions=False) as harness:
         for number, event in enumerate(events, start=1):
             harness.process_element(event, event.at)
             counted.append(event)
@@ -163,9 +162,8 @@ def test_state_that_a_trigger_does_not_merge_goes_with_its_window() -> None:
     #  gap 10   0   |0---10|
     #           5   |0--------15|     the count of the first window is not taken over
     #           3   |0--------15|     nothing merges
-    source, trigger = PushSource(Event), Forgetful()
-    windows = from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(10)))
-    with StreamHarness(windows.trigger(trigger).reduce(lambda a, b: a), source, isolates_functions=False) as harness:
+    trigger = Forgetful()
+    with StreamHarness(sessions().trigger(trigger).reduce(first), SOURCE, isolates_functions=False) as harness:
         for moment in (0, 5, 3):
             harness.process_element(Event("a", moment, 1), moment)
     assert trigger.found == [
@@ -187,9 +185,8 @@ class Refusing(Forgetful):
 
 
 def test_a_merge_that_fails_leaves_its_state_to_no_other_key() -> None:
-    source, trigger = PushSource(Event), Refusing()
-    windows = from_source(source).key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(10)))
-    harness = StreamHarness(windows.trigger(trigger).reduce(lambda a, b: a), source, isolates_functions=False)
+    trigger = Refusing()
+    harness = StreamHarness(sessions().trigger(trigger).reduce(first), SOURCE, isolates_functions=False)
     harness.process_element(Event("bad", 10, 1), 10)
     with pytest.raises(UserFunctionError):
         harness.process_element(Event("bad", 15, 1), 15)
@@ -211,19 +208,14 @@ class Keeping(ProcessWindowFunction[Event, int, str, TimeWindow]):
         yield count.value() or 0
 
 
-def first(a: Event, b: Event) -> Event:
-    return a
-
-
 @pytest.mark.parametrize(
     "assigner",
     [EventTimeSessionWindows.with_gap(millis(10)), TumblingEventTimeWindows.of(millis(10))],
     ids=["sessions", "tumbling"],
 )
 def test_a_window_function_that_fails_leaves_its_state_to_no_other_key(assigner: Any) -> None:
-    source = PushSource(Event)
-    stream = from_source(source).key_by(key_of).window(assigner).reduce(first, Keeping())
-    harness = StreamHarness(stream, source, isolates_functions=False)
+    stream = KEYED.window(assigner).reduce(first, Keeping())
+    harness = StreamHarness(stream, SOURCE, isolates_functions=False)
     harness.process_element(Event("bad", 1, 1), 1)
     with pytest.raises(UserFunctionError):
         harness.process_watermark(19)

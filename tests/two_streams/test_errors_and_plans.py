@@ -27,12 +27,11 @@ from tests.two_streams.shop import (
     payment_key,
     seconds,
 )
+from tests.two_streams.test_connected import Letters, Named
 from windrow import OutputTag, Pipeline, from_collection
 from windrow.errors import InvalidArgumentError, MissingTimestampError, PlanError, UserFunctionError
 from windrow.evictors import CountEvictor
 from windrow.functions import (
-    CoFlatMapFunction,
-    CoMapFunction,
     CoProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessContext,
@@ -63,22 +62,6 @@ STREAM: Any = ORDER_STREAM
 
 def number_key(payment: Payment) -> int:
     return len(payment.name)
-
-
-class Named(CoMapFunction[Order, Payment, str]):
-    def map1(self, value: Order) -> str:
-        return value.name
-
-    def map2(self, value: Payment) -> str:
-        return value.name
-
-
-class Letters(CoFlatMapFunction[Order, Payment, str]):
-    def flat_map1(self, value: Order) -> Iterable[str]:
-        return list(value.name)
-
-    def flat_map2(self, value: Payment) -> Iterable[str]:
-        return list(value.name)
 
 
 class Failing(KeyedCoProcessFunction[str, Order, Payment, str]):
@@ -132,6 +115,8 @@ OF_ONE_TYPE = "the keys of both streams must be of one type"
 JOINED_KEYS: Any = JOIN.where(order_key).equal_to(number_key)
 WINDOWED: Any = PAIRS.window(TEN)
 AS_OF: Any = KEYED.as_of_join(KEYED_PAYMENTS)
+OUTER: Any = KEYED.left_as_of_join(KEYED_PAYMENTS)
+CONNECTED: Any = KEYED.connect(KEYED_PAYMENTS)
 BOUNDS: Any = KEYED.interval_join(KEYED_PAYMENTS)
 
 # The first line of an error, and what is called.
@@ -182,9 +167,9 @@ REFUSED: dict[str, list[Callable[[], object]]] = {
     "the lower bound must be a duration": [lambda: BOUNDS.between(-1, seconds(1))],
     "the upper bound has a fraction of a millisecond": [lambda: BOUNDS.between(seconds(0), timedelta(microseconds=1))],
     "connected streams need a process function of two inputs": [
-        lambda: KEYED.connect(KEYED_PAYMENTS).process(FailingPairs()),
-        lambda: KEYED.connect(KEYED_PAYMENTS).process(Failing),
-        lambda: KEYED.connect(KEYED_PAYMENTS).process(FailingApart()),
+        lambda: CONNECTED.process(FailingPairs()),
+        lambda: CONNECTED.process(Failing),
+        lambda: CONNECTED.process(FailingApart()),
     ],
     "connected streams without keys need a process function of two inputs without keys": [
         lambda: BOTH.process(Failing())
@@ -294,7 +279,7 @@ def test_plans_that_are_refused() -> None:
         PAIRS.window(TEN).side_output_left_late_data(LATE_ORDERS).apply(pair),
         GROUPS.window(TEN).side_output_left_late_data(LATE_ORDERS).apply(lambda left, right: []),
         BETWEEN.side_output_left_late_data(LATE_ORDERS).apply(pair),
-        KEYED.as_of_join(KEYED_PAYMENTS).side_output_left_late_data(LATE_ORDERS).apply(pair),
+        AS_OF.side_output_left_late_data(LATE_ORDERS).apply(pair),
     ],
 )
 def test_outputs_that_are_not_there(stream: Any) -> None:
@@ -312,7 +297,7 @@ def test_an_output_of_another_type_is_refused() -> None:
     [
         (PAIRS.window(TEN).apply(pair), "window"),
         (BETWEEN.apply(pair), "interval_join"),
-        (KEYED.left_as_of_join(KEYED_PAYMENTS).apply(maybe_pair), "as_of_join"),
+        (OUTER.apply(maybe_pair), "as_of_join"),
     ],
 )
 def test_elements_without_timestamps(stream: Any, where: str) -> None:
@@ -339,8 +324,8 @@ A, X = "Order(shop='north', name='bad')", "Payment(shop='north', name='x')"
         (GROUPS.window(TEN).apply(failing_group), "key 'north', window TimeWindow(start=0, end=10000)"),
         (BETWEEN.apply(failing), f"key 'north', left {A}, right {X}"),
         (BETWEEN.process(FailingPairs()), f"key 'north', left {A}, right {X}"),
-        (KEYED.as_of_join(KEYED_PAYMENTS).apply(failing), f"key 'north', left {A}, right {X}"),
-        (KEYED.connect(KEYED_PAYMENTS).process(Failing()), f"key 'north', element {A}"),
+        (AS_OF.apply(failing), f"key 'north', left {A}, right {X}"),
+        (CONNECTED.process(Failing()), f"key 'north', element {A}"),
         (BOTH.process(FailingApart()), f"element {X}"),
         (JOIN.where(lambda order: 1 // 0).equal_to(payment_key).window(TEN).apply(pair), f"element {A}"),
     ],
@@ -355,10 +340,7 @@ def test_functions_that_raise_are_shown_what_they_were_given(stream: Any, given:
 
 
 def test_timers_that_raise() -> None:
-    with (
-        driven(KEYED.connect(KEYED_PAYMENTS).process(Failing())) as harness,
-        pytest.raises(UserFunctionError) as raised,
-    ):
+    with driven(CONNECTED.process(Failing())) as harness, pytest.raises(UserFunctionError) as raised:
         feed(harness, "a2 ^10")
     assert "given:    key 'north', timer 5000 in event_time" in str(raised.value)
 
@@ -378,40 +360,40 @@ def test_plans_of_joins_read_as_they_are_written() -> None:
         "  8 side_output  <- 7     'late payments'  : Payment",
         "  9 sink         <- 8     collect",
     ]
-    assert explained(GROUPS.window(TEN).apply(lambda left, right: [], name="both"))[3] == (
-        "  7 window both  <- 1, 3  co_group by order_key and payment_key, TumblingEventTimeWindows(size=10 s), trigger "
-        "EventTimeTrigger, lambda"
-    )
-    left = ORDER_STREAM.left_join(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
-    line = explained(left.window(TEN).apply(maybe_pair))[3]
-    assert line.startswith("  7 window  <- 1, 3  left_join by order_key and payment_key, Tumbling")
-    assert line.endswith(", maybe_pair  : str")
 
 
-def test_plans_of_timed_joins_read_as_they_are_written() -> None:
-    lines = explained(BETWEEN.lower_bound_exclusive().side_output_right_late_data(LATE_PAYMENTS).apply(pair))
-    assert lines[3] == (
-        "  7 interval_join  <- 1, 3  by order_key and payment_key, -999 ms to 1 s, late of the right to "
-        "'late payments', pair  : str"
-    )
-    lines = explained(KEYED.left_as_of_join(KEYED_PAYMENTS).apply(maybe_pair))
-    assert lines[3] == "  7 as_of_join  <- 1, 3  by order_key and payment_key, left outer, maybe_pair  : str"
-    assert explained(BETWEEN.process(FailingPairs(), name="pairs"))[3] == (
-        "  7 interval_join pairs  <- 1, 3  by order_key and payment_key, -1 s to 1 s, FailingPairs  : str"
-    )
+LEFT: Any = ORDER_STREAM.left_join(PAYMENT_STREAM).where(order_key).equal_to(payment_key)
+BY_KEYS = "<- 1, 3  by order_key and payment_key,"
+TENS = "by order_key and payment_key, TumblingEventTimeWindows(size=10 s), trigger EventTimeTrigger"
 
 
-def test_plans_of_connected_streams_read_as_they_are_written() -> None:
-    assert explained(KEYED.connect(KEYED_PAYMENTS).process(Failing()))[1:4] == [
-        "  1 source            pushed by a test  : Order",
-        "  3 source            pushed by a test  : Payment",
-        "  7 process  <- 1, 3  by order_key and payment_key, Failing  : str",
-    ]
-    assert explained(BOTH.process(FailingApart()))[1:4] == [
-        "  1 source            pushed by a test  : Order",
-        "  3 source            pushed by a test  : Payment",
-        "  6 process  <- 1, 3  FailingApart  : str",
-    ]
+@pytest.mark.parametrize(
+    ("stream", "line"),
+    [
+        (
+            GROUPS.window(TEN).apply(lambda left, right: [], name="both"),
+            f"  7 window both  <- 1, 3  co_group {TENS}, lambda",
+        ),
+        (LEFT.window(TEN).apply(maybe_pair), f"  7 window  <- 1, 3  left_join {TENS}, maybe_pair  : str"),
+        (
+            BETWEEN.lower_bound_exclusive().side_output_right_late_data(LATE_PAYMENTS).apply(pair),
+            f"  7 interval_join  {BY_KEYS} -999 ms to 1 s, late of the right to 'late payments', pair  : str",
+        ),
+        (AS_OF.apply(pair), f"  7 as_of_join  {BY_KEYS} pair  : str"),
+        (OUTER.apply(maybe_pair), f"  7 as_of_join  {BY_KEYS} left outer, maybe_pair  : str"),
+        (
+            BETWEEN.process(FailingPairs(), name="pairs"),
+            f"  7 interval_join pairs  {BY_KEYS} -1 s to 1 s, FailingPairs  : str",
+        ),
+        (CONNECTED.process(Failing()), f"  7 process  {BY_KEYS} Failing  : str"),
+        (BOTH.process(FailingApart()), "  6 process  <- 1, 3  FailingApart  : str"),
+    ],
+)
+def test_steps_of_two_streams_read_as_they_are_written(stream: Any, line: str) -> None:
+    assert explained(stream)[3] == line
+
+
+def test_two_maps_read_as_they_are_written() -> None:
     assert explained(BOTH.map(Named()))[2:7] == [
         "  2 map      <- 1     Named",
         "  3 source            pushed by a test  : Payment",
@@ -425,14 +407,13 @@ def test_stages_show_where_they_were_made() -> None:
     streams = f"DataStream(source: Order, {__file__.replace('test_errors_and_plans', 'shop')}"
     for stage in (JOIN, JOIN.where(order_key), PAIRS, GROUPS, BOTH):
         assert repr(stage).startswith(f"{type(stage).__name__}({streams}")
-    for stage in (KEYED.interval_join(KEYED_PAYMENTS), BETWEEN, KEYED.as_of_join(KEYED_PAYMENTS)):
+    for stage in (KEYED.interval_join(KEYED_PAYMENTS), BETWEEN, AS_OF):
         assert repr(stage).startswith(f"{type(stage).__name__}(key_by: Order or Payment, {__file__}")
     assert repr(PAIRS.window(TEN)).startswith("WindowJoin(TumblingEventTimeWindows(size=10 s), ")
 
 
 def test_a_plan_says_where_elements_are_dropped_that_a_step_behind_would_wait_for() -> None:
     wait = seconds(3)
-    as_of, outer = KEYED.as_of_join(KEYED_PAYMENTS), KEYED.left_as_of_join(KEYED_PAYMENTS)
     one_tag = BETWEEN.side_output_left_late_data(LATE_ORDERS)
     joins: list[tuple[Any, bool]] = [
         (BETWEEN, True),
@@ -440,9 +421,9 @@ def test_a_plan_says_where_elements_are_dropped_that_a_step_behind_would_wait_fo
         (BETWEEN.allowed_lateness(wait), False),
         (one_tag, True),
         (one_tag.side_output_right_late_data(LATE_PAYMENTS), False),
-        (as_of, True),
-        (outer, True),
-        (outer.side_output_right_late_data(LATE_PAYMENTS), False),
+        (AS_OF, True),
+        (OUTER, True),
+        (OUTER.side_output_right_late_data(LATE_PAYMENTS), False),
         (PAIRS.window(TEN), True),
         (PAIRS.window(TEN).allowed_lateness(wait), False),
         (PAIRS.window(TEN).side_output_late_data(OutputTag[Any]("late")), False),
