@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from windrow import DataStream, KeyedStream, from_source
+from windrow import DataStream, KeyedStream, Pipeline, from_source
 from windrow.functions import ProcessWindowContext, ProcessWindowFunction
+from windrow.sinks import CollectSink
 from windrow.time import MAX_TIMESTAMP
-from windrow.windows import Window
+from windrow.windows import TimeWindow, Window
+from windrow_runtime.local import LocalRunner
 from windrow_runtime.testing import PushSource, StreamHarness
 
-__all__ = ["KEYED", "NUMBERS", "Shown", "drops", "feed", "story"]
+__all__ = ["KEYED", "NUMBERS", "Shown", "WithWindow", "collected", "drops", "feed", "story"]
 
+T = TypeVar("T")
 W = TypeVar("W", bound=Window)
 
 NUMBERS: Final = PushSource(int)
@@ -31,7 +34,16 @@ class Shown(ProcessWindowFunction[int, str, str, W]):
         return [" ".join([context.pane.timing.name, *map(str, elements)])]
 
 
-# Any in this module: results of every type.
+# Any in this module: elements and results of every type.
+class WithWindow(ProcessWindowFunction[Any, tuple[str, TimeWindow, tuple[Any, ...]], str, TimeWindow]):
+    """Gives the elements of a window with its key and its bounds."""
+
+    def process(
+        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Any]
+    ) -> list[tuple[str, TimeWindow, tuple[Any, ...]]]:
+        return [(key, context.window, tuple(elements))]
+
+
 def feed(harness: StreamHarness[int, Any], moves: str) -> None:
     """Makes some moves.
 
@@ -48,6 +60,12 @@ def feed(harness: StreamHarness[int, Any], moves: str) -> None:
         else:
             number, slash, at = move.partition("/")
             harness.process_element(int(number), None if slash and not at else int(at or number))
+
+
+def collected(stream: DataStream[T], *, drain: bool = True, **options: Any) -> list[T]:
+    """What the interpreter gives, with options of its own."""
+    sink = CollectSink[T]()
+    return LocalRunner(**options).run(Pipeline("plan", stream.sink_to(sink)), drain=drain).collected(sink)
 
 
 def drops(harness: StreamHarness[int, Any]) -> dict[str, int]:

@@ -7,8 +7,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import pytest
 
+from tests.operators.stories import collected
 from tests.support.records import Event, key_of, millis
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, OutputTag, WatermarkStrategy, from_source
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError
 from windrow.functions import (
     BroadcastContext,
@@ -17,11 +18,9 @@ from windrow.functions import (
     ReadOnlyOnTimerContext,
     RuntimeContext,
 )
-from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.local import LocalRunner
 from windrow_runtime.testing import PushSource, StreamHarness
 
 # Any in this module: the functions under test do all kinds of things, also what types forbid.
@@ -90,12 +89,10 @@ def test_rules_come_first_in_their_batch() -> None:
     # batch      1                    2
     # rules      a <= 1               a <= 5
     # elements   a 3  a 2             a 4  a 6     <- also those that were read before the rule
-    sink = CollectSink[Any]()
     events = batched([Event("a", 0, value) for value in (3, 2, 4, 6)], 2)
     rules = batched([("a", 1), ("a", 5)], 1)
     stream = events.key_by(key_of).connect(rules.broadcast(LIMITS)).process(Limits())
-    result = LocalRunner().run(Pipeline("batches", stream.sink_to(sink)))
-    assert result.collected(sink) == [(3, 1), (2, 1), (6, 5)]
+    assert collected(stream) == [(3, 1), (2, 1), (6, 5)]
 
 
 class Asking(Limits):
@@ -171,9 +168,8 @@ def watermarks(rules: DataStream[Rule], idleness: int | None = None) -> list[tup
         .connect(timed_rules.broadcast(LIMITS))
         .process(Watermarks())
     )
-    sink = CollectSink[Any]()
     clock = iter(range(0, 10_000, 100))
-    return LocalRunner(clock=lambda: next(clock)).run(Pipeline("watermarks", stream.sink_to(sink))).collected(sink)
+    return collected(stream, clock=lambda: next(clock))
 
 
 def test_the_watermark_is_the_lower_of_both() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tests.operators.stories import collected
 from tests.support.records import Event, key_of, millis
-from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import OutputTag, WatermarkStrategy, from_source
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
-from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
-from windrow_runtime.local import LocalRunner
 from windrow_runtime.testing import PushSource, StreamHarness
 
 LATE = OutputTag("late of all", Event)
@@ -84,12 +83,9 @@ def test_batches_run_under_the_watermark_of_those_before() -> None:
         .reduce(add)
     )
     totals = sums.window_all(TUMBLING).apply(show).map(lambda fired: note_fired(seen, fired))
-    sink = CollectSink[tuple[int, list[int]]]()
-    result = LocalRunner().run(Pipeline("batches", totals.sink_to(sink)))
-    assert result.collected(sink) == [(0, [3]), (10, [4]), (20, [8])]
+    assert collected(totals) == [(0, [3]), (10, [4]), (20, [8])]
     # Without the drain the last windows stay open.
-    result = LocalRunner().run(Pipeline("batches", totals.sink_to(sink)), drain=False)
-    assert result.collected(sink) == [(0, [3]), (10, [4])]
+    assert collected(totals, drain=False) == [(0, [3]), (10, [4])]
     assert seen[:5] == [(0, []), (5, []), (10, []), (25, []), (0, [3])]
 
 
@@ -155,10 +151,8 @@ def test_a_batch_has_one_clock_for_elements_and_timers() -> None:
         .key_by(key_of)
         .process(SeesTheClock())
     )
-    taken = CollectSink[tuple[str, int]]()
     clock = iter(range(100, 10_000, 100))
-    result = LocalRunner(clock=lambda: next(clock)).run(Pipeline("clock", seen.sink_to(taken)))
-    assert result.collected(taken)[:5] == [
+    assert collected(seen, clock=lambda: next(clock))[:5] == [
         ("element", 100),
         ("element", 200),
         ("timer", 300),

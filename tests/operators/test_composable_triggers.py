@@ -118,7 +118,7 @@ def tens(late: int = 0, size: int = 10) -> Any:
     return KEYED.window(TumblingEventTimeWindows.of(millis(size))).allowed_lateness(millis(late))
 
 
-def fired(trigger: Trigger[int, TimeWindow]) -> DataStream[str]:
+def fired(trigger: Trigger[int, TimeWindow]) -> Any:
     return tens().trigger(trigger, may_lose_data=True).discarding().process(Shown())
 
 
@@ -131,11 +131,11 @@ def early(late: Any = None) -> Any:
     return tens(0 if late is None else 50).trigger(after_watermark(early=after_count(1), late=late))
 
 
-def closing(behavior: ClosingBehavior) -> DataStream[str]:
+def closing(behavior: ClosingBehavior) -> Any:
     return tens(20).trigger(default()).discarding().closing_behavior(behavior).process(Shown())
 
 
-def seconds_of(mode: str) -> DataStream[str]:
+def seconds_of(mode: str) -> Any:
     """A pane at each second element."""
     return getattr(tens(50).trigger(repeatedly(after_count(2))), mode)().process(Shown())
 

@@ -11,15 +11,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from windrow import DataStream, Pipeline, from_collection
+from tests.operators.stories import collected
+from windrow import DataStream, from_collection
 from windrow import aggregates as agg
 from windrow.calls.results import UnusableResultError, truth
 from windrow.errors import UserFunctionError, WindrowError
 from windrow.evictors import DeltaEvictor
 from windrow.functions import FixedDelayRetryStrategy, KeyedProcessFunction
-from windrow.sinks import CollectSink
 from windrow.state import ValueStateDescriptor
-from windrow_runtime.local import LocalRunner
 
 # Any in this module: functions that do what their types forbid.
 
@@ -42,11 +41,6 @@ def test_values_without_a_truth_value() -> None:
         with pytest.raises(UnusableResultError) as caught:
             truth(value)
         assert caught.value.given == f"a {type(value).__name__}"
-
-
-def collected(stream: DataStream[Any]) -> list[Any]:
-    sink = CollectSink[Any]()
-    return list(LocalRunner().run(Pipeline("plan", stream.sink_to(sink))).collected(sink))
 
 
 numbers = from_collection([1, 2, 3])

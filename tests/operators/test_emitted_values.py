@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.operators.mutating import ITEMS, STREAMS, Item, in_order, items_in_batches
-from windrow import DataStream, Pipeline, from_collection, from_source
+from tests.operators.stories import collected
+from windrow import Pipeline, from_collection, from_source
 from windrow.functions import MapFunction, RuntimeContext
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput, WatermarkStrategy
@@ -18,11 +19,6 @@ from windrow_runtime.operators.copies import own_all
 from windrow_runtime.testing import PushSource, StreamHarness
 
 # Any in this module: elements of every type.
-
-
-def collected(stream: DataStream[Any], *, fast: bool = True) -> list[Any]:
-    sink = CollectSink[Any]()
-    return LocalRunner(fast=fast).run(Pipeline("emitted", stream.sink_to(sink))).collected(sink)
 
 
 @pytest.mark.parametrize("name", STREAMS)

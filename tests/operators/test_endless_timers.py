@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
+from tests.operators.stories import collected
 from tests.support.records import Event, key_of
-from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, KeyedStream, WatermarkStrategy, from_source
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import KeyedCoProcessFunction, KeyedProcessContext, KeyedProcessFunction, TimeDomain
-from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import ContinuousEventTimeTrigger, Trigger, TriggerContext, TriggerResult
 from windrow.windows import GlobalWindows, TumblingEventTimeWindows
-from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.operator import LONGEST_CHAIN
 from windrow_runtime.testing import PushSource, StreamHarness
 
@@ -35,11 +34,6 @@ def keyed(*times: int, strategy: WatermarkStrategy[Event] = IN_ORDER) -> KeyedSt
     source = CollectionSource([Event("a", at, number) for number, at in enumerate(times)], batch_size=1)
     stream = from_source(source).assign_timestamps_and_watermarks(strategy, timestamp=lambda event: event.at)
     return stream.key_by(key_of)
-
-
-def collected(stream: DataStream[Any], *, drain: bool = True) -> list[Any]:
-    sink = CollectSink[Any]()
-    return LocalRunner().run(Pipeline("timers", stream.sink_to(sink)), drain=drain).collected(sink)
 
 
 class EachMinute(KeyedProcessFunction[str, Event, int]):

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.operators.stories import collected
 from tests.support.records import Event, key_of, millis
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import DataStream, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import (
     InvalidArgumentError,
@@ -32,11 +33,9 @@ from windrow.functions import (
     RichFunction,
     RuntimeContext,
 )
-from windrow.sinks import CollectSink
 from windrow.state import ListStateDescriptor, MapStateDescriptor, StateDescriptor, ValueStateDescriptor
 from windrow.triggers import CountTrigger, DeltaTrigger, Trigger, TriggerContext
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, TimeWindow, TumblingEventTimeWindows
-from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.state.handles import StateStore
 from windrow_runtime.testing import PushSource, StreamHarness
 
@@ -97,6 +96,45 @@ class AddBadly(AggregateFunction[Event, float, float]):
 
     def get_result(self, accumulator: float) -> float:
         return accumulator
+
+
+Ask = Callable[[Any], object]
+
+
+class OfEach(ProcessFunction[Event, object]):
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+
+    def process_element(self, value: Event, context: ProcessContext) -> list[object]:
+        return [self.ask(context)]
+
+
+class OfKey(KeyedProcessFunction[str, Event, object]):
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> list[object]:
+        return [self.ask(context)]
+
+
+class OfWindow(ProcessWindowFunction[Event, object, Any, Any]):
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+
+    def process(self, key: Any, context: ProcessWindowContext[Any], elements: Sequence[Event]) -> list[object]:
+        return [self.ask(context)]
+
+
+def of_each(ask: Ask) -> DataStream[object]:
+    return EVENTS.process(OfEach(ask))
+
+
+def of_key(ask: Ask) -> DataStream[object]:
+    return KEYED.process(OfKey(ask))
+
+
+def of_window(ask: Ask) -> DataStream[object]:
+    return WINDOWS.process(OfWindow(ask))
 
 
 @pytest.mark.parametrize(
@@ -173,22 +211,18 @@ def test_every_form_hands_on_an_error_of_windrow_that_a_function_raises(
     events = from_collection([BAD]).assign_timestamps_and_watermarks(IN_ORDER, lambda event: event.at)
     sums = events.key_by(key_of).window(windows).aggregate(RefuseZero(), name="sums")
     with pytest.raises(InvalidArgumentError, match="no sum of zeros") as caught:
-        LocalRunner(fast=fast).run(Pipeline("sums", sums.sink_to(CollectSink())))
-    assert str(caught.value.where).startswith("sums")
-
-
-class SetsTimerAt(KeyedProcessFunction[str, Event, int]):
-    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> list[int]:
-        context.timer_service.register_event_time_timer(1.5)  # type: ignore[arg-type]  # what the test is about
-        return []
+        collected(sums, fast=fast)
+    assert str(caught.value.where).startswith("plan.4.sums, ")
 
 
 def test_a_wrong_call_of_a_context_is_shown_with_its_line() -> None:
-    timers = from_collection([BAD]).key_by(key_of).process(SetsTimerAt())
-    with pytest.raises(InvalidArgumentError, match="the time of a timer") as caught:
-        LocalRunner().run(Pipeline("timers", timers.sink_to(CollectSink())))
-    line = SetsTimerAt.process_element.__code__.co_firstlineno + 1
-    assert str(caught.value.where).endswith(f"test_errors.py:{line}")
+    def ask(context: Any) -> object:
+        return context.timer_service.register_event_time_timer(1.5)
+
+    error = error_of(of_key(ask))
+    assert isinstance(error, InvalidArgumentError)
+    assert "the time of a timer" in error.message
+    assert str(error.where).endswith(f"test_errors.py:{ask.__code__.co_firstlineno + 1}")
 
 
 def test_a_place_that_is_known_stays() -> None:
@@ -229,10 +263,8 @@ def test_a_timestamp_function_must_give_timestamps(timestamp: Any, message: str)
     assert repr(BAD) in str(error)
 
 
-class CountsWindows(ProcessWindowFunction[Event, int, str, TimeWindow]):
-    def process(self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]) -> list[int]:
-        context.window_state.get_state(ValueStateDescriptor[int]("count")).update(1)
-        return []
+def count_windows(context: Any) -> None:
+    context.window_state.get_state(ValueStateDescriptor[int]("count")).update(1)
 
 
 class Silent(Trigger[Event, TimeWindow]):
@@ -246,7 +278,7 @@ class Silent(Trigger[Event, TimeWindow]):
     ("stream", "kind", "message", "where"),
     [
         (
-            KEYED.window(EventTimeSessionWindows.with_gap(millis(5))).process(CountsWindows(), name="counts"),
+            KEYED.window(EventTimeSessionWindows.with_gap(millis(5))).process(OfWindow(count_windows), name="counts"),
             UnsupportedOperationError,
             r"merging windows have no per-window state(.|\n)*global_state",
             "counts, ",
@@ -322,45 +354,6 @@ def test_a_function_that_exits_has_failed(stream: DataStream[Any]) -> None:
     assert isinstance(error, UserFunctionError)
     assert error.message == "a function of the step raised SystemExit: 3"
     assert isinstance(error.__cause__, SystemExit)
-
-
-class OfEach(ProcessFunction[Event, object]):
-    def __init__(self, ask: Callable[[Any], object]) -> None:
-        self.ask = ask
-
-    def process_element(self, value: Event, context: ProcessContext) -> list[object]:
-        return [self.ask(context)]
-
-
-class OfKey(KeyedProcessFunction[str, Event, object]):
-    def __init__(self, ask: Callable[[Any], object]) -> None:
-        self.ask = ask
-
-    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> list[object]:
-        return [self.ask(context)]
-
-
-class OfWindow(ProcessWindowFunction[Event, object, Any, Any]):
-    def __init__(self, ask: Callable[[Any], object]) -> None:
-        self.ask = ask
-
-    def process(self, key: Any, context: ProcessWindowContext[Any], elements: Sequence[Event]) -> list[object]:
-        return [self.ask(context)]
-
-
-Ask = Callable[[Any], object]
-
-
-def of_each(ask: Ask) -> DataStream[object]:
-    return EVENTS.process(OfEach(ask))
-
-
-def of_key(ask: Ask) -> DataStream[object]:
-    return KEYED.process(OfKey(ask))
-
-
-def of_window(ask: Ask) -> DataStream[object]:
-    return WINDOWS.process(OfWindow(ask))
 
 
 WITHOUT_KEY = "a stream without keys has no {0}: use key_by(...) and a KeyedProcessFunction"
@@ -481,7 +474,7 @@ def test_keys_of_sessions_that_fail_are_named(
         .aggregate(agg.count())
     )
     with pytest.raises(error, match=message):
-        LocalRunner(fast=fast).run(Pipeline("keys", sessions.sink_to(CollectSink[int]())))
+        collected(sessions, fast=fast)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from tests.support.records import Event, Total, key_of, millis
 from windrow import from_source
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, EvictorContext, TimeEvictor
-from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.triggers import CountTrigger
 from windrow.windows import GlobalWindow, GlobalWindows
 from windrow_runtime.testing import PushSource, StreamHarness
@@ -34,6 +33,10 @@ def near(threshold: int) -> Keep:
     return lambda contents: [e for e in contents if contents[-1].value - e.value < threshold]
 
 
+def values(key: str, window: GlobalWindow, elements: Sequence[Event]) -> list[list[int]]:
+    return [[element.value for element in elements]]
+
+
 def fall(element: Event, newest: Event) -> float:
     return newest.value - element.value
 
@@ -43,13 +46,6 @@ rules: st.SearchStrategy[tuple[Callable[[bool], Evictor[Event, GlobalWindow]], K
     st.integers(0, 20).map(lambda n: (lambda after: TimeEvictor.of(millis(n), after), younger(n))),
     st.integers(-3, 20).map(lambda n: (lambda after: DeltaEvictor.of(n, fall, after), near(n))),
 )
-
-
-class Values(ProcessWindowFunction[Event, list[int], str, GlobalWindow]):
-    def process(
-        self, key: str, context: ProcessWindowContext[GlobalWindow], elements: Sequence[Event]
-    ) -> list[list[int]]:
-        return [[element.value for element in elements]]
 
 
 @given(
@@ -70,7 +66,7 @@ def test_what_is_evicted_leaves_for_good(
         .trigger(CountTrigger.of(every))
         .evictor(make(after))
     )
-    listed = windows.process(Values())
+    listed = windows.apply(values)
     summed = windows.aggregate(Total())
     contents: dict[str, Contents] = {"a": [], "b": []}
     counts = {"a": 0, "b": 0}
@@ -91,6 +87,13 @@ def test_what_is_evicted_leaves_for_good(
             # Both steps hold the same windows; one that was emptied holds nothing.
             open_keys = sorted(str(window.key) for window in harness.open_windows())
             assert open_keys == sorted(2 * [key for key, held in contents.items() if held])
+
+
+def test_parameters_are_checked() -> None:
+    with pytest.raises(InvalidArgumentError, match="given:    -1"):
+        CountEvictor.of(-1)
+    with pytest.raises(InvalidArgumentError, match="must not be negative"):
+        TimeEvictor.of(millis(-1))
 
 
 class Choosing(Evictor[Event, GlobalWindow]):
@@ -131,7 +134,7 @@ def test_positions_that_a_window_does_not_have_are_refused(before: Any, after: A
         .trigger(CountTrigger.of(3))
         .evictor(Choosing(before, after))
     )
-    with StreamHarness(windows.process(Values())) as harness:
+    with StreamHarness(windows.apply(values)) as harness:
         for at in range(2):
             harness.process_element(Event("a", at, at))
         with pytest.raises(InvalidArgumentError) as caught:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -12,11 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.budget import examples
+from tests.operators.stories import WithWindow, collected
 from tests.support.records import millis
 from windrow import OutputTag, Pipeline, from_collection, from_source
 from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.errors import UserFunctionError
-from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions import AggregateFunction
 from windrow.plan import WindowNode
 from windrow.sinks import CollectSink
 from windrow.time import MAX_TIMESTAMP
@@ -24,11 +24,9 @@ from windrow.windows import (
     EventTimeSessionWindows,
     MergingWindowAssigner,
     SlidingEventTimeWindows,
-    TimeWindow,
     TumblingEventTimeWindows,
 )
-from windrow_runtime.local import LocalRunner
-from windrow_runtime.local.execution import Execution, StampedElements
+from windrow_runtime.local.execution import Elements, Execution
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
@@ -56,13 +54,6 @@ class Values(AggregateFunction[Element, tuple[int, ...], str]):
 
     def merge(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
         return a + b
-
-
-class WithWindow(ProcessWindowFunction[Any, tuple[str, TimeWindow, Any], str, TimeWindow]):
-    def process(
-        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Any]
-    ) -> list[tuple[str, TimeWindow, Any]]:
-        return [(key, context.window, tuple(elements))]
 
 
 # Any: assigners of several kinds of elements.
@@ -195,9 +186,7 @@ def run(
 
 def test_windows_beyond_the_end_of_time_fire_in_the_order_of_the_general_operator() -> None:
     # What count windows emit has the highest timestamp, and is in three windows that end behind it.
-    results = CollectSink[tuple[str, TimeWindow, Any]]()
-    pipeline = Pipeline(
-        "end",
+    stream = (
         from_collection([("a", 1), ("a", 2)])
         .key_by(lambda element: element[0])
         .count_window(1)
@@ -205,10 +194,9 @@ def test_windows_beyond_the_end_of_time_fire_in_the_order_of_the_general_operato
         .key_by(lambda element: element[0])
         .window(SlidingEventTimeWindows.of(millis(15), millis(5)))
         .reduce(lambda a, b: (a[0], a[1] + b[1]), WithWindow())
-        .sink_to(results),
     )
-    fast = LocalRunner().run(pipeline).collected(results)
-    assert fast == LocalRunner(fast=False).run(pipeline).collected(results)
+    fast = collected(stream)
+    assert fast == collected(stream, fast=False)
     assert [contents for _, _, contents in fast] == [(("a", 3),)] * 3
 
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.operators.stories import WithWindow
 from tests.support.records import Event, key_of, millis
 from windrow import OutputTag, from_source
-from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.windows import SlidingEventTimeWindows, TimeWindow
 from windrow_runtime.testing import PushSource, StreamHarness
 
 LATE = OutputTag("late", Event)
-Fired = tuple[str, TimeWindow, list[int]]
-
-
-class Show(ProcessWindowFunction[Event, Fired, str, TimeWindow]):
-    def process(self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]) -> list[Fired]:
-        return [(key, context.window, [element.value for element in elements])]
+Fired = tuple[str, TimeWindow, tuple[Event, ...]]
 
 
 class Model:
@@ -28,7 +21,7 @@ class Model:
     def __init__(self, size: int, slide: int, lateness: int) -> None:
         self.size, self.slide, self.lateness = size, slide, lateness
         self.watermark = -1000
-        self.contents: dict[tuple[TimeWindow, str], list[int]] = {}
+        self.contents: dict[tuple[TimeWindow, str], list[Event]] = {}
         self.late: list[Event] = []
 
     def element(self, event: Event) -> list[Fired]:
@@ -40,16 +33,16 @@ class Model:
                 continue
             taken = True
             values = self.contents.setdefault((window, event.key), [])
-            values.append(event.value)
+            values.append(event)
             if window.end - 1 <= self.watermark:
-                fired.append((event.key, window, list(values)))
+                fired.append((event.key, window, tuple(values)))
         if not taken and event.at + self.lateness <= self.watermark:
             self.late.append(event)
         return fired
 
     def advance(self, watermark: int) -> list[Fired]:
         fired = [
-            (key, window, list(values))
+            (key, window, tuple(values))
             for (window, key), values in self.contents.items()
             if self.watermark < window.end - 1 <= watermark
         ]
@@ -86,7 +79,7 @@ def test_windows_fire_refire_and_go(
         windows = windows.side_output_late_data(LATE)
     model = Model(size, slide, lateness)
     watermark = -21
-    with StreamHarness(windows.process(Show()), source) as harness:
+    with StreamHarness(windows.process(WithWindow()), source) as harness:
         for step in steps:
             if isinstance(step, Event):
                 harness.process_element(step, step.at)
@@ -95,7 +88,7 @@ def test_windows_fire_refire_and_go(
                 watermark += step
                 harness.process_watermark(watermark)
                 expected = model.advance(watermark)
-            assert sorted(harness.take_values()) == sorted(expected)
+            assert sorted(harness.take_values(), key=repr) == sorted(expected, key=repr)
             assert len(harness.open_windows()) == len(model.contents)
         side = [late.value for late in harness.take_side_output(LATE)]
         assert side == (model.late if to_side else [])

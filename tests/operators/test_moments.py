@@ -12,15 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
+from tests.operators.stories import collected
+from windrow import DataStream, WatermarkStrategy, from_collection, from_source
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.functions import KeyedProcessFunction
-from windrow.sinks import CollectSink
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow.triggers import ComposableTrigger, EventTimeTrigger, Trigger, TriggerResult, repeatedly
 from windrow.watermarks import WatermarkGenerator
 from windrow.windows import GlobalWindows, TimeWindow, WindowAssigner
-from windrow_runtime.local import LocalRunner
 from windrow_runtime.testing import PushSource, StreamHarness, TriggerHarness, assign_windows
 
 # Any in this module: what mypy refuses is tried.
@@ -166,11 +165,6 @@ PLACES: dict[str, Callable[[Any], DataStream[Any]]] = {
     "end of a window": assigned(lambda moment: TimeWindow(-9, moment)),
     "last timestamp of a window": assigned(Own),
 }
-
-
-def collected(stream: DataStream[Any]) -> list[Any]:
-    sink = CollectSink[Any]()
-    return list(LocalRunner().run(Pipeline("plan", stream.sink_to(sink))).collected(sink))
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 
+from tests.operators.stories import collected
 from windrow import Pipeline, from_collection
-from windrow.builder.stream import DataStream
 from windrow.errors import InvalidArgumentError, PlanError
 from windrow.functions import (
     FlatMapFunction,
@@ -28,7 +28,6 @@ from windrow.functions import (
 from windrow.plan.emitting import gives_one_tuple
 from windrow.sinks import CollectSink
 from windrow.windows import GlobalWindow, TimeWindow, TumblingProcessingTimeWindows
-from windrow_runtime.local import LocalRunner
 
 WORDS = from_collection(["be", "not"])
 BY_WORD = WORDS.key_by(lambda word: word)
@@ -96,19 +95,15 @@ def test_one_tuple_is_refused_when_the_plan_is_built(stream: Callable[[], Any]) 
 
 
 def test_tuples_of_records_are_as_good_as_lists() -> None:
-    def emitted(stream: DataStream[Any]) -> list[Any]:
-        sink = CollectSink[Any]()
-        return LocalRunner().run(Pipeline("p", stream.sink_to(sink))).collected(sink)
-
-    assert emitted(WORDS.flat_map(several)) == ["be", "be", "not", "not"]
-    assert emitted(WORDS.flat_map(lambda word: (word,))) == ["be", "not"]
-    assert emitted(WORDS.flat_map(lambda word: ((word, 1), (word, 2)))) == [
+    assert collected(WORDS.flat_map(several)) == ["be", "be", "not", "not"]
+    assert collected(WORDS.flat_map(lambda word: (word,))) == ["be", "not"]
+    assert collected(WORDS.flat_map(lambda word: ((word, 1), (word, 2)))) == [
         *[("be", 1), ("be", 2)],
         *[("not", 1), ("not", 2)],
     ]
     numbers: Any = WORDS.flat_map(lambda word: (len(word), 0))
-    assert emitted(numbers.returns(int)) == [2, 0, 3, 0]
-    assert emitted(WORDS.map_batches(lambda words: (*words,), size=2)) == ["be", "not"]
+    assert collected(numbers.returns(int)) == [2, 0, 3, 0]
+    assert collected(WORDS.map_batches(lambda words: (*words,), size=2)) == ["be", "not"]
 
 
 def test_the_code_of_a_function_tells() -> None:
@@ -142,14 +137,14 @@ def test_parts_that_are_no_records_are_refused_at_run_time() -> None:
 
     for stream in (WORDS.flat_map(tupled), WORDS.process(Computed()), BY_WORD.process(OfKey())):
         with pytest.raises(InvalidArgumentError, match=r"returned one value\n +given: +\('be', .\), a tuple") as caught:
-            LocalRunner().run(built(stream))
+            collected(stream)
         assert "yield (a, b), or return [(a, b)]" in str(caught.value)
 
 
 @pytest.mark.parametrize("result", ["ab", b"ab", {"x": 1, "y": 2}, bytearray(b"ab")], ids=repr)
 def test_batches_are_no_text_and_no_dict(result: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="returned one value"):
-        LocalRunner().run(built(WORDS.map_batches(lambda words: result, size=2)))
+        collected(WORDS.map_batches(lambda words: result, size=2))
 
 
 @pytest.mark.parametrize(
@@ -168,16 +163,15 @@ def test_batches_are_no_text_and_no_dict(result: Any) -> None:
 def test_tables_rows_and_sets_are_no_results_of_a_batch(results: Callable[[Any], Any]) -> None:
     stream = from_collection([30, 2]).map_batches(results, size=2)
     with pytest.raises(InvalidArgumentError, match=r"returned one value|results without an order"):
-        LocalRunner().run(Pipeline("p", stream.sink_to(CollectSink())))
+        collected(stream)
 
 
 def test_tables_are_no_records() -> None:
     stream = from_collection([30, 2]).flat_map(lambda number: pd.DataFrame({"x": [number], "double": [2 * number]}))
     with pytest.raises(InvalidArgumentError, match=r"returned one value(.|\n)*itertuples"):
-        LocalRunner().run(Pipeline("p", stream.sink_to(CollectSink())))
+        collected(stream)
     # A set has no order, and records that have none need none.
-    sink = CollectSink[int]()
-    LocalRunner().run(Pipeline("p", from_collection([1]).flat_map(lambda number: {number, 2}).sink_to(sink)))
+    assert sorted(collected(from_collection([1]).flat_map(lambda number: {number, 2}))) == [1, 2]
 
 
 class BareFlatMap(FlatMapFunction[str, tuple[str, int]]):
@@ -210,7 +204,7 @@ def test_the_method_of_a_class_is_looked_at_as_a_function_is() -> None:
 def test_the_type_that_returns_states_is_that_of_the_records() -> None:
     stream = WORDS.flat_map(by_a_variable).returns(tuple[str, int])
     with pytest.raises(InvalidArgumentError, match="returned one value"):
-        LocalRunner().run(built(stream))
+        collected(stream)
 
 
 @pytest.mark.parametrize("fast", [True, False])
@@ -221,6 +215,6 @@ def test_the_type_that_returns_states_is_that_of_a_window_too(fast: bool) -> Non
 
     stream = BY_WORD.count_window(1).apply(counted).returns(tuple[str, int])
     with pytest.raises(InvalidArgumentError, match=r"type that returns\(...\) declares") as caught:
-        LocalRunner(fast=fast).run(built(stream))
+        collected(stream, fast=fast)
     assert "tuple[str, int]" in str(caught.value)
     assert "test_one_tuple.py:" in str(caught.value.where)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from tests.operators.stories import collected
+from windrow import DataStream, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.evictors import CountEvictor
-from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.local import LocalRunner
 
 
 @dataclass(frozen=True)
@@ -34,39 +33,34 @@ def sales() -> DataStream[Sale]:
     )
 
 
-def results(stream: DataStream[object]) -> list[object]:
-    sink = CollectSink[object]()
-    return LocalRunner().run(Pipeline("p", stream.sink_to(sink))).collected(sink)
-
-
 def test_calls_of_windows_are_the_declared_aggregates() -> None:
     windows = sales().key_by(lambda sale: sale.shop).window(WINDOWS)
-    assert results(windows.count()) == [2, 1, 1, 1]
-    assert results(windows.sum(lambda sale: sale.price)) == [7, 4, 7, 1]
-    assert results(windows.min(lambda sale: sale.price)) == [2, 4, 7, 1]
-    assert results(windows.max(lambda sale: sale.price)) == [5, 4, 7, 1]
-    assert results(windows.min_by(lambda sale: sale.price)) == [SALES[2], SALES[1], SALES[3], SALES[4]]
-    assert results(windows.max_by(lambda sale: sale.price)) == [SALES[0], SALES[1], SALES[3], SALES[4]]
+    assert collected(windows.count()) == [2, 1, 1, 1]
+    assert collected(windows.sum(lambda sale: sale.price)) == [7, 4, 7, 1]
+    assert collected(windows.min(lambda sale: sale.price)) == [2, 4, 7, 1]
+    assert collected(windows.max(lambda sale: sale.price)) == [5, 4, 7, 1]
+    assert collected(windows.min_by(lambda sale: sale.price)) == [SALES[2], SALES[1], SALES[3], SALES[4]]
+    assert collected(windows.max_by(lambda sale: sale.price)) == [SALES[0], SALES[1], SALES[3], SALES[4]]
     told = windows.sum(lambda sale: sale.price).node.describe()
     assert told == windows.aggregate(agg.sum(lambda sale: sale.price)).node.describe()
 
 
 def test_so_they_are_without_keys() -> None:
     windows = sales().window_all(WINDOWS)
-    assert results(windows.count()) == [3, 2]
-    assert results(windows.max_by(lambda sale: sale.price)) == [SALES[0], SALES[3]]
+    assert collected(windows.count()) == [3, 2]
+    assert collected(windows.max_by(lambda sale: sale.price)) == [SALES[0], SALES[3]]
 
 
 def test_a_window_without_elements_has_no_sum() -> None:
     windows = sales().key_by(lambda sale: sale.shop).window(WINDOWS).evictor(CountEvictor.of(0))
-    assert results(windows.count()) == [0, 0, 0, 0]
-    assert results(windows.sum(lambda sale: sale.price)) == [None, None, None, None]
-    assert results(windows.max_by(lambda sale: sale.price)) == [None, None, None, None]
+    assert collected(windows.count()) == [0, 0, 0, 0]
+    assert collected(windows.sum(lambda sale: sale.price)) == [None, None, None, None]
+    assert collected(windows.max_by(lambda sale: sale.price)) == [None, None, None, None]
 
 
 def test_steps_of_a_keyed_stream_lose_the_keys() -> None:
     keyed = sales().key_by(lambda sale: sale.shop)
-    assert results(keyed.map(lambda sale: sale.price)) == [5, 4, 2, 7, 1]
-    assert results(keyed.filter(lambda sale: sale.price > 4)) == [SALES[0], SALES[3]]
-    assert results(keyed.flat_map(lambda sale: [sale.shop] * (sale.price // 3))) == ["a", "b", "a", "a"]
-    assert sorted(map(str, results(keyed.union(sales(), keyed)))) == sorted(map(str, SALES * 3))
+    assert collected(keyed.map(lambda sale: sale.price)) == [5, 4, 2, 7, 1]
+    assert collected(keyed.filter(lambda sale: sale.price > 4)) == [SALES[0], SALES[3]]
+    assert collected(keyed.flat_map(lambda sale: [sale.shop] * (sale.price // 3))) == ["a", "b", "a", "a"]
+    assert sorted(map(str, collected(keyed.union(sales(), keyed)))) == sorted(map(str, SALES * 3))

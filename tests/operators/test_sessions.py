@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.growth import assert_no_square
+from tests.operators.stories import WithWindow
 from tests.support.records import Event, Total, key_of, millis
 from windrow import DataStream, Pipeline, WatermarkStrategy, aggregates, from_source
 from windrow.builder.windowed import MergingWindowedStream
 from windrow.evictors import CountEvictor
-from windrow.functions import ProcessWindowContext, ProcessWindowFunction
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP
@@ -27,28 +27,14 @@ from windrow_runtime.operators.state.live_sessions import LiveSessions
 from windrow_runtime.operators.windows.merging import add_session, add_window
 from windrow_runtime.testing import PushSource, StreamHarness
 
-# Key, window, values.
-Session = tuple[str, TimeWindow, tuple[int, ...]]
+# Any: a session holds elements, or what they are combined to.
+Session = tuple[str, TimeWindow, tuple[Any, ...]]
 SOURCE = PushSource(Event)
 KEYED = from_source(SOURCE).key_by(key_of)
 
 
 def with_gap(gap: int) -> MergingWindowedStream[Event, str, TimeWindow]:
     return KEYED.window(EventTimeSessionWindows.with_gap(millis(gap)))
-
-
-class Show(ProcessWindowFunction[Event, Session, str, TimeWindow]):
-    def process(
-        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Event]
-    ) -> Iterable[Session]:
-        yield key, context.window, tuple(element.value for element in elements)
-
-
-class ShowTotal(ProcessWindowFunction[int, Session, str, TimeWindow]):
-    def process(
-        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[int]
-    ) -> Iterable[Session]:
-        yield key, context.window, tuple(elements)
 
 
 def gap_of(event: Event) -> timedelta:
@@ -72,7 +58,7 @@ def components(events: Sequence[Event], gaps: Sequence[int]) -> list[Session]:
         for other in joined:
             window = window.cover(other)
         sessions = [*kept, (event.key, window, arrivals)]
-    return sorted((key, window, tuple(events[i].value for i in sorted(members))) for key, window, members in sessions)
+    return sorted((key, window, tuple(events[i] for i in sorted(members))) for key, window, members in sessions)
 
 
 def outputs(stream: DataStream[Session], events: Iterable[Event]) -> list[Session]:
@@ -103,25 +89,28 @@ events = st.lists(
 def test_sessions_are_components_in_order_of_arrival(events: list[Event], gap: int) -> None:
     windows = with_gap(gap)
     expected = components(events, [gap] * len(events))
-    assert outputs(windows.process(Show()), events) == expected
+    assert outputs(windows.process(WithWindow()), events) == expected
     # An evictor that evicts nothing keeps the elements in another form.
-    assert outputs(windows.evictor(CountEvictor.of(1000)).process(Show()), events) == expected
+    assert outputs(windows.evictor(CountEvictor.of(1000)).process(WithWindow()), events) == expected
 
 
 @given(events=events)
 def test_sessions_with_a_gap_per_element_are_components(events: list[Event]) -> None:
     windows = KEYED.window(EventTimeSessionWindows.with_dynamic_gap(gap_of))
     expected = components(events, [1 + event.value % 7 for event in events])
-    assert outputs(windows.process(Show()), events) == expected
+    assert outputs(windows.process(WithWindow()), events) == expected
 
 
 @given(events=events, gap=st.integers(1, 9))
 def test_incremental_sessions_have_the_same_bounds_and_totals(events: list[Event], gap: int) -> None:
     windows = with_gap(gap)
-    expected = [(key, window, (sum(values),)) for key, window, values in components(events, [gap] * len(events))]
-    assert outputs(windows.aggregate(Total(), ShowTotal()), events) == expected
-    reduced = windows.reduce(lambda a, b: Event(a.key, a.at, a.value + b.value), Show())
-    assert outputs(reduced, events) == expected
+    expected = [
+        (key, window, (sum(member.value for member in members),))
+        for key, window, members in components(events, [gap] * len(events))
+    ]
+    assert outputs(windows.aggregate(Total(), WithWindow()), events) == expected
+    reduced = windows.reduce(lambda a, b: Event(a.key, a.at, a.value + b.value), WithWindow())
+    assert [(key, window, (total.value,)) for key, window, (total,) in outputs(reduced, events)] == expected
 
 
 @given(events=events, gap=st.integers(1, 9), advances=st.lists(st.integers(0, 15), max_size=16))
@@ -129,7 +118,7 @@ def test_a_watermark_that_holds_changes_nothing(events: list[Event], gap: int, a
     """Elements in order of time, each behind a watermark that promises no more than is true."""
     ordered = sorted(events, key=lambda event: event.at)
     windows = with_gap(gap)
-    with StreamHarness(windows.process(Show()), SOURCE) as harness:
+    with StreamHarness(windows.process(WithWindow()), SOURCE) as harness:
         for number, event in enumerate(ordered):
             if number < len(advances):
                 harness.process_watermark(event.at - 1 - advances[number])

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.operators.stories import collected
 from windrow import Pipeline, from_collection, from_source
 from windrow.errors import InvalidArgumentError, MissingTimestampError, PlanError, UnsupportedOperationError
 from windrow.functions import (
@@ -33,7 +34,6 @@ from windrow.state import (
 )
 from windrow.watermarks import WatermarkStrategy
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
-from windrow_runtime.local import LocalRunner
 from windrow_runtime.testing import PushSource, StreamHarness
 
 MINUTE = timedelta(seconds=60)
@@ -224,12 +224,11 @@ class Distinct(KeyedProcessFunction[int, Row, Row]):
 def test_a_replay_in_one_batch_gives_what_many_batches_give() -> None:
     rows = [Row("a", 0), Row("a", 30_000), Row("b", 40_000), Row("a", 60_000), Row("b", 99_999), Row("b", 100_000)]
     for size in (1, 2, 6):
-        sink = CollectSink[Row]()
         stream = from_source(CollectionSource(rows, Row, batch_size=size)).assign_timestamps_and_watermarks(
             WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda row: row.time
         )
         keyed = stream.key_by(lambda row: 0).process(Distinct())
-        found = LocalRunner().run(Pipeline("p", keyed.sink_to(sink))).collected(sink)
+        found = collected(keyed)
         assert [(row.id, row.time) for row in found] == [("a", 0), ("b", 40_000), ("a", 60_000), ("b", 100_000)]
 
 

@@ -7,14 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from windrow import Pipeline, WatermarkStrategy, from_source
+from tests.operators.stories import collected
+from windrow import WatermarkStrategy, from_source
 from windrow.errors import WindrowError
 from windrow.functions import CoProcessFunction, ProcessContext, ProcessFunction
-from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.local import LocalRunner
 from windrow_runtime.testing import PushSource, StreamHarness
 
 Times = tuple[int, int, int]
@@ -64,13 +63,11 @@ def test_a_function_of_connected_streams_sees_the_lower_watermark() -> None:
 
 
 def test_the_interpreter_tells_the_watermark_of_the_batch_before() -> None:
-    sink = CollectSink[Times]()
     stream = from_source(CollectionSource([10, 30], int, batch_size=1))
     stamped = stream.assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda n: n
     )
-    result = LocalRunner(clock=lambda: 99).run(Pipeline("now", stamped.process(Now()).sink_to(sink)))
-    assert result.collected(sink) == [(10, MIN_TIMESTAMP, 99), (30, 9, 99)]
+    assert collected(stamped.process(Now()), clock=lambda: 99) == [(10, MIN_TIMESTAMP, 99), (30, 9, 99)]
 
 
 def test_results_of_timers_come_under_the_watermark_before() -> None:

@@ -78,7 +78,7 @@ def test_elements_that_go_on_waiting_behind_a_stop_are_not_counted() -> None:
 
 def test_whether_the_rest_is_given_is_a_bool() -> None:
     with pytest.raises(InvalidArgumentError, match="fire_at_end must be a bool"):
-        BY_KEY.count_window(3, fire_at_end=1)  # type: ignore[call-overload]  # on purpose
+        BY_KEY.count_window(3, fire_at_end=1)  # type: ignore[arg-type]  # on purpose
 
 
 def counted(windows: Any, *, keeps_elements: bool) -> DataStream[int]:

@@ -137,6 +137,16 @@ def test_merged_groups_are_the_connected_components(given_windows: list[TimeWind
     assert len(merges) == len(expected)
 
 
+@pytest.mark.parametrize("size", [0, -1])
+def test_sizes_must_be_positive(size: int) -> None:
+    with pytest.raises(InvalidArgumentError, match="must be positive"):
+        TumblingEventTimeWindows.of(millis(size))
+    with pytest.raises(InvalidArgumentError, match="must be positive"):
+        SlidingEventTimeWindows.of(millis(size), millis(1))
+    with pytest.raises(InvalidArgumentError, match="must be positive"):
+        SlidingProcessingTimeWindows.of(millis(5), millis(size))
+
+
 @pytest.mark.parametrize("offset", [5, -5, 6, -11])
 def test_an_offset_must_be_smaller_than_what_it_shifts(offset: int) -> None:
     with pytest.raises(InvalidArgumentError, match=f"an offset of {offset % 5} ms gives the windows you mean"):

@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 
 from tests.budget import examples
 from tests.growth import assert_no_square
-from windrow import Pipeline, WatermarkStrategy, from_collection
+from tests.operators.stories import collected
+from windrow import WatermarkStrategy, from_collection
 from windrow.functions import AggregateFunction
 from windrow.plan import FunctionSpec
-from windrow.sinks import CollectSink
 from windrow.triggers import after_count, repeatedly
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.state.model import NOTHING, GrowingList
 from windrow_runtime.operators.windows.change_contents import KeptContents
 
@@ -154,7 +153,6 @@ class SharedWithRetractions(Shared):
 
 @pytest.mark.parametrize("function", [Shared, SharedWithRetractions])
 def test_windows_share_no_accumulator_behind_a_step_that_retracts(function: type[Shared]) -> None:
-    sink = CollectSink[list[int]]()
     numbers = from_collection([1, 2, 3, 101, 102, 103])
     timed = numbers.assign_timestamps_and_watermarks(
         WatermarkStrategy[int].for_monotonous_timestamps(), timestamp=lambda number: number
@@ -163,6 +161,5 @@ def test_windows_share_no_accumulator_behind_a_step_that_retracts(function: type
     # The early sum of each window (of one element) is withdrawn, and replaced by that of two, and that of three.
     sums = early.trigger(repeatedly(after_count(1))).retracting().reduce(lambda a, b: a + b)
     windows = sums.key_by(lambda _: 0).window(TumblingEventTimeWindows.of(timedelta(milliseconds=100)))
-    result = LocalRunner().run(Pipeline("sums", windows.aggregate(function()).sink_to(sink)))
-    assert result.collected(sink) == [[6], [306]]
+    assert collected(windows.aggregate(function())) == [[6], [306]]
     assert Shared.empty == []

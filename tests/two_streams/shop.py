@@ -58,6 +58,7 @@ ORDERS, PAYMENTS = PushSource(Order), PushSource(Payment)
 ORDER_STREAM, PAYMENT_STREAM = from_source(ORDERS), from_source(PAYMENTS)
 KEYED_ORDERS, KEYED_PAYMENTS = ORDER_STREAM.key_by(order_key), PAYMENT_STREAM.key_by(payment_key)
 LATE_ORDERS, LATE_PAYMENTS = OutputTag("late orders", Order), OutputTag("late payments", Payment)
+_LATE: Final[tuple[OutputTag[Any], ...]] = (LATE_ORDERS, LATE_PAYMENTS)
 
 
 def pair(order: Order, payment: Payment) -> str:
@@ -112,7 +113,7 @@ def story(stream: DataStream[Any], moves: str) -> dict[str, str]:
         for move in moves.split():
             feed(harness, move)
             events = [f"{each.value}@{(each.timestamp or 0) / 1000:g}" for each in harness.take_output()]
-            for tag in (LATE_ORDERS, LATE_PAYMENTS):
+            for tag in _LATE:
                 events += [f"late {each.value.name}" for each in harness.take_side_output(tag)]
             count = harness.counter("late_records_dropped")
             events += ["dropped"] * (count - dropped)
