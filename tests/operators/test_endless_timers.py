@@ -33,7 +33,7 @@ IN_ORDER = WatermarkStrategy[Event].for_monotonous_timestamps()
 def keyed(*times: int, strategy: WatermarkStrategy[Event] = IN_ORDER) -> KeyedStream[Event, str]:
     source = CollectionSource([Event("a", at, number) for number, at in enumerate(times)], batch_size=1)
     stream = from_source(source).assign_timestamps_and_watermarks(strategy, timestamp=lambda event: event.at)
-    return stream.key_by(key_of)
+    return stream.key_by(lambda event: event.key)
 
 
 class EachMinute(KeyedProcessFunction[str, Event, int]):

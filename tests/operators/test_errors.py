@@ -34,6 +34,7 @@ from windrow.functions import (
     RuntimeContext,
 )
 from windrow.state import ListStateDescriptor, MapStateDescriptor, StateDescriptor, ValueStateDescriptor
+from windrow.time import MAX_TIMESTAMP
 from windrow.triggers import CountTrigger, DeltaTrigger, Trigger, TriggerContext
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.operators.state.handles import StateStore
@@ -60,7 +61,7 @@ def error_of(stream: DataStream[Any], *events: Event, timed: bool = True) -> Win
     def feed() -> None:
         for event in events or (BAD,):
             harness.process_element(event, event.at if timed else None)
-        harness.process_watermark(9)
+        harness.process_watermark(MAX_TIMESTAMP)
 
     with StreamHarness(stream, SOURCE) as harness, pytest.raises(WindrowError) as caught:
         feed()
@@ -134,7 +135,7 @@ def of_key(ask: Ask) -> DataStream[object]:
 
 
 def of_window(ask: Ask) -> DataStream[object]:
-    return WINDOWS.process(OfWindow(ask))
+    return KEYED.window(GlobalWindows.create_with_end_of_stream_trigger()).process(OfWindow(ask))
 
 
 @pytest.mark.parametrize(
