@@ -76,7 +76,7 @@ class Explaining:
 
 def test_cases_of_conformance() -> None:
     cases = [case for file in sorted((ROOT / "tests" / "conformance").glob("*.json")) for case in load(str(file))]
-    run_cases(cases, BatchEngine(lambda _, clock: Explaining(LocalRunner(clock=clock))), SKIPS["spark"].reason)
+    run_cases(cases, BatchEngine(lambda _, clock: Explaining(LocalRunner(clock=clock))))
     assert len(Explaining.shown) > 10
 
 

@@ -26,7 +26,7 @@ from windrow.windows import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from windrow_runtime.local.execution import Elements, Execution
+from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
