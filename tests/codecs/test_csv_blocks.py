@@ -74,42 +74,11 @@ def agree(
 
 GOOD = ["a,1,2.5", "b,-7,1e3", '"c",3,4', '"d,""e""",5,"6"', '"f\ng",7,8', "ä,9,0.1", "h,10,-0.0"]
 ODD = [
-    *(
-        "",
-        "a",
-        "a,1",
-        "a,1,2,3",
-        "a,,2",
-        ",1,2",
-        "a,1.5,2",
-        "a,1,inf",
-        "a,1,NaN",
-        "a,1,9007199254740993",
-        "a,1,-9007199254740994",
-        "a,1,590295810358705700000",
-        "a,1,9007199254740993.0",
-        f"a,1,1{'0' * 400}",
-        "a,+1,2",
-        " ",
-        '""',
-        '"",1,2',
-        "\ufeffa,1,2",
-    ),
-    *(
-        'a,1,"2',
-        '"a,1,2',
-        'a"b,1,2',
-        'a,1,5"',
-        '"a"b,1,2',
-        '"a\nb"c,1,2',
-        '"',
-        '"""',
-        '"a""',
-        "a\0,1,2",
-        'x,"\n\n\n",1',
-        "\r",
-    ),
-]
+    "", "a", "a,1", "a,1,2,3", "a,,2", ",1,2", "a,1.5,2", "a,1,inf", "a,1,NaN", "a,1,9007199254740993",
+    "a,1,-9007199254740994", "a,1,590295810358705700000", "a,1,9007199254740993.0", f"a,1,1{'0' * 400}", "a,+1,2", " ",
+    '""', '"",1,2', "\ufeffa,1,2", 'a,1,"2', '"a,1,2', 'a"b,1,2', 'a,1,5"', '"a"b,1,2', '"a\nb"c,1,2', '"', '"""',
+    '"a""', "a\0,1,2", 'x,"\n\n\n",1', "\r",
+]  # fmt: skip
 LINES = st.sampled_from([*GOOD * 3, *ODD])
 ENDS = st.sampled_from([*["\n"] * 6, "\r\n", "\r\n", "\r"])
 
@@ -118,17 +87,8 @@ ENDS = st.sampled_from([*["\n"] * 6, "\r\n", "\r\n", "\r"])
 @given(
     header=st.sampled_from(
         [
-            "sensor,at,celsius",
-            "sensor,at,celsius",
-            "celsius,x,at,sensor",
-            "sensor,at",
-            '"sensor",at,"celsius"',
-            '"x\ny",at,sensor,celsius',
-            'x",at',
-            "",
-            '"',
-            "\ufeffsensor,at,celsius",
-            '\ufeff"sensor",at,celsius',
+            "sensor,at,celsius", "sensor,at,celsius", "celsius,x,at,sensor", "sensor,at", '"sensor",at,"celsius"',
+            '"x\ny",at,sensor,celsius', 'x",at', "", '"', "\ufeffsensor,at,celsius", '\ufeff"sensor",at,celsius',
         ]
     ),
     lines=st.lists(st.tuples(LINES, ENDS), max_size=14),
@@ -139,7 +99,7 @@ ENDS = st.sampled_from([*["\n"] * 6, "\r\n", "\r\n", "\r"])
         ),
         max_size=2,
     ),
-)
+)  # fmt: skip
 def test_rows_of_all_kinds_are_read_as_by_the_plain_reader(
     folder: Path, header: str, lines: list[tuple[str, str]], has_end: bool, raw: list[tuple[int, bytes]]
 ) -> None:
@@ -165,15 +125,8 @@ def test_texts_of_any_shape_are_read_as_by_the_plain_reader(folder: Path, text: 
 @pytest.mark.parametrize("sign", ["", "-", "+"])
 def test_large_floats_are_read_as_by_the_plain_reader(folder: Path, sign: str) -> None:
     texts = [
-        "9007199254740993.0",
-        "9007199254740992.0",
-        "9007199254740991.5",
-        "1e17",
-        "9" * 40,
-        "12345e9",
-        "1e400",
-        "1.e5",
-    ]
+        "9007199254740993.0", "9007199254740992.0", "9007199254740991.5", "1e17", "9" * 40, "12345e9", "1e400", "1.e5",
+    ]  # fmt: skip
     for text in texts:
         agree(folder, f"sensor,at,celsius\na,1,{sign}{text}\nb,2,1.5\n".encode())
 
@@ -181,21 +134,16 @@ def test_large_floats_are_read_as_by_the_plain_reader(folder: Path, sign: str) -
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "\ufeff",
-        "sensor,at,celsius",
-        "sensor,at,celsius\n",
-        "sensor,at,celsius\n" + "a,1,2\n" * 60,
+        "", "\ufeff", "sensor,at,celsius", "sensor,at,celsius\n", "sensor,at,celsius\n" + "a,1,2\n" * 60,
         "sensor,at,celsius\n" + "a,1,2\n" * 30 + "a,x,2\n" + "b,1,2\n" * 30,
         "sensor,at,celsius\n" + '"a\n",1,2\n' * 30 + 'a",1,2\n' + '"b\n",1,2\r\n' * 30 + '"',
         "sensor,at,celsius\n" + "a,1,2\n" * 30 + '"a,1,2\n' + "b,1,2\n" * 300,
         "sensor,at,celsius\n" + "a,1,2\n" * 3 + '"' + "a\n" * 300 + '",1,2\n' + "b,1,2\n" * 300,
-        "sensor,at,celsius\r" + "a,1,2\r" * 300,
-        '"' + "a\n" * 300 + '",at,sensor,celsius\n' + "x,1,a,2\n" * 30,
+        "sensor,at,celsius\r" + "a,1,2\r" * 300, '"' + "a\n" * 300 + '",at,sensor,celsius\n' + "x,1,a,2\n" * 30,
         '"' + "a\n" * 300,
     ],
     ids=count(),
-)
+)  # fmt: skip
 def test_files_of_many_blocks(folder: Path, text: str) -> None:
     agree(folder, text.encode())
 

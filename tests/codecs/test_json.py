@@ -184,23 +184,11 @@ def test_msgspec_and_plain_python_agree_on_datetimes(text: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "",
-        "{",
-        '{"x": 1} {"x": 2}',
-        "[1]",
-        "nul",
-        '{"x": NaN}',
-        '{"x": 01}',
-        '{"x": 1, "x": 2}',
-        '{"x": 1, "x": "a"}',
-        '{"x": 1, "other": "\\ud800"}',
-        '﻿{"x": 1}',
-        ' {"x": 1}\r\n',
-        "[" * 100_000,
-        '{"x": ' + "1" * 5000 + "}",
+        "", "{", '{"x": 1} {"x": 2}', "[1]", "nul", '{"x": NaN}', '{"x": 01}', '{"x": 1, "x": 2}', '{"x": 1, "x": "a"}',
+        '{"x": 1, "other": "\\ud800"}', '﻿{"x": 1}', ' {"x": 1}\r\n', "[" * 100_000, '{"x": ' + "1" * 5000 + "}",
     ],
     ids=count(),
-)
+)  # fmt: skip
 def test_msgspec_and_plain_python_agree_on_odd_lines(line: str) -> None:
     assert_read_alike(Point, line)
 
@@ -258,13 +246,10 @@ def test_bytes_that_are_not_utf_8() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "2026-07-01T12:00:00",
-        "2026-07-01T12:00:00.1234567Z",
-        "2026-07-01T12:00:00.0000001Z",
-        "2026-07-01T12:00:00\\u002e1234567Z",
-        "2026-07-01T12\\u003a00:00.5",
+        "2026-07-01T12:00:00", "2026-07-01T12:00:00.1234567Z", "2026-07-01T12:00:00.0000001Z",
+        "2026-07-01T12:00:00\\u002e1234567Z", "2026-07-01T12\\u003a00:00.5",
     ],
-)
+)  # fmt: skip
 def test_datetimes_that_name_no_moment_or_are_too_fine(text: str, use_msgspec: bool) -> None:
     kinds: dict[object, str] = {
         Stamped: f'{{"at": "{text}", "n": 1.12345678}}',

@@ -289,44 +289,24 @@ def test_lines_that_programs_write_are_all_read_as_columns() -> None:
 
 GOOD = '{"sensor":"a","at":1,"celsius":2.5}'
 LINES = [
-    "",
-    "{",
-    "[1]",
-    "3",
-    f"{GOOD} {GOOD}",
-    f"{GOOD}{GOOD}",
-    f"{GOOD}\x00}}",
-    f"{GOOD},",
-    f"[{GOOD}]",
-    "}{",
-    "{}",
-    "[" * 1_000_000,
-    '{"x":' * 1_000_000,
+    "", "{", "[1]", "3", f"{GOOD} {GOOD}", f"{GOOD}{GOOD}", f"{GOOD}\x00}}", f"{GOOD},", f"[{GOOD}]", "}{", "{}",
+    "[" * 1_000_000, '{"x":' * 1_000_000,
     '{"sensor":"a","at":1,"celsius":1,"x":' + "[" * 1_000_000 + "]" * 1_000_000 + "}",
     '{"sensor":"a","at":1,"celsius":1,"x":' + "[" * 2_000 + "]" * 2_000 + "}",
     '{"sensor":"a","at":1,"celsius":1,"x":' + "[" * 150 + "]" * 150 + "}",
     '{"sensor":"a","at":1,"celsius":1,"x":' + '{"a":' * 2_000 + "1" + "}" * 2_000 + "}",
-    '{"sensor":"a","at":' + "1" * 5_000 + ',"celsius":1}',
-    '{"sensor":"a","at":1,"celsius":' + "1" * 5_000 + "}",
+    '{"sensor":"a","at":' + "1" * 5_000 + ',"celsius":1}', '{"sensor":"a","at":1,"celsius":' + "1" * 5_000 + "}",
     '{"sensor":"a","at":1,"celsius":1,"x":' + "1" * 5_000 + "}",
     '{"sensor":"a","at":1,"celsius":1,"x":' + "1" * 400 + "}",
-    '{"sensor":"a","at":1,"celsius":0.' + "0" * 400 + "1e400}",
-    '{"sensor":"a","at":1,"celsius":1e-' + "9" * 30 + "}",
-    '{"sensor":"' + "b" * 100_000 + '","at":1,"celsius":1}',
-    '{"sensor":"a","at":1,"celsius":2,"celsius":1}',
-    '{"sensor":"a","at":null,"at":1,"celsius":2}',
-    '{"sensor":"a","at":1,"at":null,"celsius":2}',
-    '{"sensor":"a","at":1,"\\u0061t":2,"celsius":2}',
-    '{"sensor":"a","\\u0061t":2,"celsius":2}',
-    '{"sensor":"a","at":1,"celsius":2,"x":NaN}',
-    '{"sensor":"a","at":1,"celsius":2,"x":[1,\t-Infinity]}',
-    '{"sensor":": NaN","at":1,"celsius":-0}',
-    '{"sensor":"a","at":1,"celsius":-0.0}',
-    '{"sensor":"a","at":-0,"celsius":"NaN"}',
-    '{"sensor":"\\ude00","at":1,"celsius":1}',
-    '{"sensor":"a","at":1,"celsius":1,"x":"\\ude00"}',
-    '{"sensor":"a","at":1,"celsius":1,"\\ud800":1}',
-]
+    '{"sensor":"a","at":1,"celsius":0.' + "0" * 400 + "1e400}", '{"sensor":"a","at":1,"celsius":1e-' + "9" * 30 + "}",
+    '{"sensor":"' + "b" * 100_000 + '","at":1,"celsius":1}', '{"sensor":"a","at":1,"celsius":2,"celsius":1}',
+    '{"sensor":"a","at":null,"at":1,"celsius":2}', '{"sensor":"a","at":1,"at":null,"celsius":2}',
+    '{"sensor":"a","at":1,"\\u0061t":2,"celsius":2}', '{"sensor":"a","\\u0061t":2,"celsius":2}',
+    '{"sensor":"a","at":1,"celsius":2,"x":NaN}', '{"sensor":"a","at":1,"celsius":2,"x":[1,\t-Infinity]}',
+    '{"sensor":": NaN","at":1,"celsius":-0}', '{"sensor":"a","at":1,"celsius":-0.0}',
+    '{"sensor":"a","at":-0,"celsius":"NaN"}', '{"sensor":"\\ude00","at":1,"celsius":1}',
+    '{"sensor":"a","at":1,"celsius":1,"x":"\\ude00"}', '{"sensor":"a","at":1,"celsius":1,"\\ud800":1}',
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", LINES, ids=count())
@@ -357,27 +337,11 @@ TOKENS = st.sampled_from(
         ["{", '"sensor"', ":", '"a"', ",", '"at"', ":", "1", ",", '"celsius"', ":", "2.5", "}"],
         ["{", '"x"', ":", "[", "{", "}", ",", "{", "}", "]", ",", '"sensor"', ":", '"}"', ",", '"at"', ":", "1", "}"],
         [
-            "{",
-            '"sensor"',
-            ":",
-            '"{"',
-            ",",
-            '"at"',
-            ":",
-            "7",
-            ",",
-            '"x"',
-            ":",
-            "{",
-            "}",
-            ",",
-            '"celsius"',
-            ":",
-            "1",
+            "{", '"sensor"', ":", '"{"', ",", '"at"', ":", "7", ",", '"x"', ":", "{", "}", ",", '"celsius"', ":", "1",
             "}",
         ],
     ]
-)
+)  # fmt: skip
 
 
 @examples(300)

@@ -261,16 +261,11 @@ def test_bytes_that_are_no_value_are_malformed(registry: Registry) -> None:
     *reasons, last = reader_of(AvroFormat(registry.address), Reading).values([*broken, good])
     assert isinstance(last, Reading)
     assert [each.reason.partition(": EOF")[0] for each in reasons] == [
-        "the value is cut off before the id of its schema",
-        "the value is cut off before the id of its schema",
-        "the value is without a leading zero byte",
-        "the value is without a leading zero byte",
-        "the registry has no schema 9",
-        "schema 2 is one of PROTOBUF, not of AVRO",
-        "is no value of schema 1",
-        "by schema 1: 1 bytes are left after it",
-        "the record has no value",
-    ]
+        "the value is cut off before the id of its schema", "the value is cut off before the id of its schema",
+        "the value is without a leading zero byte", "the value is without a leading zero byte",
+        "the registry has no schema 9", "schema 2 is one of PROTOBUF, not of AVRO", "is no value of schema 1",
+        "by schema 1: 1 bytes are left after it", "the record has no value",
+    ]  # fmt: skip
 
 
 def test_a_sink_writes_by_the_schema_that_is_there(registry: Registry) -> None:

@@ -113,27 +113,9 @@ class Note(NamedTuple):
 
 
 TEXTS = [
-    "],[",
-    "]\n[",
-    '"],["',
-    "\x01",
-    "\x7f",
-    '\\"',
-    "a,b",
-    "null",
-    "\t",
-    "\n",
-    "\r\n",
-    "\\",
-    "\\N",
-    "\\.",
-    "",
-    "NULL",
-    '"',
-    "é\u2028",
-    "a\\tb",
-    None,
-]
+    "],[", "]\n[", '"],["', "\x01", "\x7f", '\\"', "a,b", "null", "\t", "\n", "\r\n", "\\", "\\N", "\\.", "", "NULL",
+    '"', "é\u2028", "a\\tb", None,
+]  # fmt: skip
 
 
 @given(st.lists(st.floats() | st.sampled_from([0.1, -0.0, 1e300, 5e-324]), min_size=1))

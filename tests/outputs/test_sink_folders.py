@@ -199,13 +199,8 @@ def write_list(folder: Path, batch: int, *names: str) -> None:
 
 
 HOSTILE = [
-    "part-0.json",
-    "q=a/part-0.json",
-    "p=a/q=b/part-0.json",
-    "_p=a/part-0.json",
-    "=a/part-0.json",
-    "p=a/notes.txt",
-]
+    "part-0.json", "q=a/part-0.json", "p=a/q=b/part-0.json", "_p=a/part-0.json", "=a/part-0.json", "p=a/notes.txt",
+]  # fmt: skip
 HOSTILE += ["p/part-0.json", "p=a/batch-0-part-0.json", "p=/part-0.json", "p=a/batch-0", "p=a/part-0.sh", "p=a/x-0"]
 
 
