@@ -1,10 +1,10 @@
-"""The element types that the codecs' tests share."""
+"""The element types that the codecs' tests share, and the ways in which elements are written."""
 
 from __future__ import annotations
 
 import enum
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -13,6 +13,11 @@ from uuid import UUID
 
 import msgspec
 from typing_extensions import TypedDict
+
+from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.csv import CsvEncoder
+from windrow_runtime.codecs.json.encoder import JsonEncoder, JsonLines
+from windrow_runtime.codecs.value_type import RecordType
 
 
 class Colour(enum.Enum):
@@ -131,3 +136,13 @@ class Positive:
 class Tree:
     value: int
     children: list[Tree]
+
+
+def writers_of(kind: RecordType) -> dict[str, Callable[[object], object]]:
+    """What writes an element: in columns, as a line of JSON, as one line of many, and as a row of CSV."""
+    return {
+        "columns": lambda element: encode_batch([element], kind),
+        "a line": JsonEncoder(kind).encode,
+        "lines": lambda element: JsonLines(kind).encode([element]),
+        "a row": CsvEncoder(kind, ",").encode,
+    }

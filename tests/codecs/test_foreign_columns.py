@@ -7,23 +7,21 @@ import math
 import uuid
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from windrow import DecimalType, Pipeline, from_source
+from windrow import DecimalType, from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError, WindrowWarning
-from windrow.sinks import CollectSink
-from windrow.sources import CsvFileSource, FileSource, ParquetFileSource
+from windrow.sources import CsvFileSource, ParquetFileSource
 from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.local import LocalRunner
 from windrow_spark.spark_schema import spark_ddl
 
 UTC = datetime.UTC
@@ -49,12 +47,25 @@ class Outer(NamedTuple):
     inner: Inner
 
 
+class Text(NamedTuple):
+    text: str
+
+
 def _storage(kind: pa.DataType, values: list[object], storage: pa.DataType) -> pa.Array:
     return pa.ExtensionArray.from_storage(kind, pa.array(values, storage))
 
 
 COLUMNS: dict[str, tuple[object, pa.Array, list[object], int]] = {
     # The type of the field, the column, the elements, and how many rows are malformed.
+    "int32": (int, pa.array([1], pa.int32()), [1], 0),
+    "uint32": (int, pa.array([1], pa.uint32()), [1], 0),
+    "float32": (float, pa.array([0.5], pa.float32()), [0.5], 0),
+    "int32 as floats": (float, pa.array([1], pa.int32()), [1.0], 0),
+    "large texts": (str, pa.array(["a"], pa.large_string()), ["a"], 0),
+    "codes of texts": (str, pa.array(["a"]).dictionary_encode(), ["a"], 0),
+    "large lists": (list[int], pa.array([[1]], pa.large_list(pa.int16())), [[1]], 0),
+    "nulls": (int | None, pa.nulls(1), [None], 0),
+    "decimals of another scale": (Decimal, pa.array([Decimal("1.5")], pa.decimal128(10, 2)), [Decimal("1.5")], 0),
     "uuid": (uuid.UUID, _storage(pa.uuid(), [ID.bytes], pa.binary(16)), [ID], 0),
     "uuid as bytes": (uuid.UUID, pa.array([ID.bytes, b"short"]), [ID], 1),
     "uuid of 16": (uuid.UUID | None, pa.array([ID.bytes, None], pa.binary(16)), [ID, None], 0),
@@ -73,29 +84,20 @@ COLUMNS: dict[str, tuple[object, pa.Array, list[object], int]] = {
     "decimal32": (Decimal, pa.array([Decimal("1.5")], pa.decimal32(5, 2)), [Decimal("1.5")], 0),
     "decimal64": (Decimal, pa.array([Decimal("1.5")], pa.decimal64(12, 2)), [Decimal("1.5")], 0),
     "decimal256": (
-        Decimal,
-        pa.array([Decimal("1.5"), Decimal(10) ** 25, Decimal("1e-25")], pa.decimal256(60, 30)),
-        [Decimal("1.5")],
-        2,
+        Decimal, pa.array([Decimal("1.5"), Decimal(10) ** 25, Decimal("1e-25")], pa.decimal256(60, 30)),
+        [Decimal("1.5")], 2,
     ),
     "wide decimals": (Decimal, pa.array([Decimal(3), Decimal(10) ** 30], pa.decimal128(38, 2)), [Decimal(3)], 1),
     "decimals of 10 digits": (
         Annotated[Decimal, DecimalType(10, 2)],
-        pa.array([Decimal("1.25"), Decimal("1.125"), Decimal(10) ** 9], pa.decimal128(38, 18)),
-        [Decimal("1.25")],
-        2,
+        pa.array([Decimal("1.25"), Decimal("1.125"), Decimal(10) ** 9], pa.decimal128(38, 18)), [Decimal("1.25")], 2,
     ),
     "decimals of 38 digits": (
-        Annotated[Decimal, DecimalType(38, 0)],
-        pa.array([Decimal(10) ** 37], pa.decimal256(50, 2)),
-        [Decimal(10) ** 37],
-        0,
+        Annotated[Decimal, DecimalType(38, 0)], pa.array([Decimal(10) ** 37], pa.decimal256(50, 2)),
+        [Decimal(10) ** 37], 0,
     ),
     "dates of milliseconds": (
-        datetime.date,
-        pa.array([86_400_000, 1], pa.int64()).view(pa.date64()),
-        [datetime.date(1970, 1, 2)],
-        1,
+        datetime.date, pa.array([86_400_000, 1], pa.int64()).view(pa.date64()), [datetime.date(1970, 1, 2)], 1,
     ),
     "nanoseconds": (datetime.datetime, pa.array([1_000, 1_001], pa.timestamp("ns", "UTC")), [EPOCH + MICRO], 1),
     "spans of nanoseconds": (datetime.timedelta, pa.array([1_000, 1_001], pa.duration("ns")), [MICRO], 1),
@@ -106,37 +108,48 @@ COLUMNS: dict[str, tuple[object, pa.Array, list[object], int]] = {
     "large list views": (list[int], pa.array([[1]], pa.large_list_view(pa.int64())), [[1]], 0),
     "spans in lists": (list[datetime.timedelta], pa.array([[1]], pa.list_(pa.int64())), [[MICRO]], 0),
     "in maps": (
-        dict[str, float],
-        pa.array([[("a", 1)], [("b", 2**53 + 1)]], pa.map_(pa.string_view(), pa.int64())),
-        [{"a": 1.0}],
-        1,
+        dict[str, float], pa.array([[("a", 1)], [("b", 2**53 + 1)]], pa.map_(pa.string_view(), pa.int64())),
+        [{"a": 1.0}], 1,
     ),
     "in structs": (
         tuple[uuid.UUID, int],
-        pa.array([{"_1": ID.bytes, "_2": 1}], pa.struct([("_1", pa.binary(16)), ("_2", pa.uint64())])),
-        [(ID, 1)],
-        0,
+        pa.array([{"_1": ID.bytes, "_2": 1}], pa.struct([("_1", pa.binary(16)), ("_2", pa.uint64())])), [(ID, 1)], 0,
     ),
-}
+    # A column without values says nothing by its type.
+    "empty lists": (list[int], pa.array([[], []]), [[], []], 0),
+    "lists of nulls": (list[int], pa.array([[], [None]]), [[]], 1),
+    "lists of optional": (list[int | None], pa.array([[None], []]), [[None], []], 0),
+    "lists of lists": (list[list[str]], pa.array([[[]], []]), [[[]], []], 0),
+    "sets": (set[str], pa.array([[]]), [set()], 0),
+    "tuples": (tuple[Inner | None, ...], pa.array([[None]]), [(None,)], 0),
+    "records in lists": (list[Inner], pa.array([[{"a": None}], []]), [[Inner()], []], 0),
+    "maps": (dict[str, int], pa.array([[], [("k", None)]], pa.map_(pa.string(), pa.null())), [{}], 1),
+    "maps of optional": (
+        dict[str, int | None], pa.array([[("k", None)]], pa.map_(pa.string(), pa.null())), [{"k": None}], 0
+    ),
+    "maps without keys": (dict[int, int], pa.array([[]], pa.map_(pa.int64(), pa.null())), [{}], 0),
+    "records": (tuple[Text | None], pa.array([{"_1": {"text": None}}, {"_1": None}]), [(None,)], 1),
+    "required": (int, pa.nulls(2), [], 2),
+    "none": (None, pa.array([None, 3]), [None], 1),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", COLUMNS)
 def test_values_that_fit_are_read_and_others_are_malformed(case: str) -> None:
     annotation, column, expected, bad = COLUMNS[case]
+    # Arrow cannot slice lists of encoded runs; codes and extensions within lists are the point of the test.
+    values = pc.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column
     # Nested in a record, so that a tuple is one column; and a slice, which has offsets of its own.
     kind = record_type(list[annotation])  # type: ignore[valid-type]  # a type that is known when the test runs
-    lists = pa.ListArray.from_arrays(pa.array(range(len(column) + 1), pa.int32()), _plain_if_needed(column))
-    malformed: list[MalformedValue] = []
+    lists = pa.ListArray.from_arrays(pa.array(range(len(column) + 1), pa.int32()), values)
+    malformed: list[MalformedRecord] = []
     batch = pa.RecordBatch.from_arrays([lists], ["value"])
-    assert decode_batch(batch, kind, malformed.append) == [[value] for value in expected]
+    found: list[Any] = decode_batch(batch, kind, malformed.append)
+    assert found == [[value] for value in expected]
+    assert [type(value) for (value,) in found] == list(map(type, expected))
     assert len(malformed) == bad
     if not bad:
         assert decode_batch(batch.slice(len(column) - 1), kind) == [[expected[-1]]]
-
-
-def _plain_if_needed(column: pa.Array) -> pa.Array:
-    # Arrow cannot slice lists of encoded runs; codes and extensions within lists are the point of the test.
-    return pc.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column
 
 
 @pytest.mark.parametrize("case", COLUMNS)
@@ -177,16 +190,11 @@ def test_a_parquet_file_of_others(tmp_path: Path) -> None:
     )
     pq.write_table(table, tmp_path / "a.parquet")
     expected = Foreign(ID, "{}", Decimal("1.50"), [1, 2], 1.0, "a", EPOCH + MICRO)
-    (found,) = _read(ParquetFileSource(tmp_path, Foreign, on_malformed="drop"))
+    (found,) = from_source(ParquetFileSource(tmp_path, Foreign, on_malformed="drop")).collect()
     assert found == expected
     assert str(found.amount) == "1.50"
     with pytest.raises(MalformedRecordError, match="amount"):
-        _read(ParquetFileSource(tmp_path, Foreign))
-
-
-def _read(source: FileSource[object]) -> list[object]:
-    sink: CollectSink[object] = CollectSink()
-    return LocalRunner().run(Pipeline("read", from_source(source).sink_to(sink))).collected(sink)
+        from_source(ParquetFileSource(tmp_path, Foreign)).collect()
 
 
 def test_digits_of_a_field_are_those_of_its_column() -> None:
@@ -225,27 +233,27 @@ def test_rows_without_a_column_of_a_field_have_defaults(tmp_path: Path, case: st
     kind, columns, expected = CASES[case]
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     with pytest.warns(WindrowWarning, match="which no field takes, and lacks '(inner.a|note)"):
-        assert _read(ParquetFileSource(tmp_path, kind)) == expected
+        assert from_source(ParquetFileSource(tmp_path, kind)).collect() == expected
 
 
 def test_old_and_new_files(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"id": [1], "NOTE": ["x"]}), tmp_path / "b.parquet")
     with pytest.warns(WindrowWarning) as warned:
-        found = _read(ParquetFileSource(tmp_path, Note))
+        found = from_source(ParquetFileSource(tmp_path, Note)).collect()
     assert sorted(found, key=str) == [Note("x"), Note(), Note()]
     assert len(warned) == 1
 
 
 def test_a_file_with_fewer_columns_and_no_other_is_no_cause_to_warn(tmp_path: Path) -> None:
     pq.write_table(pa.table({"weight": [5]}), tmp_path / "a.parquet")
-    assert _read(ParquetFileSource(tmp_path, Counted)) == [Counted(weight=5)]
+    assert from_source(ParquetFileSource(tmp_path, Counted)).collect() == [Counted(weight=5)]
 
 
 def test_csv_without_a_column_of_a_field(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n2\n")
     with pytest.warns(WindrowWarning, match="lacks 'note'"):
-        assert _read(CsvFileSource(tmp_path, Note)) == [Note()] * 2
+        assert from_source(CsvFileSource(tmp_path, Note)).collect() == [Note()] * 2
 
 
 class Stamped(NamedTuple):
@@ -259,7 +267,7 @@ def test_oldest_timestamps_keep_their_nanoseconds(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
     late = pa.table({"at": pa.array([253_402_300_799_000], pa.timestamp("ms")), "number": [6]})
     pq.write_table(late, tmp_path / "b.parquet", use_deprecated_int96_timestamps=True)
-    found = _read(ParquetFileSource(tmp_path, Stamped, on_malformed="drop"))
+    found = from_source(ParquetFileSource(tmp_path, Stamped, on_malformed="drop")).collect()
     last = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
     assert sorted(found, key=lambda row: row.number) == [  # type: ignore[attr-defined]  # rows of Stamped
         Stamped(EPOCH + MICRO, 0),
@@ -269,7 +277,7 @@ def test_oldest_timestamps_keep_their_nanoseconds(tmp_path: Path) -> None:
         Stamped(last, 6),
     ]
     with pytest.raises(MalformedRecordError, match="row 2"):
-        _read(ParquetFileSource(tmp_path, Stamped))
+        from_source(ParquetFileSource(tmp_path, Stamped)).collect()
 
 
 class Holder(NamedTuple):
@@ -299,7 +307,7 @@ def test_oldest_timestamps_within_others_keep_their_nanoseconds(tmp_path: Path) 
     )
     pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
     at = EPOCH + MICRO
-    assert _read(ParquetFileSource(tmp_path, Holders, on_malformed="drop")) == [
+    assert from_source(ParquetFileSource(tmp_path, Holders, on_malformed="drop")).collect() == [
         Holders(0, [at, None], {"a": at}, [Holder(at)]),
         Holders(5, [at], {}, [Holder(at)]),
     ]

@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import ArrayType, BinaryType, LongType, MapType, NullType, StringType, StructField, StructType
 
-from windrow import DataStream, Pipeline, from_arrow, from_pandas, from_source
+from windrow import from_arrow, from_pandas, from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
-from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
@@ -26,7 +25,6 @@ from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.local import LocalRunner
 from windrow_spark.spark_schema import check_spark_schema, with_texts, without_void
 
 
@@ -98,11 +96,6 @@ def _struct(*names: str) -> pa.Array:
     return pa.StructArray.from_arrays([pa.array([number]) for number in range(len(names))], fields=fields)
 
 
-def _collected(stream: DataStream[object]) -> list[object]:
-    sink: CollectSink[object] = CollectSink()
-    return LocalRunner().run(Pipeline("read", stream.sink_to(sink))).collected(sink)
-
-
 @pytest.mark.parametrize("kind", NESTS)
 @pytest.mark.parametrize(
     ("names", "reason"),
@@ -114,19 +107,19 @@ def test_field_that_two_columns_or_none_may_be(
 ) -> None:
     table = pa.table({"part": NESTS[kind](_struct(*names))})
     with pytest.raises(SourceError, match=reason):
-        _collected(from_arrow(table, kind))
+        from_arrow(table, kind).collect()
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(SourceError, match=reason):
-        _collected(from_source(ParquetFileSource(tmp_path, kind)))
+        from_source(ParquetFileSource(tmp_path, kind)).collect()
 
 
 @pytest.mark.parametrize("kind", NESTS)
 def test_two_columns_that_no_field_is_do_not_matter(tmp_path: Path, kind: type[object]) -> None:
     table = pa.table({"part": NESTS[kind](_struct("x", "a", "x"))})
-    (row,) = _collected(from_arrow(table, kind))
+    (row,) = from_arrow(table, kind).collect()
     assert "a=1" in repr(row)
     pq.write_table(table, tmp_path / "a.parquet")
-    assert _collected(from_source(ParquetFileSource(tmp_path, kind))) == [row]
+    assert from_source(ParquetFileSource(tmp_path, kind)).collect() == [row]
 
 
 def test_optional_column_twice_at_the_top(tmp_path: Path) -> None:
@@ -134,9 +127,9 @@ def test_optional_column_twice_at_the_top(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "a.parquet")
     for stream in (from_arrow(table, Part), from_source(ParquetFileSource(tmp_path, Part))):
         with pytest.raises(SourceError, match=r"Part\.a: 2 columns of this name"):
-            _collected(stream)
+            stream.collect()
     with pytest.raises(SourceError, match="'a'"):
-        _collected(from_pandas(pd.DataFrame([[1, 2]], columns=["a", "a"]), Part))
+        from_pandas(pd.DataFrame([[1, 2]], columns=["a", "a"]), Part).collect()
     with pytest.raises(InvalidArgumentError, match="'a'"):
         from_arrow(table)
     with pytest.raises(InvalidArgumentError, match="struct<a: int64, a: int64>"):
@@ -164,39 +157,8 @@ def test_fields_of_a_dataframe_twice_that_nobody_asks_for() -> None:
 
 
 def test_field_whose_name_differs_by_case_from_that_of_another() -> None:
-    assert _collected(from_arrow(pa.table({"A": [1]}), TwoCases)) == [{"a": None, "A": 1}]
+    assert from_arrow(pa.table({"A": [1]}), TwoCases).collect() == [{"a": None, "A": 1}]
     check_spark_schema(StructType([StructField("A", LongType())]), record_type(TwoCases))
-
-
-NULLS: dict[str, tuple[object, pa.Array, list[object], int]] = {
-    "empty lists": (list[int], pa.array([[], []]), [[], []], 0),
-    "lists of nulls": (list[int], pa.array([[], [None]]), [[]], 1),
-    "lists of optional": (list[int | None], pa.array([[None], []]), [[None], []], 0),
-    "lists of lists": (list[list[str]], pa.array([[[]], []]), [[[]], []], 0),
-    "sets": (set[str], pa.array([[]]), [set()], 0),
-    "tuples": (tuple[Part | None, ...], pa.array([[None]]), [(None,)], 0),
-    "records in lists": (list[Part], pa.array([[{"a": None}], []]), [[Part()], []], 0),
-    "maps": (dict[str, int], pa.array([[], [("k", None)]], pa.map_(pa.string(), pa.null())), [{}], 1),
-    "maps of optional": (
-        dict[str, int | None], pa.array([[("k", None)]], pa.map_(pa.string(), pa.null())), [{"k": None}], 0
-    ),
-    "maps without keys": (dict[int, int], pa.array([[]], pa.map_(pa.int64(), pa.null())), [{}], 0),
-    "records": (tuple[Text | None], pa.array([{"_1": {"text": None}}, {"_1": None}]), [(None,)], 1),
-    "required": (int, pa.nulls(2), [], 2),
-    "none": (None, pa.array([None, 3]), [None], 1),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", NULLS)
-def test_types_of_columns_without_values_say_nothing(case: str) -> None:
-    annotation, column, expected, bad = NULLS[case]
-    # Nested, so that a tuple is one column.
-    kind = record_type(list[annotation])  # type: ignore[valid-type]  # a type that is known when the test runs
-    lists = pa.ListArray.from_arrays(pa.array(range(len(column) + 1), pa.int32()), column)
-    malformed: list[MalformedValue] = []
-    batch = pa.record_batch({"value": lists})
-    assert decode_batch(batch, kind, malformed.append) == [[value] for value in expected]
-    assert len(malformed) == bad
 
 
 def test_void_of_a_dataframe_is_read_by_its_values() -> None:
@@ -275,7 +237,7 @@ def test_required_column_of_nulls_alone_is_malformed() -> None:
 def test_files_of_nulls_and_of_values(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": [[], []]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"text": [["x"]]}), tmp_path / "b.parquet")
-    assert sorted(_collected(from_source(ParquetFileSource(tmp_path, Texts))), key=repr) == [
+    assert sorted(from_source(ParquetFileSource(tmp_path, Texts)).collect(), key=repr) == [
         Texts(["x"]), Texts([]), Texts([]),
     ]  # fmt: skip
 
@@ -289,13 +251,13 @@ def test_texts_of_parquet_that_are_not_utf_8(tmp_path: Path, kind: pa.DataType) 
     values = [b"a", b"\xff", "é".encode(), b"\xc3", b""]
     pq.write_table(pa.table({"text": _view(values, kind)}), tmp_path / "a.parquet")
     source = ParquetFileSource(tmp_path, Text, on_malformed="drop")
-    assert _collected(from_source(source)) == [Text("a"), Text("é"), Text("")]
+    assert from_source(source).collect() == [Text("a"), Text("é"), Text("")]
     with pytest.raises(MalformedRecordError, match=r"Text\.text: the text is not UTF-8(.|\n)*row 1"):
-        _collected(from_source(ParquetFileSource(tmp_path, Text)))
+        from_source(ParquetFileSource(tmp_path, Text)).collect()
     nested = pa.ListArray.from_arrays(pa.array(range(len(values) + 1), pa.int32()), _view(values, kind))
     pq.write_table(pa.table({"text": nested}), tmp_path / "a.parquet")
     lists = ParquetFileSource(tmp_path, Texts, on_malformed="drop")
-    assert _collected(from_source(lists)) == [Texts(["a"]), Texts(["é"]), Texts([""])]
+    assert from_source(lists).collect() == [Texts(["a"]), Texts(["é"]), Texts([""])]
 
 
 def test_columns_of_texts_that_are_not_utf_8_are_decoded() -> None:
@@ -308,7 +270,7 @@ def test_columns_of_texts_that_are_not_utf_8_are_decoded() -> None:
 
 def test_bytes_of_arrow_are_no_text() -> None:
     with pytest.raises(SourceError, match=r"Text\.text: expected str, not binary"):
-        _collected(from_arrow(pa.table({"text": [b"a"]}), Text))
+        from_arrow(pa.table({"text": [b"a"]}), Text).collect()
 
 
 def test_key_of_a_map_twice(tmp_path: Path) -> None:
