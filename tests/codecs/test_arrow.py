@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
-from tests.codecs.samples import Colour, Defaults, Options, Place, Positive, Reading
+from tests.codecs.samples import Colour, Defaults, Options, Place, Reading
 from windrow.errors import MalformedRecordError, SourceError
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
@@ -122,14 +122,6 @@ def test_nulls_under_a_null_parent_are_no_fault() -> None:
     kind = record_type(list[Place | None])
     column = pa.array([[None, {"x": 1.0, "y": 2.0, "name": None}], []], arrow_schema(kind).field(0).type)
     assert decode_batch(pa.record_batch({"value": column}), kind) == [[None, Place(1.0, 2.0)], []]
-
-
-def test_a_constructor_may_refuse_a_record() -> None:
-    bad: list[MalformedValue] = []
-    batch = pa.record_batch({"n": pa.array([1, -2, 3])})
-    assert decode_batch(batch, record_type(Positive), bad.append) == [Positive(1), Positive(3)]
-    assert bad[0].reason == "Positive refuses the record: ValueError: n is negative"
-    assert bad[0].row == 1
 
 
 def test_missing_columns_take_their_defaults() -> None:

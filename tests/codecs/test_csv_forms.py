@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from windrow import Pipeline, from_source
+from windrow import from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError
-from windrow.sinks import CollectSink
 from windrow.sources import CsvFileSource
 from windrow_runtime.connectors.files.text_blocks import TextBlockReader, text_block_reader
-from windrow_runtime.local import LocalRunner
 
 # Any in this module: elements of every type.
 
@@ -30,9 +28,7 @@ def row_of(column: str) -> type:
 
 def read(folder: Path, text: str, kind: Any, **options: Any) -> list[Any]:
     (folder / "x.csv").write_text(text)
-    sink = CollectSink[Any]()
-    source = CsvFileSource(folder, kind, **options)
-    return LocalRunner().run(Pipeline("read", from_source(source).sink_to(sink))).collected(sink)
+    return from_source(CsvFileSource(folder, kind, **options)).collect()
 
 
 TRUTHS = {"true_values": ("true", "t", "yes", "1"), "false_values": ("false", "F", "no", "0")}
@@ -56,9 +52,7 @@ GERMAN = {"decimal": ",", "thousands": ".", "delimiter": ";"}
         ("n", "12,34,567", {"thousands": ",", "delimiter": ";"}, 1234567),
         *(("n", cell, {"nulls": ("", "NA", "\\N")}, None) for cell in ("", "NA", "\\N", '"NA"')),
         *(("name", cell, {"nulls": ("", "NA", "\\N")}, None) for cell in ("NA", "\\N")),
-        ("name", '"NA"', {"nulls": ("", "NA")}, "NA"),
-        ("name", '""', {"nulls": ("", "NA")}, ""),
-        ("name", "na", {"nulls": ("", "NA")}, "na"),
+        *(("name", cell, {"nulls": ("", "NA")}, text) for cell, text in (('"NA"', "NA"), ('""', ""), ("na", "na"))),
     ],
 )
 def test_forms_of_cells(tmp_path: Path, column: str, cell: str, options: dict[str, Any], expected: object) -> None:
@@ -79,10 +73,7 @@ def test_nan(tmp_path: Path) -> None:
         *(("flag", cell, {}) for cell in ("t", "yes", "1")),
         *(("ratio", cell, {}) for cell in ("inf", "nan", "1,5")),
         *(("n", cell, {}) for cell in ("1.0", "NA")),
-        ("n", "1.5", {"integral_floats": True}),
-        ("n", "1e99", {"integral_floats": True}),
-        ("n", "1e999999999", {"integral_floats": True}),
-        ("n", "1E999999999999999999999", {"integral_floats": True}),
+        *(("n", cell, {"integral_floats": True}) for cell in ("1.5", "1e99", "1e999999999", "1E999999999999999999999")),
         *(("ratio", cell, GERMAN) for cell in ("1.5", "1,5,5", "1.23,4", "abc", ",", "x")),
         ("price", "1.5", GERMAN),
         ("n", "1.0", GERMAN),
@@ -113,20 +104,12 @@ def test_null_is_the_default_or_malformed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"nulls": "NA"},
-        {"nulls": 5},
-        {"partitions": 5},
-        {"nulls": (None,)},
+        {"nulls": "NA"}, {"nulls": 5}, {"nulls": (None,)}, {"partitions": 5}, {"decimal": ".."}, {"thousands": "."},
+        {"thousands": "1"}, {"header": "no"}, {"float_names": 1}, {"integral_floats": None},
         {"true_values": ("x",), "false_values": ("X",)},
-        {"decimal": ".."},
-        {"thousands": "."},
-        {"thousands": "1"},
-        {"header": "no"},
-        {"float_names": 1},
-        {"integral_floats": None},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_options_that_are_none(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError):
         CsvFileSource("x", Needed, **options)
@@ -147,9 +130,5 @@ def test_null_texts_in_quotes_are_texts(tmp_path: Path, nulls: tuple[str, ...]) 
 
 
 def test_an_empty_cell_that_is_no_null_says_so(tmp_path: Path) -> None:
-    (tmp_path / "f.csv").write_text("value,other\n,1\n")
-    row = make_dataclass("Row", [("value", int | None), ("other", int)])
-    source: CsvFileSource[Any] = CsvFileSource(tmp_path / "f.csv", row, nulls=("NA",))
-    stream = from_source(source)
     with pytest.raises(MalformedRecordError, match="an empty cell, which is not among nulls"):
-        LocalRunner().run(Pipeline("nulls", stream.sink_to(CollectSink())))
+        read(tmp_path, "x,n\na,\n", row_of("n"), nulls=("NA",))

@@ -5,21 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-)
+from pyspark.sql.types import ArrayType, DecimalType, DoubleType, FloatType, IntegerType, StructType, TimestampNTZType
 
 from tests.codecs.samples import Defaults, Event, Everything, Place, Reading, Trip
+from tests.codecs.spark_types import LONG, RAW, TEXT, struct
 from windrow.errors import SourceError
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
@@ -50,16 +39,8 @@ def test_the_schema_as_text() -> None:
 
 
 def test_widening_and_missing_optional_columns_fit() -> None:
-    schema = StructType(
-        [
-            StructField("celsius", FloatType()),
-            StructField("at", IntegerType()),
-            StructField("sensor", StringType()),
-            StructField("other", StringType()),
-        ]
-    )
-    check_spark_schema(schema, record_type(Reading))
-    check_spark_schema(StructType([StructField("name", StringType())]), record_type(Defaults))
+    check_spark_schema(struct(celsius=FloatType(), at=IntegerType(), sensor=TEXT, other=TEXT), record_type(Reading))
+    check_spark_schema(struct(name=TEXT), record_type(Defaults))
 
 
 @dataclass
@@ -69,15 +50,7 @@ class Outer:
 
 
 def test_all_faults_are_listed() -> None:
-    schema = StructType(
-        [
-            StructField(
-                "inner", ArrayType(StructType([StructField("x", StringType()), StructField("Y", DoubleType())]))
-            ),
-            StructField("n", TimestampNTZType()),
-            StructField("m", LongType()),
-        ]
-    )
+    schema = struct(inner=ArrayType(struct(x=TEXT, Y=DoubleType())), n=TimestampNTZType(), m=LONG)
     with pytest.raises(SourceError) as caught:
         check_spark_schema(schema, record_type(Outer))
     text = str(caught.value)
@@ -87,9 +60,8 @@ def test_all_faults_are_listed() -> None:
 
 
 def test_two_columns_of_one_name() -> None:
-    schema = StructType([StructField("value", LongType()), StructField("value", LongType())])
     with pytest.raises(SourceError, match="2 columns of this name"):
-        check_spark_schema(schema, record_type(int))
+        check_spark_schema(StructType().add("value", LONG).add("value", LONG), record_type(int))
 
 
 @pytest.mark.spark
@@ -113,13 +85,12 @@ def test_spark_reads_what_the_codec_writes(spark: SparkSession) -> None:
 
 
 def test_columns_that_spark_would_not_widen_are_read_as_they_are() -> None:
-    there = StructType()
-    there.add("a", LongType()).add("b", IntegerType()).add("c", ArrayType(BinaryType()))
-    there.add("d", DecimalType(20, 0)).add("e", DecimalType(10, 2)).add("f", StructType().add("x", LongType()))
-    wanted = StructType()
-    wanted.add("a", DoubleType()).add("b", LongType()).add("c", ArrayType(StringType()))
-    wanted.add("d", LongType()).add("e", DecimalType(38, 18)).add("new", StringType())
-    wanted.add("f", StructType().add("x", DoubleType()).add("y", StringType()))
+    there = struct(
+        a=LONG, b=IntegerType(), c=ArrayType(RAW), d=DecimalType(20, 0), e=DecimalType(10, 2), f=struct(x=LONG)
+    )
+    double = DoubleType()
+    of_f = struct(x=double, y=TEXT)
+    wanted = struct(a=double, b=LONG, c=ArrayType(TEXT), d=LONG, e=DecimalType(38, 18), new=TEXT, f=of_f)
     read = as_stored(there, wanted)
     assert read.simpleString() == (
         "struct<a:bigint,b:bigint,c:array<binary>,d:decimal(20,0),e:decimal(38,18),new:string,"

@@ -12,7 +12,7 @@ import pytest
 from windrow import Pipeline, from_collection, from_source
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.formats import DateFormat, EpochMicros, EpochMillis, EpochSeconds
-from windrow.sinks import CollectSink, CsvFileSink, JsonFileSink
+from windrow.sinks import CsvFileSink, JsonFileSink
 from windrow.sources import CsvFileSource, JsonFileSource
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_forms import parse_datetime
@@ -51,9 +51,17 @@ ROW = (
 )
 
 
-def collected(source: Any) -> list[Any]:
-    sink = CollectSink[Any]()
-    return LocalRunner().run(Pipeline("read", from_source(source).sink_to(sink))).collected(sink)
+class At(NamedTuple):
+    n: int
+    at: datetime
+
+
+def read(folder: Path, kind: Any, cell: str) -> list[Any]:
+    """Reads a moment from JSON, and from CSV."""
+    (folder / "a.json").write_text(f'{{"n": 1, "at": {cell}}}\n')
+    (folder / "a.csv").write_text(f"n,at\n1,{cell}\n")
+    sources = JsonFileSource(folder / "a.json", kind), CsvFileSource(folder / "a.csv", kind)
+    return [element for source in sources for element in from_source(source).collect()]
 
 
 @pytest.mark.parametrize(
@@ -67,15 +75,7 @@ def collected(source: Any) -> list[Any]:
 )  # fmt: skip
 def test_moments_of_other_programs(tmp_path: Path, text: str) -> None:
     assert parse_datetime(text) == datetime.fromisoformat(text.upper()) == NOON
-    (tmp_path / "a.json").write_text(f'{{"n": 1, "at": "{text}"}}\n')
-    (tmp_path / "a.csv").write_text(f'n,at\n1,"{text}"\n')
-
-    class At(NamedTuple):
-        n: int
-        at: datetime
-
-    assert collected(JsonFileSource(tmp_path / "a.json", At)) == [At(1, NOON)]
-    assert collected(CsvFileSource(tmp_path / "a.csv", At)) == [At(1, NOON)]
+    assert read(tmp_path, At, f'"{text}"') == [At(1, NOON)] * 2
 
 
 @pytest.mark.parametrize(
@@ -96,21 +96,12 @@ def test_a_day_alone_begins_where_the_clock_is() -> None:
 
 
 def test_a_sink_writes_what_its_source_reads(tmp_path: Path) -> None:
-    stream = from_collection([EVENT])
-    LocalRunner().run(
-        Pipeline(
-            "write",
-            stream.sink_to(JsonFileSink[Event](tmp_path / "json")),
-            stream.sink_to(CsvFileSink[Event](tmp_path / "csv")),
-        )
-    )
-    (json_file,), (csv_file,) = (
-        [file for file in (tmp_path / end).rglob(f"*.{end}") if "/_" not in str(file)] for end in ("json", "csv")
-    )
-    assert json_file.read_text() == WRITTEN
-    assert csv_file.read_text() == ROW
-    assert collected(JsonFileSource(json_file, Event)) == [EVENT]
-    assert collected(CsvFileSource(csv_file, Event)) == [EVENT]
+    for sink, source, text in ((JsonFileSink, JsonFileSource, WRITTEN), (CsvFileSink, CsvFileSource, ROW)):
+        folder = tmp_path / sink.__name__
+        LocalRunner().run(Pipeline("write", from_collection([EVENT]).sink_to(sink[Event](folder))))
+        (file,) = folder.glob("[!_]*")
+        assert file.read_text() == text
+        assert from_source(source(folder, Event)).collect() == [EVENT]
 
 
 class Stamped(NamedTuple):
@@ -123,18 +114,13 @@ class Stamped(NamedTuple):
     [("1706704200.25", 250_000), ("1706704200.1234567", 123_457), ("1706704200e0", 0), ("1706704200.000", 0)],
 )
 def test_seconds_may_have_a_fraction(tmp_path: Path, number: str, micros: int) -> None:
-    (tmp_path / "a.json").write_text(f'{{"n": 1, "at": {number}}}\n')
-    (tmp_path / "a.csv").write_text(f"n,at\n1,{number}\n")
-    expected = [Stamped(1, NOON + timedelta(microseconds=micros))]
-    assert collected(JsonFileSource(tmp_path / "a.json", Stamped)) == expected
-    assert collected(CsvFileSource(tmp_path / "a.csv", Stamped)) == expected
+    assert read(tmp_path, Stamped, number) == [Stamped(1, NOON + timedelta(microseconds=micros))] * 2
 
 
 @pytest.mark.parametrize("cell", ["true", '"1706704200"', "1e300", "99999999999999999999999", "null", '"x"'])
 def test_what_is_no_epoch_time_is_malformed(tmp_path: Path, cell: str) -> None:
-    (tmp_path / "a.json").write_text(f'{{"n": 1, "at": {cell}}}\n')
     with pytest.raises(WindrowError, match=r"malformed record: Stamped\.at"):
-        collected(JsonFileSource(tmp_path / "a.json", Stamped))
+        read(tmp_path, Stamped, cell)
 
 
 class Local(NamedTuple):
@@ -144,9 +130,9 @@ class Local(NamedTuple):
 
 def test_the_clock_of_a_pattern_is_that_of_the_source(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("n,at\n1,31.01.2024 13:30\n")
-    assert collected(CsvFileSource(tmp_path / "a.csv", Local, timezone="Europe/Berlin")) == [Local(1, NOON)]
+    assert from_source(CsvFileSource(tmp_path / "a.csv", Local, timezone="Europe/Berlin")).collect() == [Local(1, NOON)]
     with pytest.raises(WindrowError, match="names no moment"):
-        collected(CsvFileSource(tmp_path / "a.csv", Local))
+        from_source(CsvFileSource(tmp_path / "a.csv", Local)).collect()
 
 
 @pytest.mark.parametrize(
@@ -170,15 +156,12 @@ def test_patterns_that_python_does_not_read(pattern: str) -> None:
 @pytest.mark.parametrize(
     "annotation",
     [
-        Annotated[str, EpochMillis],
-        Annotated[date, EpochMillis],
-        Annotated[list[datetime], EpochMillis],
-        Annotated[datetime, EpochMillis, EpochSeconds],
-        Annotated[datetime, DateFormat],
+        Annotated[str, EpochMillis], Annotated[date, EpochMillis], Annotated[list[datetime], EpochMillis],
+        Annotated[datetime, EpochMillis, EpochSeconds], Annotated[datetime, DateFormat],
         dict[Annotated[datetime, EpochMillis], int],
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_formats_that_do_not_fit_their_type(annotation: object) -> None:
     with pytest.raises(InvalidArgumentError):
         record_type(annotation)

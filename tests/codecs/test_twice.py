@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import enum
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 from uuid import UUID
@@ -14,16 +11,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.types import ArrayType, BinaryType, LongType, MapType, NullType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
 
+from tests.codecs.spark_types import LONG, RAW, TEXT, struct
 from windrow import from_arrow, from_pandas, from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceError
 from windrow.sources import ParquetFileSource
 from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
-from windrow_runtime.codecs.arrow.encoding import arrow_schema
-from windrow_runtime.codecs.json.decoder import JsonDecoder
-from windrow_runtime.codecs.malformed import MalformedValue
+from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
 from windrow_spark.spark_schema import check_spark_schema, with_texts, without_void
 
@@ -53,10 +49,10 @@ class Counts(NamedTuple):
 
 
 class Void(NamedTuple):
-    l: list[int]  # noqa: E741 - the type says what it is
-    m: dict[str, int]
-    s: Part
-    r: int
+    items: list[int]
+    by_name: dict[str, int]
+    part: Part
+    number: int
 
 
 class TwoCases(TypedDict):
@@ -136,57 +132,46 @@ def test_optional_column_twice_at_the_top(tmp_path: Path) -> None:
         from_arrow(pa.table({"part": _struct("a", "a")}))
 
 
-def test_fields_of_a_dataframe_twice_and_in_another_case() -> None:
-    for names, reason in ((("a", "a"), "2 columns of this name"), (("A",), "there is 'A': names differ in case")):
-        part = StructType([StructField(name, LongType()) for name in names])
-        for kind, nested in (
-            (Part, part),
-            (Row, StructType([StructField("part", part)])),
-            (Rows, StructType([StructField("part", ArrayType(part))])),
-            (Named, StructType([StructField("part", MapType(StringType(), part))])),
-        ):
-            with pytest.raises(SourceError, match=reason):
-                check_spark_schema(nested, record_type(kind))
+PART_TWICE, PART_IN_CAPITALS = StructType().add("a", LONG).add("a", LONG), StructType().add("A", LONG)
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [(PART_TWICE, "2 columns of this name"), (PART_IN_CAPITALS, "there is 'A': names differ in case")],
+    ids=["twice", "case"],
+)
+def test_fields_of_a_dataframe_twice_and_in_another_case(part: StructType, reason: str) -> None:
+    nested = {
+        Part: part, Row: struct(part=part), Rows: struct(part=ArrayType(part)), Named: struct(part=MapType(TEXT, part)),
+    }  # fmt: skip
+    for kind, schema in nested.items():
+        with pytest.raises(SourceError, match=reason):
+            check_spark_schema(schema, record_type(kind))
 
 
 def test_fields_of_a_dataframe_twice_that_nobody_asks_for() -> None:
-    part = StructType([StructField(name, LongType()) for name in ("a", "x", "x")])
+    part = StructType().add("a", LONG).add("x", LONG).add("x", LONG)
     with pytest.raises(SourceError, match=r"Row\.part\.x: several fields of this name"):
-        check_spark_schema(StructType([StructField("part", part)]), record_type(Row))
+        check_spark_schema(struct(part=part), record_type(Row))
     check_spark_schema(part, record_type(Part))
 
 
 def test_field_whose_name_differs_by_case_from_that_of_another() -> None:
     assert from_arrow(pa.table({"A": [1]}), TwoCases).collect() == [{"a": None, "A": 1}]
-    check_spark_schema(StructType([StructField("A", LongType())]), record_type(TwoCases))
+    check_spark_schema(struct(A=LONG), record_type(TwoCases))
 
 
 def test_void_of_a_dataframe_is_read_by_its_values() -> None:
-    void = StructType(
-        [
-            StructField("l", ArrayType(NullType())),
-            StructField("m", MapType(StringType(), NullType())),
-            StructField("s", StructType([StructField("a", NullType()), StructField("b", NullType())])),
-            StructField("r", NullType()),
-        ]
-    )
-    kind = record_type(Void)
-    check_spark_schema(void, kind)
+    none = NullType()
+    void = struct(items=ArrayType(none), by_name=MapType(TEXT, none), part=struct(a=none, b=none), number=none)
+    check_spark_schema(void, record_type(Void))
 
-    def filled(*parts: str) -> StructType:
-        of_part = {"a": LongType(), "b": StringType()}
-        return StructType(
-            [
-                StructField("l", ArrayType(LongType())),
-                StructField("m", MapType(StringType(), LongType())),
-                StructField("s", StructType([StructField(name, of_part[name]) for name in parts])),
-                StructField("r", LongType()),
-            ]
-        )
+    def filled(part: StructType) -> StructType:
+        return struct(items=ArrayType(LONG), by_name=MapType(TEXT, LONG), part=part, number=LONG)
 
     # What nobody asks for is a text, which any file holds.
-    assert without_void(void, filled("a")) == filled("a", "b")
-    assert without_void(filled("a"), filled("a")) == filled("a")
+    assert without_void(void, filled(struct(a=LONG))) == filled(struct(a=LONG, b=TEXT))
+    assert without_void(filled(struct(a=LONG)), filled(struct(a=LONG))) == filled(struct(a=LONG))
 
 
 def test_bytes_of_parquet_that_spark_reads_as_texts() -> None:
@@ -198,30 +183,14 @@ def test_bytes_of_parquet_that_spark_reads_as_texts() -> None:
         raw: bytes
         key: UUID
 
-    raw, text = BinaryType(), StringType()
-    stored = StructType(
-        [
-            StructField("other", raw),
-            StructField("text", raw),
-            StructField("texts", ArrayType(raw)),
-            StructField("named", MapType(raw, raw)),
-            StructField("part", StructType([StructField("text", raw), StructField("more", raw)])),
-            StructField("raw", raw),
-            StructField("key", raw),
-        ]
-    )
-    assert with_texts(stored, record_type(Mixed)) == StructType(
-        [
-            StructField("other", raw),
-            StructField("text", text),
-            StructField("texts", ArrayType(text)),
-            StructField("named", MapType(text, raw)),
-            StructField("part", StructType([StructField("text", text), StructField("more", raw)])),
-            StructField("raw", raw),
-            StructField("key", raw),
-        ]
-    )
-    check_spark_schema(with_texts(stored, record_type(Mixed)), record_type(Mixed))
+    def with_text(kind: DataType) -> StructType:
+        return struct(
+            other=RAW, text=kind, texts=ArrayType(kind), named=MapType(kind, RAW), part=struct(text=kind, more=RAW),
+            raw=RAW, key=RAW,
+        )  # fmt: skip
+
+    assert with_texts(with_text(RAW), record_type(Mixed)) == with_text(TEXT)
+    check_spark_schema(with_text(TEXT), record_type(Mixed))
 
 
 def test_required_column_of_nulls_alone_is_malformed() -> None:
@@ -237,9 +206,8 @@ def test_required_column_of_nulls_alone_is_malformed() -> None:
 def test_files_of_nulls_and_of_values(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": [[], []]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"text": [["x"]]}), tmp_path / "b.parquet")
-    assert sorted(from_source(ParquetFileSource(tmp_path, Texts)).collect(), key=repr) == [
-        Texts(["x"]), Texts([]), Texts([]),
-    ]  # fmt: skip
+    found = from_source(ParquetFileSource(tmp_path, Texts)).collect()
+    assert sorted(found, key=repr) == [Texts(["x"]), Texts([]), Texts([])]
 
 
 def _view(values: list[bytes], kind: pa.DataType) -> pa.Array:
@@ -273,7 +241,7 @@ def test_bytes_of_arrow_are_no_text() -> None:
         from_arrow(pa.table({"text": [b"a"]}), Text).collect()
 
 
-def test_key_of_a_map_twice(tmp_path: Path) -> None:
+def test_key_of_a_map_twice() -> None:
     maps = pa.array([[("a", 1)], [("a", 1), ("b", 2), ("a", 3)], [], [("b", 1)]], pa.map_(pa.string(), pa.int64()))
     kind = record_type(Counts)
     rows = pa.record_batch({"counts": maps})
@@ -281,44 +249,5 @@ def test_key_of_a_map_twice(tmp_path: Path) -> None:
     assert clean_columns(rows.slice(2), kind) is not None
     malformed: list[MalformedValue] = []
     assert decode_batch(rows, kind, malformed.append) == [Counts({"a": 1}), Counts({}), Counts({"b": 1})]
-    assert [(bad.row, bad.field, bad.reason) for bad in malformed] == [
-        (1, "Counts.counts{key}", "a map has a key twice")
-    ]
-
-
-@dataclass(frozen=True)
-class Unhashed:
-    a: int
-
-    def __hash__(self) -> int:
-        if self.a < 0:
-            raise RuntimeError("no hash")
-        return self.a
-
-
-class Odd(enum.Enum):
-    RED = "red"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Odd:
-        raise LookupError(f"{value} is no colour")
-
-
-class UserMade(NamedTuple):
-    colour: Odd = Odd.RED
-    parts: set[Unhashed] = frozenset()  # type: ignore[assignment]  # a default that nobody changes
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"), [('{"colour": "blue"}', "colour"), ('{"parts": [{"a": 1}, {"a": -1}]}', "no hash")]
-)
-def test_code_of_the_users_that_refuses_a_value(text: str, reason: str) -> None:
-    kind = record_type(UserMade)
-    decoded = JsonDecoder(kind).decode(text)
-    assert isinstance(decoded, MalformedValue)
-    assert reason in f"{decoded.field} {decoded.reason}"
-    data = json.loads(text)
-    rows = pa.RecordBatch.from_pylist([data], schema=pa.schema([arrow_schema(kind).field(name) for name in data]))
-    malformed: list[MalformedValue] = []
-    assert decode_batch(rows, kind, malformed.append) == []
-    assert reason in f"{malformed[0].field} {malformed[0].reason}"
+    (bad,) = malformed
+    assert (bad.row, bad.field, bad.reason) == (1, "Counts.counts{key}", "a map has a key twice")
