@@ -228,10 +228,8 @@ def test_columns_are_what_lines_give(kind: type, data: st.DataObject) -> None:
     text = "".join(line + data.draw(GAPS) for line in lines)
     given_bytes = text.encode("utf-8", "surrogatepass")
     if not data.draw(st.integers(0, 9)):
-        at = data.draw(st.integers(0, len(given_bytes)))
-        given_bytes = (
-            given_bytes[:at] + data.draw(st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80"])) + given_bytes[at:]
-        )
+        at, odd = data.draw(st.integers(0, len(given_bytes))), st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80"])
+        given_bytes = given_bytes[:at] + data.draw(odd) + given_bytes[at:]
     if not data.draw(st.integers(0, 9)):
         given_bytes = b"\xef\xbb\xbf" + given_bytes
     assert_read_alike(given_bytes, kind, parts=data.draw(st.sampled_from([1, 1, 3])))
@@ -270,21 +268,18 @@ def test_numbers_of_lines_written_alike(values: list[str]) -> None:
     assert_read_alike("\n".join(lines).encode("utf-8", "surrogatepass"), Reading)
 
 
-def test_lines_that_programs_write_are_all_read_as_columns() -> None:
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")], ids=["dense", "spaced"])
+def test_lines_that_programs_write_are_all_read_as_columns(separators: tuple[str, str]) -> None:
+    first = datetime(2024, 1, 1, tzinfo=UTC)
     rows = [
         Everything(
-            flag=n % 3 == 0,
-            number=n - 50,
-            ratio=(n - 50) / 7 * 10.0 ** (n % 5),
-            text=f"{n * 37} é,:{{}}",
-            moment=datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=n / 8),
-            day=date(2024, 1, 1) + timedelta(days=n),
+            n % 3 == 0, n - 50, (n - 50) / 7 * 10.0 ** (n % 5), f"{n * 37} é,:{{}}", first + timedelta(seconds=n / 8),
+            first.date() + timedelta(days=n),
         )
         for n in range(100)
-    ]
-    for separators in ((",", ":"), (", ", ": ")):
-        lines = [json.dumps(vars(row), default=str, separators=separators, ensure_ascii=False) for row in rows]
-        assert assert_read_alike("\n".join(lines).encode(), Everything) == 100
+    ]  # fmt: skip
+    lines = [json.dumps(vars(row), default=str, separators=separators, ensure_ascii=False) for row in rows]
+    assert assert_read_alike("\n".join(lines).encode(), Everything) == 100
 
 
 GOOD = '{"sensor":"a","at":1,"celsius":2.5}'
@@ -334,14 +329,11 @@ def test_lines_that_make_up_for_each_other() -> None:
 
 TOKENS = st.sampled_from(
     [
-        ["{", '"sensor"', ":", '"a"', ",", '"at"', ":", "1", ",", '"celsius"', ":", "2.5", "}"],
-        ["{", '"x"', ":", "[", "{", "}", ",", "{", "}", "]", ",", '"sensor"', ":", '"}"', ",", '"at"', ":", "1", "}"],
-        [
-            "{", '"sensor"', ":", '"{"', ",", '"at"', ":", "7", ",", '"x"', ":", "{", "}", ",", '"celsius"', ":", "1",
-            "}",
-        ],
+        '{ "sensor" : "a" , "at" : 1 , "celsius" : 2.5 }',
+        '{ "x" : [ { } , { } ] , "sensor" : "}" , "at" : 1 }',
+        '{ "sensor" : "{" , "at" : 7 , "x" : { } , "celsius" : 1 }',
     ]
-)  # fmt: skip
+).map(str.split)
 
 
 @examples(300)
@@ -359,13 +351,13 @@ def test_objects_that_lines_cut_elsewhere(data: st.DataObject) -> None:
     assert_read_alike("\n".join([GOOD, GOOD, text, GOOD]).encode(), Reading)
 
 
-PARTS_OF_TEXTS = st.lists(
+PARTS_TEXTS = st.lists(
     st.sampled_from([GOOD, "\n", "\r", " ", "{", "}", ",", "", '{"sensor":"é","at":2,"celsius":-0.0}']), max_size=4
 )
 
 
 @examples(200)
-@given(texts=st.lists(PARTS_OF_TEXTS.map("".join).map(str.encode) | st.just(b"\xff"), max_size=6))
+@given(texts=st.lists(PARTS_TEXTS.map("".join).map(str.encode) | st.just(b"\xff"), max_size=6))
 def test_texts_of_a_topic_are_decoded_each_alone(texts: list[bytes]) -> None:
     """Where one has line ends, the others are none the less what each of them is by itself."""
     records = reader_of(Reading).records
@@ -397,57 +389,36 @@ def test_good_lines_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> Non
         assert_read_alike(f"{text}\n{text}".encode(), Reading)
 
 
-def test_malformed_lines_cost_only_themselves() -> None:
-    lines = [GOOD] * 300
-    for place in (0, 17, 150, 299):
-        lines[place] = '{"sensor":"a","at":"1","celsius":1}'
-    for place in (40, 41, 170):
-        lines[place] = "{oops}"
-    lines[100] = '{"sensor":null,"at":1,"celsius":1}'
-    assert assert_read_alike("\n".join(lines).encode(), Reading) == 300 - 8
-
-
-def test_lines_that_differ_cost_only_themselves() -> None:
-    others = [
-        *(
-            "{oops}",
-            "",
-            "xx",
-            '{"at":1}',
-            GOOD.replace("1", "1.5"),
-            GOOD.replace("1", '"1"'),
-            GOOD.replace("1", "null"),
-        ),
-        *(
-            GOOD.replace(":", ": "),
-            GOOD.replace("2.5", "2.5.5"),
-            GOOD.replace("2.5", "2.5e1"),
-            GOOD.replace("2.5", "-0"),
-        ),
-        *(GOOD.replace('"a"', '"\\u0041"'), GOOD.replace('"a"', '"\t"'), GOOD.replace('"a"', '"\xe9"'), GOOD[:-1]),
-        *(GOOD.replace("1", "99999999999999999999"), GOOD.replace("2.5", "NaN"), GOOD.replace("2.5", "1e999")),
-    ]
-    lines = list(chain.from_iterable([GOOD] * 40 + [other] for other in others)) + [GOOD] * 40
+DIFFERENT = [
+    "{oops}", "", "xx", '{"at":1}', GOOD.replace("1", "1.5"), GOOD.replace("1", '"1"'), GOOD.replace("1", "null"),
+    GOOD.replace(":", ": "), GOOD.replace("2.5", "2.5.5"), GOOD.replace("2.5", "2.5e1"), GOOD.replace("2.5", "-0"),
+    GOOD.replace('"a"', '"\\u0041"'), GOOD.replace('"a"', '"\t"'), GOOD.replace('"a"', '"\xe9"'), GOOD[:-1],
+    GOOD.replace("1", "99999999999999999999"), GOOD.replace("2.5", "NaN"), GOOD.replace("2.5", "1e999"),
+]  # fmt: skip
+TEXT, NULL = GOOD.replace("1", '"1"'), GOOD.replace('"a"', "null")
+MALFORMED = {0: TEXT, 17: TEXT, 40: "{oops}", 41: "{oops}", 100: NULL, 150: TEXT, 170: "{oops}", 299: TEXT}
+SHORT = replace(SMALL, longest_row=10_000)
+COUNTED: dict[str, tuple[list[str], TextSizes, int]] = {
+    # The lines, the sizes, and how many elements come as columns.
+    "malformed lines cost only themselves": ([MALFORMED.get(n, GOOD) for n in range(300)], SMALL, 300 - 8),
     # Five are written otherwise, and hold the same.
-    assert assert_read_alike("\n".join(lines).encode(), Reading, sizes=TextSizes()) == 40 * (len(others) + 1) + 5
+    "lines that differ cost only themselves": (
+        [*chain.from_iterable([*[GOOD] * 40, other] for other in DIFFERENT), *[GOOD] * 40],
+        TextSizes(), 40 * (len(DIFFERENT) + 1) + 5,
+    ),
+    "every second line malformed": ([GOOD, "{oops}"] * 100, SMALL, 100),
+    "one by one where most are malformed": ([GOOD, "{oops}"] * 100, TextSizes(), 0),
+    "no JSON at all": (["{oops}"] * 300, SMALL, 0),
+    "no field at all": (["{}"] * 300, SMALL, 0),
+    "no line ends": (["\r".join([GOOD] * 1_000)], SHORT, 0),
+    "a line without an end": ([*[GOOD] * 99, '{"' + "a" * 20_000 + '"', f'{GOOD}"', f'{GOOD}"', GOOD], SHORT, 99),
+}  # fmt: skip
 
 
-def test_rows_are_read_one_by_one_where_most_are_malformed() -> None:
-    data = f"{GOOD}\n{{oops}}\n".encode() * 100
-    assert assert_read_alike(data, Reading) == 100
-    assert assert_read_alike(data, Reading, sizes=TextSizes()) == 0
-
-
-def test_every_line_malformed() -> None:
-    assert assert_read_alike(b"{oops}\n" * 300, Reading) == 0
-    assert assert_read_alike(b"{}\n" * 300, Reading) == 0
-
-
-def test_a_file_without_line_ends() -> None:
-    sizes = replace(SMALL, longest_row=10_000)
-    assert assert_read_alike(f"{GOOD}\r".encode() * 1_000, Reading, sizes=sizes) == 0
-    data = f"{GOOD}\n".encode() * 99 + b'{"' + b"a" * 20_000 + f'"\n{GOOD}'.encode() * 3
-    assert assert_read_alike(data, Reading, sizes=sizes) == 99
+@pytest.mark.parametrize("case", COUNTED)
+def test_how_many_lines_are_read_as_columns(case: str) -> None:
+    lines, sizes, columns = COUNTED[case]
+    assert assert_read_alike("\n".join(lines).encode(), Reading, sizes=sizes) == columns
 
 
 @pytest.mark.parametrize("ends", [True, False])
