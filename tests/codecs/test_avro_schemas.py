@@ -15,14 +15,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tests.codecs.schemas import MICROS, MILLIS, own_registry, record, registered
 from windrow.errors import InvalidArgumentError
 from windrow.kafka import AvroFormat
-from windrow_kafka.registry.client import client_of
 from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
 from windrow_runtime.codecs.malformed import MalformedValue
 
 fastavro = pytest.importorskip("fastavro")
-pytest.importorskip("confluent_kafka.schema_registry")
 
 # Any in this module: values of every type, and schemas as JSON.
 
@@ -30,36 +29,28 @@ pytest.importorskip("confluent_kafka.schema_registry")
 @pytest.fixture
 def form() -> AvroFormat:
     # A registry of its own for each test.
-    return AvroFormat(f"mock://{uuid.uuid4().hex}", subject="there", auto_register=False)
-
-
-def registered(form: AvroFormat, schema: Any) -> int:
-    from confluent_kafka.schema_registry import Schema
-
-    made: Any = Schema  # made by attrs, whose types are not there without it
-    number: int = client_of(form).register_schema("there", made(json.dumps(schema), "AVRO"))
-    return number
+    return AvroFormat(own_registry(), subject="there", auto_register=False)
 
 
 def payload(form: AvroFormat, schema: Any, raw: bytes) -> bytes:
-    return b"\0" + registered(form, schema).to_bytes(4) + raw
+    return b"\0" + registered(form, json.dumps(schema)).to_bytes(4) + raw
+
+
+def bytes_of(schema: Any, datum: Any) -> bytes:
+    """A datum as another program writes it; a branch of a union is a tuple of its name and the value."""
+    data = BytesIO()
+    fastavro.schemaless_writer(data, fastavro.parse_schema(json.loads(json.dumps(schema))), datum)
+    return data.getvalue()
 
 
 def written(form: AvroFormat, schema: Any, datum: Any) -> bytes:
-    """A value as another program writes it; a branch of a union is a tuple of its name and the value."""
-    data = BytesIO()
-    fastavro.schemaless_writer(data, fastavro.parse_schema(json.loads(json.dumps(schema))), datum)
-    return payload(form, schema, data.getvalue())
+    return payload(form, schema, bytes_of(schema, datum))
 
 
 def read(form: AvroFormat, kind: Any, *values: bytes, zone: Any = None) -> list[Any]:
     registered_kind = registered_type(form, kind)
     assert registered_kind is not None
     return RegisteredReader(form, registered_kind.in_timezone(zone)).values(values)
-
-
-def record(name: str, **fields: Any) -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": [{"name": key, "type": of} for key, of in fields.items()]}
 
 
 class Color(enum.Enum):
@@ -79,8 +70,6 @@ class Other:
 
 LONG = {"type": "long"}
 TENTHS = {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 1}
-MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
-MICROS = {"type": "long", "logicalType": "timestamp-micros"}
 NANOS = {"type": "long", "logicalType": "timestamp-nanos"}
 OPENED = record("acme.Opened", door=["null", "long"])
 CLOSED = record("acme.Closed", reason="string")
@@ -124,17 +113,17 @@ def test_a_value_of_another_branch_is_malformed(
         v: list[Field]
 
     array = {"type": "array", "items": union}
-    places: dict[str, Any] = {
-        "top": (lambda x: x, union, kind),
-        "field": (lambda x: {"v": x}, record("Field", v=union), Field),
-        "list": (lambda x: [x], array, list[kind]),
-        "map": (lambda x: {"k": x}, {"type": "map", "values": union}, dict[str, kind]),
-        "deep": (lambda x: {"v": [{"v": x}]}, record("D", v={"type": "array", "items": record("F", v=union)}), Deep),
-    }
-    wrap, schema, whole = places[place]
+    # The schema and the type with the union in its place, and how a datum and an element have a value there.
+    places: dict[str, tuple[Any, Any, Any, Any]] = {
+        "top": (union, kind, lambda x: x, lambda x: x),
+        "field": (record("Field", v=union), Field, lambda x: {"v": x}, Field),
+        "list": (array, list[kind], lambda x: [x], lambda x: [x]),
+        "map": ({"type": "map", "values": union}, dict[str, kind], lambda x: {"k": x}, lambda x: {"k": x}),
+        "deep": (record("D", v={"type": "array", "items": record("F", v=union)}), Deep,
+                 lambda x: {"v": [{"v": x}]}, lambda x: Deep([Field(x)])),
+    }  # fmt: skip
+    schema, whole, wrap, made = places[place]
     datum, expected = good
-    made: Any = {"top": lambda x: x, "field": Field, "list": lambda x: [x], "map": lambda x: {"k": x},
-                 "deep": lambda x: Deep([Field(x)])}[place]  # fmt: skip
     data = [datum, other, *([None] if "null" in union else [])]
     first, second, *null = read(form, whole, *(written(form, schema, wrap(each)) for each in data))
     assert first == made(expected)
@@ -162,14 +151,13 @@ def test_records_of_a_union_are_told_apart_by_their_names(form: AvroFormat) -> N
 def test_null_in_each_place_of_a_union(form: AvroFormat, union: list[Any]) -> None:
     assert read(form, int | None, written(form, union, ("long", 5))) == [5]
     if "null" in union:
+        assert read(form, int | None, written(form, union, None)) == [None]
+        (bad,) = read(form, int, written(form, union, None))
+        assert bad.reason.endswith("null in a required field")
         # Of a type that no other branch fits, null is still None.
         none, five = read(form, bytes | None, written(form, union, None), written(form, union, ("long", 5)))
         assert none is None
         assert five.reason.endswith("the value is of another branch: the schema has long, not bytes | None")
-    if "null" in union:
-        assert read(form, int | None, written(form, union, None)) == [None]
-        (bad,) = read(form, int, written(form, union, None))
-        assert bad.reason.endswith("null in a required field")
 
 
 @pytest.mark.parametrize(
@@ -201,18 +189,13 @@ def test_logical_types(form: AvroFormat, schema: Any, kind: Any, datum: Any, exp
     plain = json.loads(
         json.dumps(schema), object_hook=lambda each: {k: v for k, v in each.items() if k != "logicalType"}
     )
-    data = BytesIO()
-    fastavro.schemaless_writer(data, fastavro.parse_schema("long" if kind is datetime else plain), datum)
-    assert read(form, kind, payload(form, schema, data.getvalue())) == [expected]
+    raw = bytes_of("long" if kind is datetime else plain, datum)
+    assert read(form, kind, payload(form, schema, raw)) == [expected]
 
 
 def test_local_times_are_of_the_zone_of_the_source(form: AvroFormat) -> None:
-    for unit, number in (
-        ("millis", 1_767_268_800_000),
-        ("micros", 1_767_268_800_000_000),
-        ("nanos", 1_767_268_800 * 10**9),
-    ):
-        value = written(form, {"type": "long", "logicalType": f"local-timestamp-{unit}"}, number)
+    for unit, fraction in (("millis", 10**3), ("micros", 10**6), ("nanos", 10**9)):
+        value = written(form, {"type": "long", "logicalType": f"local-timestamp-{unit}"}, 1_767_268_800 * fraction)
         assert read(form, datetime, value, zone=ZoneInfo("Europe/Berlin")) == [datetime(2026, 1, 1, 11, tzinfo=UTC)]
         (bad,) = read(form, datetime, value)
         assert f"long of local-timestamp-{unit}, which names no moment; the source may say timezone=" in bad.reason
@@ -237,10 +220,8 @@ def test_values_that_a_type_cannot_hold_are_malformed(
     form: AvroFormat, schema: Any, kind: Any, datum: Any, reason: str
 ) -> None:
     raw = {"type": "int"} if schema is TINT else schema["type"] if isinstance(schema, dict) else schema
-    data = BytesIO()
-    fastavro.schemaless_writer(data, fastavro.parse_schema(raw), datum)
-    (bad,) = read(form, kind, payload(form, schema, data.getvalue()))
-    assert type(bad) is MalformedValue
+    (bad,) = read(form, kind, payload(form, schema, bytes_of(raw, datum)))
+    assert type(bad) is MalformedRecord
     assert reason in bad.reason
 
 
@@ -254,10 +235,7 @@ def test_the_default_of_an_enum_stands_for_symbols_that_the_class_lacks(form: Av
 
 @pytest.mark.parametrize("schema", ["{", '{"type": "list"}', '{"type": "record", "name": "R"}', "[" * 5_000, "7"])
 def test_a_schema_that_is_none_is_malformed(form: AvroFormat, schema: str) -> None:
-    from confluent_kafka.schema_registry import Schema
-
-    made: Any = Schema
-    number = client_of(form).register_schema("there", made(schema, "AVRO"))
+    number = registered(form, schema)
     (bad,) = read(form, int, b"\0" + number.to_bytes(4) + b"\2")
     assert bad.reason.startswith(f"schema {number} does not fit int: schema: it is no schema of Avro")
 
@@ -334,14 +312,13 @@ def test_a_null_outside_of_unions(form: AvroFormat) -> None:
         a: None
         b: int | None
 
-    assert read(form, Empty, written(form, record("E", a="null", b="null"), {"a": None, "b": None})) == [
-        Empty(None, None)
-    ]
+    value = written(form, record("E", a="null", b="null"), {"a": None, "b": None})
+    assert read(form, Empty, value) == [Empty(None, None)]
 
 
 def write(form: AvroFormat, schema: Any, kind: Any, *values: Any) -> list[Any]:
     """Writes by a schema that is there; returns what fastavro reads."""
-    registered(form, schema)
+    registered(form, json.dumps(schema))
     encoded = RegisteredWriter(form, registered_type(form, kind)).encode(values, ["t"] * len(values))
     parsed = fastavro.parse_schema(json.loads(json.dumps(schema)))
     return [fastavro.schemaless_reader(BytesIO(each[5:]), parsed, None) for each in encoded]
@@ -376,7 +353,7 @@ class Count(NamedTuple):
     ],
 )  # fmt: skip
 def test_a_type_that_does_not_fit_the_schema_of_a_sink(form: AvroFormat, kind: Any, schema: Any, reason: str) -> None:
-    registered(form, schema)
+    registered(form, json.dumps(schema))
     with pytest.raises(InvalidArgumentError, match=f"does not fit the schema of there: (.|\n)*{reason}"):
         RegisteredWriter(form, registered_type(form, kind)).check("t")
 
@@ -432,7 +409,7 @@ def test_branches_of_unions_are_written_as_their_types(form: AvroFormat) -> None
     )  # fmt: skip
     schema["fields"][-1]["type"] = ["string", MILLIS]
     values = [Many(2**40, 0.1, Opened(3), Color.BLUE, ["a", None], NOON), Many(1, None, None, Color.RED, [], NOON)]
-    number = registered(form, schema)
+    number = registered(form, json.dumps(schema))
     encoded = RegisteredWriter(form, registered_type(form, Many)).encode(values, ["t"] * 2)
     assert {each[1:5] for each in encoded} == {number.to_bytes(4)}
     assert read(form, Many, *encoded) == values

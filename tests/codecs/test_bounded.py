@@ -19,9 +19,8 @@ from typing import Any
 import pytest
 
 from tests.formats import parquet, zstd
-from windrow import Pipeline, from_source
+from windrow import from_source
 from windrow.errors import MalformedRecordError, SourceError, WindrowError
-from windrow.sinks import CollectSink
 from windrow.sources import CsvFileSource, FileSource, JsonFileSource, ParquetFileSource, TextFileSource
 from windrow_runtime.codecs.arrow.csv_blocks import CsvBlocks
 from windrow_runtime.codecs.arrow.json_columns import JsonBlocks
@@ -29,7 +28,6 @@ from windrow_runtime.codecs.text_sizes import MEASURED_SIZES, TextSizes
 from windrow_runtime.connectors.files.formats import TextReader
 from windrow_runtime.connectors.files.lines import text_records
 from windrow_runtime.connectors.files.text_blocks import TextBlockReader
-from windrow_runtime.local import LocalRunner
 
 # Any in this module: sources of every type.
 
@@ -45,11 +43,6 @@ class Exact:
     price: Decimal
 
 
-def collected(source: FileSource[Any]) -> list[Any]:
-    sink = CollectSink[Any]()
-    return LocalRunner().run(Pipeline("read", from_source(source).sink_to(sink))).collected(sink)
-
-
 def read_with(sizes: TextSizes, source: FileSource[Any], file: Path) -> list[Any]:
     """Reads a file row by row, with limits that are not the usual ones."""
     records = text_records(source)
@@ -59,12 +52,8 @@ def read_with(sizes: TextSizes, source: FileSource[Any], file: Path) -> list[Any
 
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".deflate": zlib.compress,
-    ".zst": zstd,
-}
+    "": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".deflate": zlib.compress, ".zst": zstd,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("ending", COMPRESS)
@@ -80,10 +69,10 @@ def test_a_line_without_an_end(tmp_path: Path, ending: str, kind: Any, options: 
 
 BOMB = """
 import resource, sys
-from tests.codecs.test_bounded import CsvFileSource, JsonFileSource, Row, SourceError, collected
+from tests.codecs.test_bounded import CsvFileSource, JsonFileSource, Row, SourceError, from_source
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    collected({kind}({file!r}, Row, on_malformed="drop"))
+    from_source({kind}({file!r}, Row, on_malformed="drop")).collect()
 except SourceError as error:
     print(error.message, error.where, sep="; ")
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
@@ -135,24 +124,22 @@ def test_a_record_on_many_lines_has_a_limit(tmp_path: Path) -> None:
 def test_hostile_json(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(f'{{"price": {text}}}\n')
     (tmp_path / "y.json").write_text(f'{{"price": "{text}"}}\n')
-    assert collected(JsonFileSource(tmp_path, Exact, on_malformed="drop")) == [
-        Exact(Decimal(text)) for _ in range(1) if text.isdigit()
-    ]
-    assert collected(JsonFileSource(tmp_path, Exact, on_malformed="drop", lines=False)) == [
-        Exact(Decimal(text)) for _ in range(1) if text.isdigit()
-    ]
+    expected = [Exact(Decimal(text))] if text.isdigit() else []
+    for lines in (True, False):
+        source = JsonFileSource(tmp_path, Exact, on_malformed="drop", lines=lines)
+        assert from_source(source).collect() == expected
 
 
 def test_many_bytes_that_are_no_characters(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"\xff" * (1 << 20))
     with pytest.raises(MalformedRecordError, match=r"not UTF-8: 0xff, 0xff, 0xff, 0xff\.\.\."):
-        collected(TextFileSource(tmp_path / "x"))
+        from_source(TextFileSource(tmp_path / "x")).collect()
 
 
 def test_names_of_parquet_columns_that_are_no_utf_8(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(parquet({"name": ["a"], "n": [1]}).replace(b"name", b"na\xff\xfe"))
     with pytest.raises(SourceError, match="a file cannot be read"):
-        collected(ParquetFileSource(tmp_path, Row))
+        from_source(ParquetFileSource(tmp_path, Row)).collect()
 
 
 PARQUET = parquet({"name": ["a", None, "c"] * 50, "n": list(range(150))}, compression="zstd")
@@ -173,7 +160,7 @@ def test_damage_anywhere_is_an_error_of_windrow_or_is_not_seen(tmp_path: Path, e
             data[chance.randrange(len(data))] = chance.randrange(256)
         file.write_bytes(data)
         with suppress(WindrowError):
-            collected(kind(file, Row, on_malformed="drop"))
+            from_source(kind(file, Row, on_malformed="drop")).collect()
 
 
 @pytest.mark.parametrize("kind", [TextFileSource, JsonFileSource, CsvFileSource, ParquetFileSource])
@@ -202,12 +189,12 @@ def test_records_without_lines(tmp_path: Path, text: str, expected: list[Row], s
     file = tmp_path / "x.json"
     file.write_bytes(text.encode(encoding))
     source = JsonFileSource(file, Row, lines=False, encoding=encoding)
-    assert read_with(TextSizes(document_block=size), source, file) == collected(source) == expected
+    assert read_with(TextSizes(document_block=size), source, file) == from_source(source).collect() == expected
 
 
 def test_scalars_without_lines(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("[1, 2,3]\n4 5\n6")
-    assert collected(JsonFileSource(tmp_path, int, lines=False)) == [1, 2, 3, 4, 5, 6]
+    assert from_source(JsonFileSource(tmp_path, int, lines=False)).collect() == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +212,7 @@ def test_scalars_without_lines(tmp_path: Path) -> None:
 def test_faults_without_lines(tmp_path: Path, text: str, line: int, reason: str) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(MalformedRecordError) as caught:
-        collected(JsonFileSource(tmp_path, Row, lines=False))
+        from_source(JsonFileSource(tmp_path, Row, lines=False)).collect()
     assert reason in str(caught.value)
     assert f"x.json:{line}" in str(caught.value)
 
@@ -234,4 +221,4 @@ def test_faults_without_lines(tmp_path: Path, text: str, line: int, reason: str)
 def test_the_first_contact_says_that_a_record_is_a_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(MalformedRecordError, match="lines=False"):
-        collected(JsonFileSource(tmp_path, Row))
+        from_source(JsonFileSource(tmp_path, Row)).collect()

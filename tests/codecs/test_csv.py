@@ -19,8 +19,8 @@ def decoder_of(annotation: object, header: list[str]) -> CsvDecoder:
     return CsvDecoder(record_type(annotation), header)
 
 
-def row_of(cells: list[str], text: str = "") -> CsvRow:
-    return CsvRow(1, text, cells)
+def decoded(annotation: object, header: list[str], cells: list[str], text: str = "") -> object:
+    return decoder_of(annotation, header).decode(CsvRow(1, text, cells))
 
 
 @dataclass
@@ -40,15 +40,14 @@ CELLS = ['{"x": 1, "y": 2}', "", "2024-01-01T00:00:00Z", "TRUE", "-1.5e1", "red"
 
 
 def test_cells_become_values() -> None:
-    assert decoder_of(Row, HEADER).decode(row_of(CELLS)) == Row(
+    assert decoded(Row, HEADER, CELLS) == Row(
         "", datetime(2024, 1, 1, tzinfo=UTC), True, -15.0, Colour.RED, None, [1, 2], Place(1.0, 2.0)
     )
 
 
 def test_an_empty_cell_takes_the_default() -> None:
-    decoder = decoder_of(Defaults, ["name", "size", "maybe"])
-    assert decoder.decode(row_of(["a", "", ""])) == Defaults("a", 3, [], None, 1.5)
-    assert decoder_of(Options, ["size", "name"]).decode(row_of(["", "a"])) == {"name": "a"}
+    assert decoded(Defaults, ["name", "size", "maybe"], ["a", "", ""]) == Defaults("a", 3, [], None, 1.5)
+    assert decoded(Options, ["size", "name"], ["", "a"]) == {"name": "a"}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ def test_an_empty_cell_takes_the_default() -> None:
     ids=count(),
 )
 def test_elements_that_are_no_records(annotation: object, header: list[str], row: list[str], expected: object) -> None:
-    assert decoder_of(annotation, header).decode(row_of(row)) == expected
+    assert decoded(annotation, header, row) == expected
 
 
 @pytest.mark.parametrize(
@@ -80,9 +79,8 @@ def test_elements_that_are_no_records(annotation: object, header: list[str], row
 def test_a_malformed_cell(place: int, cell: str, field: str, reason: str) -> None:
     row = ["a,b", "1", "2.5"]
     row[place] = cell
-    decoder = decoder_of(Reading, ["sensor", "at", "celsius"])
-    record = decoder.decode(row_of(row, "as it was; read\r\n"))
-    assert isinstance(record, MalformedValue)
+    record = decoded(Reading, ["sensor", "at", "celsius"], row, "as it was; read\r\n")
+    assert isinstance(record, MalformedRecord)
     assert record.raw == "as it was; read"
     error = record.error()
     assert error.where == field
@@ -91,8 +89,8 @@ def test_a_malformed_cell(place: int, cell: str, field: str, reason: str) -> Non
 
 @pytest.mark.parametrize("row", [["a", "1"], ["a", "1", "2.5", "4"], []], ids=len)
 def test_a_row_of_another_width(row: list[str]) -> None:
-    record = decoder_of(Reading, ["sensor", "at", "celsius"]).decode(row_of(row))
-    assert isinstance(record, MalformedValue)
+    record = decoded(Reading, ["sensor", "at", "celsius"], row)
+    assert isinstance(record, MalformedRecord)
     assert record.reason == f"{len(row)} cells in a row of 3 columns"
 
 
@@ -115,8 +113,8 @@ def test_a_malformed_record_is_what_was_read(text: str, raws: list[str]) -> None
 def test_json_in_a_cell_may_be_malformed() -> None:
     row = list(CELLS)
     row[7] = "[1,"
-    record = decoder_of(Row, HEADER).decode(row_of(row))
-    assert isinstance(record, MalformedValue)
+    record = decoded(Row, HEADER, row)
+    assert isinstance(record, MalformedRecord)
     assert record.field == "Row.tags"
     assert "not JSON" in record.reason
 

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.codecs.samples import Place, Positive, Reading
+from tests.codecs.samples import Event, Options, Place, Positive, Reading
 from windrow.errors import SourceError
 from windrow.sources import CsvFileSource
 from windrow_runtime.codecs.arrow import csv_blocks
@@ -117,9 +117,8 @@ def test_rows_of_all_kinds_are_read_as_by_the_plain_reader(
 def test_texts_of_any_shape_are_read_as_by_the_plain_reader(folder: Path, text: str, delimiter: str) -> None:
     for annotation in (tuple[str, int | None], str):
         agree(folder, text.encode(), annotation, delimiter, header=False)
-    agree(
-        folder, b"_2;_1;x\n".replace(b";", delimiter.encode()) + text.encode(), tuple[str | None, int | None], delimiter
-    )
+    header = "_2;_1;x\n".replace(";", delimiter)
+    agree(folder, (header + text).encode(), tuple[str | None, int | None], delimiter)
 
 
 @pytest.mark.parametrize("sign", ["", "-", "+"])
@@ -153,21 +152,20 @@ def test_a_large_file(folder: Path) -> None:
     rows[12_345] = "b,1,x\n"
     rows[23_456] = '"c\n,1",2,3\n'
     rows[34_567] = 'd",1,2\n'
-    (folder / "x").write_text("".join(["sensor,at,celsius\n", *rows]))
-    (folder / "x.gz").write_bytes(gzip.compress("".join(["sensor,at,celsius\n", *rows]).encode()))
+    data = "".join(["sensor,at,celsius\n", *rows]).encode()
     records = CsvRecords(record_type(Reading), "utf-8", ",", header=True)
     reader = TextBlockReader(records, partial(CsvBlocks, records))
-    assert found_by(reader, folder / "x") == found_by(TextReader(records), folder / "x")
-    assert found_by(reader, folder / "x.gz") == found_by(TextReader(records), folder / "x.gz")
+    for name, content in (("x", data), ("x.gz", gzip.compress(data))):
+        (folder / name).write_bytes(content)
+        assert found_by(reader, folder / name) == found_by(TextReader(records), folder / name)
     by_row = [batch for rows in reader.read(str(folder / "x")) for _, batch in rows.plain]
     # The rows from the broken quote on, and the one that does not fit.
     assert sum(len(batch.values) + len(batch.malformed) for batch in by_row) == 1_000 + 1
 
 
 def test_a_header_that_lacks_fields_is_warned_of(folder: Path) -> None:
-    agree(folder, b"name,nte\n" + b"a,b\n" * 600, Defaults)
-    agree(folder, b"name,tag\n" + b"a,b\n" * 600, Defaults)
-    agree(folder, b"name,tag,tag\n" + b"a,b,c\n" * 600, Defaults)
+    for header, row in (("name,nte", "a,b"), ("name,tag", "a,b"), ("name,tag,tag", "a,b,c")):
+        agree(folder, "\n".join([header, *[row] * 600, ""]).encode(), Defaults)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +175,11 @@ def test_a_header_that_lacks_fields_is_warned_of(folder: Path) -> None:
         (Positive, {}, "Positive has a __post_init__"),
         (Reading, {"encoding": "cp1252"}, "the encoding is cp1252"),
         (Reading, {"delimiter": "§"}, "the delimiter '§' is more than a byte"),
+        (Reading, {"delimiter": "\0"}, "the delimiter '\\x00' is more than a byte"),
+        (Reading, {"nulls": ("NA",)}, "the source has options for null texts, truth values or numbers"),
         (list[int], {}, "value is a list[int]"),
+        (Event, {}, "Event.tag_list is a list[str]"),
+        (Options, {}, "Options.size may be absent"),
         (tuple[int, Place], {}, "tuple[int, tests.codecs.samples.Place]._2 is a Place"),
     ],
     ids=count(),

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import io
 import typing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import count
-from typing import NotRequired
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
-from tests.codecs.samples import Event, Reading
-from windrow_runtime.codecs.arrow.csv_blocks import CsvColumns, end_of_regular_rows, row_by_row
+from tests.codecs.samples import Reading
+from windrow_runtime.codecs.arrow.csv_blocks import CsvColumns, end_of_regular_rows
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import RecordType, record_type
@@ -48,10 +47,6 @@ class Texts(typing.NamedTuple):
 class Pair(TypedDict):
     n: int
     x: float | None
-
-
-class Optional(TypedDict):
-    n: NotRequired[int]
 
 
 def columns_of(kind: RecordType, header: list[str], delimiter: str = ",") -> CsvColumns:
@@ -220,11 +215,6 @@ class Defaults:
     tag: str = "?"
 
 
-@dataclass
-class Lists:
-    tags: list[str] = field(default_factory=list)
-
-
 def test_fields_without_a_column_are_none_or_the_file_is_not_read_as_columns() -> None:
     columns = columns_of(record_type(Defaults), ["tag", "name"])
     read = columns.read(b"t,a\n")
@@ -232,18 +222,3 @@ def test_fields_without_a_column_are_none_or_the_file_is_not_read_as_columns() -
     assert decode_batch(read.columns, record_type(Defaults)) == [Defaults("a", tag="t")]
     assert not columns_of(record_type(Defaults), ["name"]).is_able
     assert not columns_of(record_type(int | None), ["other"]).is_able
-
-
-@pytest.mark.parametrize(
-    ("annotation", "delimiter", "reason"),
-    [
-        (Lists, ",", "Lists.tags is a list[str]"),
-        (Event, ",", "Event.tag_list is a list[str]"),
-        (Optional, ",", "Optional.n may be absent"),
-        (Reading, "§", "the delimiter '§' is more than a byte"),
-        (Reading, "\0", "the delimiter '\\x00' is more than a byte"),
-    ],
-    ids=count(),
-)
-def test_types_and_delimiters_that_are_not_read_as_columns(annotation: object, delimiter: str, reason: str) -> None:
-    assert row_by_row(CsvRecords(record_type(annotation), "utf-8", delimiter, header=True)) == reason

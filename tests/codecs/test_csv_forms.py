@@ -13,7 +13,6 @@ import pytest
 from windrow import from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError
 from windrow.sources import CsvFileSource
-from windrow_runtime.connectors.files.text_blocks import TextBlockReader, text_block_reader
 
 # Any in this module: elements of every type.
 
@@ -113,13 +112,6 @@ def test_null_is_the_default_or_malformed(tmp_path: Path) -> None:
 def test_options_that_are_none(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError):
         CsvFileSource("x", Needed, **options)
-
-
-def test_who_says_nothing_reads_columns() -> None:
-    assert isinstance(text_block_reader(CsvFileSource("x", Needed)), TextBlockReader)
-    assert text_block_reader(CsvFileSource("x", Needed, nulls=("NA",))) == (
-        "the source has options for null texts, truth values or numbers"
-    )
 
 
 @pytest.mark.parametrize("nulls", [("NA",), ("", "NA"), ("NA", "-")])

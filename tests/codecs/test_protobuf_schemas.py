@@ -2,87 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import enum
 import math
-import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.codecs.schemas import KINDS, classes, file, own_registry, registered
 from windrow.errors import InvalidArgumentError, SinkError
 from windrow.kafka import ProtobufFormat
-from windrow_kafka.registry.client import client_of
 from windrow_kafka.registry.protobuf_schema import message_at, parse_protobuf, place_of
 from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
 from windrow_runtime.codecs.malformed import MalformedValue
 
-pytest.importorskip("confluent_kafka.schema_registry.protobuf")
-
-from google.protobuf import descriptor_pb2, duration_pb2, timestamp_pb2, wrappers_pb2
-
 # Any in this module: values of every type, and generated classes of messages.
-
-_NUMBERS = count()
-KINDS = descriptor_pb2.FieldDescriptorProto
-
-
-def file(**messages: dict[str, Any]) -> Any:
-    """A file of messages: by their names, the fields as type, or name of a type, or a list of it; a dict is nested."""
-    found = descriptor_pb2.FileDescriptorProto(
-        name=f"acme{next(_NUMBERS)}.proto", package="acme", syntax="proto3",
-        dependency=[f"google/protobuf/{name}.proto" for name in ("timestamp", "duration", "wrappers")],
-    )  # fmt: skip
-    for name, fields in messages.items():
-        add(found.message_type.add(name=name), fields)
-    return found
-
-
-def add(message: Any, fields: dict[str, Any]) -> None:
-    for at, (name, described) in enumerate(fields.items(), start=1):
-        if isinstance(described, dict):
-            add(message.nested_type.add(name=name), described)
-            continue
-        number, many = described if isinstance(described, tuple) else (at, described)
-        is_many, kind = (True, many[0]) if isinstance(many, list) else (False, many)
-        field = message.field.add(name=name.removesuffix("_"), number=number, label=3 if is_many else 1)
-        if name.endswith("_"):
-            message.oneof_decl.add(name=f"_{name}")
-            field.proto3_optional, field.oneof_index = True, len(message.oneof_decl) - 1
-        if isinstance(kind, str):
-            field.type, field.type_name = KINDS.TYPE_MESSAGE, f".{kind}"
-        else:
-            field.type = kind
-
-
-def classes(described: Any) -> dict[str, Any]:
-    from google.protobuf import descriptor_pool, message_factory
-
-    pool = descriptor_pool.DescriptorPool()
-    for known in (timestamp_pb2, duration_pb2, wrappers_pb2):
-        pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(described.SerializeToString())
-    names = [each.name for each in described.message_type]
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{described.package}.{name}"))
-        for name in names
-    }
-
-
-def registry() -> str:
-    return f"mock://{uuid.uuid4().hex}"
-
-
-def registered(form: ProtobufFormat, described: Any, subject: str = "there") -> int:
-    from confluent_kafka.schema_registry import Schema
-
-    text = described if isinstance(described, str) else base64.b64encode(described.SerializeToString()).decode()
-    made: Any = Schema  # made by attrs, whose types are not there without it
-    number: int = client_of(form).register_schema(subject, made(text, "PROTOBUF"))
-    return number
 
 
 def read(form: ProtobufFormat, kind: Any, *values: bytes) -> list[Any]:
@@ -117,7 +52,7 @@ message Alert { string text = 1; }
 
 def test_another_message_of_the_file_or_of_another_is_malformed() -> None:
     described = file(Reading=READING, Alert=ALERT, Outer={"Reading": READING, "x": KINDS.TYPE_INT32})
-    made, address = classes(described), registry()
+    made, address = classes(described), own_registry()
     form = ProtobufFormat(address, made["Reading"])
     share = file(Share={"part": KINDS.TYPE_STRING})
     (good,) = write(form, Reading, Reading("roof", 1))
@@ -140,7 +75,7 @@ def test_another_message_of_the_file_or_of_another_is_malformed() -> None:
 
 
 def test_a_registry_that_has_the_source_of_a_file() -> None:
-    form = ProtobufFormat(registry(), classes(file(Reading=READING))["Reading"])
+    form = ProtobufFormat(own_registry(), classes(file(Reading=READING))["Reading"])
     first = b"\0" + registered(form, SOURCE).to_bytes(4)
     value = form.message(sensor="roof", second=1).SerializeToString()
     good, *bad = read(
@@ -172,7 +107,7 @@ def test_a_registry_that_has_the_source_of_a_file() -> None:
 )
 def test_fields_of_the_writer_are_read_only_as_what_they_are(fields: dict[str, Any], is_read: bool) -> None:
     theirs = file(Reading=fields)
-    form = ProtobufFormat(registry(), classes(file(Reading=READING))["Reading"])
+    form = ProtobufFormat(own_registry(), classes(file(Reading=READING))["Reading"])
     value = b"\0" + registered(form, theirs).to_bytes(4) + b"\0"
     (found,) = read(form, Reading, value)
     assert found == Reading("", 0) if is_read else "does not fit Reading: acme.Reading." in found.reason
@@ -184,7 +119,9 @@ def test_fields_of_the_writer_are_read_only_as_what_they_are(fields: dict[str, A
 
 def test_a_sink_by_a_schema_that_is_there() -> None:
     described = file(Alert=ALERT, Reading=READING)
-    form = ProtobufFormat(registry(), classes(file(Reading=READING))["Reading"], subject="there", auto_register=False)
+    form = ProtobufFormat(
+        own_registry(), classes(file(Reading=READING))["Reading"], subject="there", auto_register=False
+    )
     with pytest.raises(SinkError, match="the schema of there at mock"):
         write(form, Reading, Reading("a", 1))
     registered(form, file(Share=ALERT))
@@ -210,25 +147,21 @@ WRAPPED = {
     "text": "google.protobuf.StringValue", "n": "google.protobuf.Int64Value", "share": "google.protobuf.FloatValue",
     "raw": "google.protobuf.BytesValue", "is_on": "google.protobuf.BoolValue", "small": "google.protobuf.UInt32Value",
     "NotesEntry": {"key": KINDS.TYPE_STRING, "value": "google.protobuf.Int32Value"},
-    "notes": [("acme.Note.NotesEntry")],
+    "notes": ["acme.Note.NotesEntry"],
 }  # fmt: skip
 
 
 def test_wrappers_are_scalars_that_may_be_absent() -> None:
     described = file(Note=WRAPPED)
-    described.message_type[0].nested_type[0].options.map_entry = True
-    form = ProtobufFormat(registry(), classes(described)["Note"])
+    form = ProtobufFormat(own_registry(), classes(described)["Note"])
     values = [Note("a", 1, 1.5, b"b", True, 2**32 - 1, {"x": 5}), Note(None, None, None, None, None, None, {}),
               Note("", 0, 0.0, b"", False, 0, {"": 0})]  # fmt: skip
     encoded = write(form, Note, *values)
     assert read(form, Note, *encoded) == values
-    for wrong in (
-        values[0]._replace(small=2**32),
-        values[0]._replace(share=1e39),
-        values[0]._replace(notes={"x": 2**31}),
-    ):
-        with pytest.raises(InvalidArgumentError, match=r"beyond(.|\n)*where: +Note\."):
-            write(form, Note, wrong)
+    wrong: list[dict[str, Any]] = [{"small": 2**32}, {"share": 1e39}, {"notes": {"x": 2**31}}]
+    for changed in wrong:
+        with pytest.raises(InvalidArgumentError, match=rf"beyond(.|\n)*where: +Note\.{next(iter(changed))}"):
+            write(form, Note, values[0]._replace(**changed))
 
     class Whole(NamedTuple):
         text: str
@@ -262,7 +195,7 @@ def test_values_that_a_field_does_not_hold(kind: Any, field: Any, good: Any, wro
     class Held(NamedTuple):
         v: kind
 
-    form = ProtobufFormat(registry(), classes(file(Held={"v": field}))["Held"])
+    form = ProtobufFormat(own_registry(), classes(file(Held={"v": field}))["Held"])
     assert read(form, Held, *write(form, Held, Held(good))) == [Held(good)]
     with pytest.raises(InvalidArgumentError, match=r"where: +Held\.v"):
         write(form, Held, Held(good), Held(wrong))
@@ -286,7 +219,7 @@ def test_times_that_python_does_not_hold(kind: Any, name: str, seconds: int, nan
         v: kind
 
     made = classes(file(Held={"v": f"google.protobuf.{name}"}))["Held"]
-    form = ProtobufFormat(registry(), made)
+    form = ProtobufFormat(own_registry(), made)
     values = [made(v={"seconds": seconds, "nanos": nanos}), made(v={"seconds": 1, "nanos": 1_000})]
     bad, good = read(form, Held, *write(form, made, *values))
     assert reason in bad.reason
@@ -299,7 +232,7 @@ def test_a_sink_loses_no_field_and_makes_up_none() -> None:
         Reading={**READING, "note_": KINDS.TYPE_STRING, "many": [KINDS.TYPE_INT32], "inner": "acme.Alert"}, Alert=ALERT,
         Whole={**READING, "level": KINDS.TYPE_INT32}, Outer={"inners": ["acme.Whole"]},
     )  # fmt: skip
-    made, address = classes(described), registry()
+    made, address = classes(described), own_registry()
 
     @dataclass
     class More:
@@ -323,10 +256,7 @@ def test_a_sink_loses_no_field_and_makes_up_none() -> None:
 
 
 def test_members_of_an_enum_that_the_message_lacks() -> None:
-    described = file(Held={"v": KINDS.TYPE_INT32})
-    described.enum_type.add(name="Tint").value.add(name="red", number=0)
-    field = described.message_type[0].field[0]
-    field.type, field.type_name = KINDS.TYPE_ENUM, ".acme.Tint"
+    form = ProtobufFormat(own_registry(), classes(file(enums={"Tint": ["red"]}, Held={"v": "acme.Tint"}))["Held"])
 
     class Color(enum.Enum):
         RED = "red"
@@ -340,7 +270,6 @@ def test_members_of_an_enum_that_the_message_lacks() -> None:
     class Numbered:
         v: Level
 
-    form = ProtobufFormat(registry(), classes(described)["Held"])
     assert read(form, Named, *write(form, Named, Named(Color.RED))) == [Named(Color.RED)]
     for kind, wrong in ((Named, Named(Color.BLUE)), (Numbered, Numbered(Level.HUGE))):
         with pytest.raises(InvalidArgumentError, match=rf"where: +{kind.__name__}\.v"):
@@ -355,10 +284,9 @@ def test_a_oneof_and_the_keys_of_a_map() -> None:
         }
     )  # fmt: skip
     message = described.message_type[0]
-    message.nested_type[0].options.map_entry = True
     message.oneof_decl.add(name="what")
     message.field[0].oneof_index = message.field[1].oneof_index = 0
-    form = ProtobufFormat(registry(), classes(described)["Event"])
+    form = ProtobufFormat(own_registry(), classes(described)["Event"])
 
     class Event(NamedTuple):
         opened: int | None
@@ -393,9 +321,6 @@ def test_a_map_field_of_source_counts_among_the_messages_within_its_own() -> Non
         }
     """
     file = parse_protobuf(source).descriptor
-    assert [message_at(file, place) for place in ([0], [0, 0], [0, 1])] == [
-        "acme.Outer",
-        "acme.Outer.CountsByNameEntry",
-        "acme.Outer.Inner",
-    ]
+    names = ["acme.Outer", "acme.Outer.CountsByNameEntry", "acme.Outer.Inner"]
+    assert [message_at(file, place) for place in ([0], [0, 0], [0, 1])] == names
     assert place_of(file, "acme.Outer.Inner") == (0, 1)

@@ -48,23 +48,10 @@ class Key:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (1, True),
-        (1, 1.0),
-        (1, Decimal("1.00")),
-        (1, Fraction(1)),
-        (1, np.int64(1)),
-        (1, Level.LOW),
-        (0.0, -0.0),
-        (0, -0.0),
-        (2**70, float(2**70)),
-        (2**70, Decimal(2**70)),
-        (0.5, Decimal("0.5")),
-        (0.5, np.float32(0.5)),
-        (math.nan, -math.nan),
-        (math.nan, Decimal("NaN")),
-        ("a", Mixed.A),
-        ("a", Text.A),
-        ("a", Name("a")),
+        *((1, other) for other in (True, 1.0, Decimal("1.00"), Fraction(1), np.int64(1), Level.LOW)),
+        *((0.0, -0.0), (0, -0.0), (2**70, float(2**70)), (2**70, Decimal(2**70))),
+        *((0.5, Decimal("0.5")), (0.5, np.float32(0.5)), (math.nan, -math.nan), (math.nan, Decimal("NaN"))),
+        *(("a", other) for other in (Mixed.A, Text.A, Name("a"))),
         ((1, 2), Point(1, 2)),
         ((1, ("a", None)), (True, ("a", None))),
         (frozenset([1, "a", (2, 3)]), frozenset([(2.0, 3), "a", 1.0])),
@@ -98,35 +85,22 @@ KEYS: list[object] = [
     *(Decimal("0.1"), 0.1, (), (None,), ((),), ("a",), ("a", "b"), (("a", "b"),), (("a",), "b"), ("ab",), ("a", "")),
     *(frozenset(), frozenset("a"), frozenset("ab"), Colour.RED, Colour.GREEN, uuid.UUID(int=1), uuid.UUID(int=2)),
     *(NOON, NOON.replace(tzinfo=None), NOON.date(), date(2024, 1, 2), timedelta(1), timedelta(microseconds=1)),
-    *(Key("a", Place(1.0, 2.0)), Key("b", Place(1.0, 2.0)), Event(1), Event(2)),
+    *(Key("a", Place(1.0, 2.0)), Key("b", Place(1.0, 2.0))),
 ]
 
 
-def hashable(key: object) -> bool:
-    return not isinstance(key, Event)  # its list is no part of a key
-
-
-def test_different_keys_have_different_hashes() -> None:
-    keys = list(filter(hashable, KEYS))
-    assert len(set(map(stable_hash, keys))) == len(keys)
-
-
-def test_hashes_are_32_bits() -> None:
-    for key in filter(hashable, KEYS):
-        assert 0 <= stable_hash(key) < 2**32
+def test_different_keys_have_different_hashes_of_32_bits() -> None:
+    hashes = set(map(stable_hash, KEYS))
+    assert len(hashes) == len(KEYS)
+    assert 0 <= min(hashes) <= max(hashes) < 2**32
 
 
 def test_hashes_are_pinned() -> None:
     # Stored state is found again by these numbers: a change of them is a change of the state's format.
     pinned: dict[object, int] = {
-        "": 1826626647,
-        "sensor-1": 488704214,
-        1: 1546272614,
-        -5: 1829086604,
-        0.5: 2278940369,
-        None: 985228334,
+        "": 1826626647, "sensor-1": 488704214, 1: 1546272614, -5: 1829086604, 0.5: 2278940369, None: 985228334,
         ("a", 1): 1142275585,
-    }
+    }  # fmt: skip
     assert {key: stable_hash(key) for key in pinned} == pinned
 
 
@@ -138,13 +112,9 @@ def test_other_processes_agree(seed: str) -> None:
         "print([stable_hash(key) for key in keys])"
     )
     keys = ["a", b"a", 1, None, ("a", 1), frozenset("abcdef"), date(2024, 1, 1), uuid.UUID(int=1)]
-    answer = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONHASHSEED": seed},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    with_seed = {**os.environ, "PYTHONHASHSEED": seed}
+    command = [sys.executable, "-c", program]
+    answer = subprocess.run(command, env=with_seed, capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == str([stable_hash(key) for key in keys])
 
 

@@ -5,11 +5,13 @@ A row of ``ADAPTERS`` writes records and returns what comes back of their field 
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 import typing
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from itertools import count
@@ -34,7 +36,8 @@ from windrow.sources import CollectionSource, CsvFileSource, JsonFileSource, Par
 from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import encode_batch
-from windrow_runtime.codecs.malformed import MalformedValue
+from windrow_runtime.codecs.json.decoder import JsonDecoder
+from windrow_runtime.codecs.malformed import MalformedRecord
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
@@ -123,10 +126,8 @@ def _of_frames(to_frame: str) -> Adapter:
         if typing.get_origin(types["x"]) is dict:
             # Both libraries have no maps: dicts and lists of structs cannot be told from records.
             cells = frame["x"].to_list()
-            return [
-                kind(cell if isinstance(cell, dict) else {each["key"]: each["value"] for each in cell}, 1)
-                for cell in cells
-            ]
+            pairs = [cell.items() if isinstance(cell, dict) else map(dict.values, cell) for cell in cells]
+            return [kind(dict(each), 1) for each in pairs]
         return list(from_arrow(frame, kind).collect())
 
     return read
@@ -140,33 +141,21 @@ def _of_delta(folder: Path, kind: Any, values: Sequence[Any]) -> list[Any]:
 
 
 _FROM_SQLITE: Final[dict[Any, Callable[[Any], Any]]] = {
-    bool: bool,
-    Decimal: Decimal,
-    datetime: datetime.fromisoformat,
-    date: date.fromisoformat,
-    uuid.UUID: uuid.UUID,
+    bool: bool, Decimal: Decimal, datetime: datetime.fromisoformat, date: date.fromisoformat, uuid.UUID: uuid.UUID,
     timedelta: lambda number: number * MICRO,
-}
+}  # fmt: skip
 
 
 def _of_sqlite(folder: Path, kind: Any, values: Sequence[Any]) -> list[Any]:
     _written(values, kind, DatabaseSink(f"sqlite:///{folder}/a.db", "rows"))
-    connection = sqlite3.connect(folder / "a.db")
-    try:
-        cells = [cell for (cell,) in connection.execute("SELECT x FROM rows")]
-    finally:
-        connection.close()
-    return [kind(_of_cell(cell, kind, _FROM_SQLITE), 1) for cell in cells]
+    with closing(sqlite3.connect(folder / "a.db")) as connection:
+        return [kind(_of_cell(cell, kind, _FROM_SQLITE), 1) for (cell,) in connection.execute("SELECT x FROM rows")]
 
 
 def _of_cell(cell: Any, kind: Any, forms: dict[Any, Callable[[Any], Any]]) -> Any:
     """Reads a cell: what has parts is JSON."""
     hint = typing.get_type_hints(kind)["x"]
     if typing.get_origin(hint) in (list, dict, tuple) and cell is not None:
-        import json
-
-        from windrow_runtime.codecs.json.decoder import JsonDecoder
-
         text = cell if isinstance(cell, str) else json.dumps(cell)
         return JsonDecoder(record_type(list[hint])).decode(f"[{text}]")[0]  # type: ignore[valid-type, index]  # made at run time
     return cell if cell is None else forms.get(hint, lambda plain: plain)(cell)
