@@ -269,7 +269,7 @@ def test_oldest_timestamps_keep_their_nanoseconds(tmp_path: Path) -> None:
     pq.write_table(late, tmp_path / "b.parquet", use_deprecated_int96_timestamps=True)
     found = from_source(ParquetFileSource(tmp_path, Stamped, on_malformed="drop")).collect()
     last = datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
-    assert sorted(found, key=lambda row: row.number) == [  # type: ignore[attr-defined]  # rows of Stamped
+    assert sorted(found, key=lambda row: row.number) == [
         Stamped(EPOCH + MICRO, 0),
         Stamped(EPOCH + 2 * MICRO, 1),
         Stamped(None, 3),

@@ -86,9 +86,10 @@ class Everything:
     nested: dict[str, list[Decimal]]
 
 
-def of_two_places(everything: Any) -> Everything:
+def of_two_places(element: object) -> Everything:
     """Fits the digits of the cents."""
-    return replace(everything, cents=round(everything.cents % 1000, 2))
+    assert isinstance(element, Everything)
+    return replace(element, cents=round(element.cents % 1000, 2))
 
 
 everything = elements_of(record_type(Everything)).map(of_two_places)

@@ -96,9 +96,10 @@ def test_a_day_alone_begins_where_the_clock_is() -> None:
 
 
 def test_a_sink_writes_what_its_source_reads(tmp_path: Path) -> None:
-    for sink, source, text in ((JsonFileSink, JsonFileSource, WRITTEN), (CsvFileSink, CsvFileSource, ROW)):
+    forms: list[tuple[Any, Any, str]] = [(JsonFileSink, JsonFileSource, WRITTEN), (CsvFileSink, CsvFileSource, ROW)]
+    for sink, source, text in forms:
         folder = tmp_path / sink.__name__
-        LocalRunner().run(Pipeline("write", from_collection([EVENT]).sink_to(sink[Event](folder))))
+        LocalRunner().run(Pipeline("write", from_collection([EVENT]).sink_to(sink(folder))))
         (file,) = folder.glob("[!_]*")
         assert file.read_text() == text
         assert from_source(source(folder, Event)).collect() == [EVENT]

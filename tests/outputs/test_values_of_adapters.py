@@ -125,8 +125,8 @@ def _of_frames(to_frame: str) -> Adapter:
         types = typing.get_type_hints(kind)
         if typing.get_origin(types["x"]) is dict:
             # Both libraries have no maps: dicts and lists of structs cannot be told from records.
-            cells = frame["x"].to_list()
-            pairs = [cell.items() if isinstance(cell, dict) else map(dict.values, cell) for cell in cells]
+            cells: list[Any] = frame["x"].to_list()
+            pairs: list[Any] = [cell.items() if isinstance(cell, dict) else map(dict.values, cell) for cell in cells]
             return [kind(dict(each), 1) for each in pairs]
         return list(from_arrow(frame, kind).collect())
 
