@@ -164,7 +164,7 @@ def test_a_text_is_found_where_the_line_is_json_and_nowhere_else(text: str) -> N
     except ValueError as error:
         expected = f"None: not JSON: {error}"
     # The text may have the key again.
-    assert (fault_of(found) if isinstance(found, MalformedRecord) else json.loads(found["body"])) == expected
+    assert (fault_of(found) if isinstance(found, MalformedValue) else json.loads(found["body"])) == expected
 
 
 @pytest.mark.parametrize(

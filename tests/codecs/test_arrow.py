@@ -14,7 +14,7 @@ from tests.codecs.samples import Colour, Defaults, Options, Place, Reading
 from windrow.errors import MalformedRecordError, SourceError
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 
 UTC = datetime.UTC
@@ -111,7 +111,7 @@ UNFIT: list[tuple[object, dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("annotation", "columns", "where", "reason"), UNFIT, ids=count())
 def test_values_that_a_type_does_not_hold(annotation: object, columns: dict[str, Any], where: str, reason: str) -> None:
-    bad: list[MalformedRecord] = []
+    bad: list[MalformedValue] = []
     assert decode_batch(pa.record_batch(columns), record_type(annotation), bad.append) == []
     assert str(bad[0].field).endswith(where)
     assert reason in bad[0].reason

@@ -221,7 +221,7 @@ def test_values_that_a_type_cannot_hold_are_malformed(
 ) -> None:
     raw = {"type": "int"} if schema is TINT else schema["type"] if isinstance(schema, dict) else schema
     (bad,) = read(form, kind, payload(form, schema, bytes_of(raw, datum)))
-    assert type(bad) is MalformedRecord
+    assert type(bad) is MalformedValue
     assert reason in bad.reason
 
 

@@ -80,7 +80,7 @@ def test_a_malformed_cell(place: int, cell: str, field: str, reason: str) -> Non
     row = ["a,b", "1", "2.5"]
     row[place] = cell
     record = decoded(Reading, ["sensor", "at", "celsius"], row, "as it was; read\r\n")
-    assert isinstance(record, MalformedRecord)
+    assert isinstance(record, MalformedValue)
     assert record.raw == "as it was; read"
     error = record.error()
     assert error.where == field
@@ -90,7 +90,7 @@ def test_a_malformed_cell(place: int, cell: str, field: str, reason: str) -> Non
 @pytest.mark.parametrize("row", [["a", "1"], ["a", "1", "2.5", "4"], []], ids=len)
 def test_a_row_of_another_width(row: list[str]) -> None:
     record = decoded(Reading, ["sensor", "at", "celsius"], row)
-    assert isinstance(record, MalformedRecord)
+    assert isinstance(record, MalformedValue)
     assert record.reason == f"{len(row)} cells in a row of 3 columns"
 
 
@@ -114,7 +114,7 @@ def test_json_in_a_cell_may_be_malformed() -> None:
     row = list(CELLS)
     row[7] = "[1,"
     record = decoded(Row, HEADER, row)
-    assert isinstance(record, MalformedRecord)
+    assert isinstance(record, MalformedValue)
     assert record.field == "Row.tags"
     assert "not JSON" in record.reason
 

@@ -91,7 +91,7 @@ def found_by(reader: TextReader | TextBlockReader, file: Path) -> tuple[object, 
             found.add(SourceBatch(*batch.decode()))
             one_by_one += [rows for _, rows in batch.plain]
             # The columns hold the same elements, in the order of the rows.
-            assert repr(decode_batch(batch.columns(), batch.kind)) == repr(batch.decode()[0])
+            assert repr(decode_batch(batch.columns(), batch.record_type)) == repr(batch.decode()[0])
     except SourceError as error:
         return str(error), False
     only_columns = not any(rows.values or rows.malformed for rows in one_by_one)

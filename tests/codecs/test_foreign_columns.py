@@ -142,7 +142,7 @@ def test_values_that_fit_are_read_and_others_are_malformed(case: str) -> None:
     # Nested in a record, so that a tuple is one column; and a slice, which has offsets of its own.
     kind = record_type(list[annotation])  # type: ignore[valid-type]  # a type that is known when the test runs
     lists = pa.ListArray.from_arrays(pa.array(range(len(column) + 1), pa.int32()), values)
-    malformed: list[MalformedRecord] = []
+    malformed: list[MalformedValue] = []
     batch = pa.RecordBatch.from_arrays([lists], ["value"])
     found: list[Any] = decode_batch(batch, kind, malformed.append)
     assert found == [[value] for value in expected]

@@ -14,7 +14,7 @@ from tests.codecs.samples import Positive
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.json.decoder import JsonDecoder
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 
 # Any in this module: rows as JSON.
@@ -93,13 +93,13 @@ CASES: dict[type, tuple[list[dict[str, Any]], dict[int, tuple[str, str]]]] = {
 def test_no_row_is_lost_behind_one_that_is_refused(kind: type) -> None:
     rows, reasons = CASES[kind]
     of_kind = record_type(kind)
-    malformed: list[MalformedRecord] = []
+    malformed: list[MalformedValue] = []
     records = decode_batch(pa.RecordBatch.from_pylist(rows, arrow_schema(of_kind)), of_kind, malformed.append)
     assert [(bad.row, bad.reason) for bad in malformed] == [(row, said[0]) for row, said in reasons.items()]
     lines = [JsonDecoder(of_kind).decode(json.dumps(row)) for row in rows]
-    refused = {row: line for row, line in enumerate(lines) if isinstance(line, MalformedRecord)}
+    refused = {row: line for row, line in enumerate(lines) if isinstance(line, MalformedValue)}
     assert {row: line.reason for row, line in refused.items()} == {
         row: of_line for row, (_, of_line) in reasons.items()
     }
-    assert [line for line in lines if not isinstance(line, MalformedRecord)] == records
+    assert [line for line in lines if not isinstance(line, MalformedValue)] == records
     assert [bad.field for bad in malformed] == [line.field for line in refused.values()]

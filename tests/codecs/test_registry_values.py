@@ -26,7 +26,7 @@ from windrow.errors import InvalidArgumentError, SinkError, SourceError
 from windrow.kafka import AvroFormat, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
 from windrow_kafka.values import kafka_decoder, topic_values
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 
 fastavro = pytest.importorskip("fastavro")

@@ -19,7 +19,7 @@ from windrow.errors import InvalidArgumentError, MalformedRecordError, SourceErr
 from windrow.sources import ParquetFileSource
 from windrow_runtime.codecs.arrow.clean import clean_columns
 from windrow_runtime.codecs.arrow.decoding import decode_batch
-from windrow_runtime.codecs.malformed import MalformedRecord
+from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 from windrow_spark.spark_schema import check_spark_schema, with_texts, without_void
 

@@ -120,7 +120,7 @@ def test_arrow_reads_what_was_written(
 def test_rows_are_split_as_objects_are(elements: list[Row]) -> None:
     partitions = partitions_of(step_of(ParquetFileSink("out", partition_by=BY), elements))
     assert partitions is not None
-    columns = encode_batch(elements, partitions.kind)
+    columns = encode_batch(elements, partitions.record_type)
     by_objects: dict[str, Any] = dict(partitions.split(elements))
     assert {folder: part.to_pylist() for folder, part in partitions.split_rows(columns)} == {
         folder: [{"count": row.count, "note": row.note} for row in part] for folder, part in by_objects.items()
