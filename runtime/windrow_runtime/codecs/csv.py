@@ -355,7 +355,7 @@ class CsvEncoder:
                 raise UnfitError(self._type.name, "None as the only cell is an empty line, which is no row")
             return self._delimiter.join(cells)
         except UnfitError as error:
-            raise misfit(value, error) from error
+            raise misfit(value, error, self._type.name) from error
 
     def _cell_of(self, field: RecordField, written: object) -> str:
         if written is _ABSENT:

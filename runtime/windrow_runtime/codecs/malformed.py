@@ -90,14 +90,12 @@ def columns_error(name: str, faults: Sequence[str], *, given: str, expected: str
     return SourceError(f"the columns do not fit {name}\n{listed}", given=given, expected=expected, hint=hint)
 
 
-def misfit(
-    value: object, error: UnfitError, expected: str | None = None, hint: str = _RETURNS_HINT
-) -> InvalidArgumentError:
-    """Makes the error for an element that holds a value of another type than its own."""
+def misfit(value: object, error: UnfitError, type_name: str, hint: str = _RETURNS_HINT) -> InvalidArgumentError:
+    """Makes the error for an element that holds a value of another type than its own, which has the given name."""
     return InvalidArgumentError(
         f"a value does not fit its type: {error.reason}",
         given=short_repr(value),
-        expected=error.expected or expected,
+        expected=error.expected or type_name,
         where=error.path,
         hint=hint,
     )

@@ -48,7 +48,8 @@ def record_columns(values: Sequence[object], record: ValueType, path: str) -> li
     dicts = [value for value in values if isinstance(value, dict)]
     unknown = set().union(*dicts) - {field.name for field in record.fields}
     if unknown:
-        raise UnfitError(path, f"has a key that its type does not have: {min(map(repr, unknown))}")
+        names = ", ".join(field.name for field in record.fields)
+        raise UnfitError(path, f"has a key that its type does not have: {min(map(repr, unknown))}", f"the keys {names}")
     columns: list[list[object]] = []
     for field in record.fields:
         field_path = f"{path}.{field.name}"

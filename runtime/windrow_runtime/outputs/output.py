@@ -84,7 +84,7 @@ class TableOutput(Output):
     def __init__(self, step: Step, sink: Sink[Any]) -> None:
         self._where = step.where
         self._shown = sink.describe()
-        self._kind = record_type(step.node.element_type)
+        self._record_type = record_type(step.node.element_type)
 
     @abstractmethod
     def clean(self, text: str) -> str:
@@ -123,7 +123,7 @@ class TableOutput(Output):
         """Raises a ``SinkError`` with a line for each fault of a table, if there are any."""
         if faults:
             raise SinkError(
-                f"{table} does not fit {self._kind.name}\n" + "\n".join(f"  - {fault}" for fault in faults),
+                f"{table} does not fit {self._record_type.name}\n" + "\n".join(f"  - {fault}" for fault in faults),
                 given=self._shown,
                 expected=expected,
                 where=self._where,
@@ -132,13 +132,13 @@ class TableOutput(Output):
 
     def fields_named(self, names: Sequence[str], what: str) -> list[RecordField]:
         """Returns the fields with these names; ``what`` says in errors where the names come from."""
-        by_name = {field.name: field for field in self._kind.columns}
+        by_name = {field.name: field for field in self._record_type.columns}
         unknown = [name for name in names if name not in by_name]
         if unknown:
             raise InvalidArgumentError(
-                f"{what} names a field that {self._kind.name} does not have",
+                f"{what} names a field that {self._record_type.name} does not have",
                 given=", ".join(unknown),
-                expected=f"fields of {self._kind.name}: {', '.join(by_name)}",
+                expected=f"fields of {self._record_type.name}: {', '.join(by_name)}",
                 where=self._where,
             )
         return [by_name[name] for name in names]

@@ -42,7 +42,7 @@ class RowEncoder:
     """Encodes elements as rows; ``lengths`` has the most characters of text columns that are limited, by name."""
 
     def __init__(self, record_type: RecordType, backend: str, lengths: Mapping[str, int]) -> None:
-        self._kind = record_type
+        self._record_type = record_type
         self._writers: list[Writer] = []
         self._are_plain: list[Callable[[Sequence[Any]], bool]] = []
         for field in record_type.columns:
@@ -62,7 +62,7 @@ class RowEncoder:
                 try:
                     self._rows([value])
                 except UnfitError as error:
-                    raise misfit(value, error) from error
+                    raise misfit(value, error, self._record_type.name) from error
             raise
 
     def _rows(self, values: Sequence[object]) -> list[Row]:
@@ -72,8 +72,8 @@ class RowEncoder:
         return list(zip(*written, strict=True))
 
     def _columns(self, values: Sequence[object]) -> Sequence[Sequence[object]]:
-        root, name = self._kind.root, self._kind.name
-        if self._kind.single:
+        root, name = self._record_type.root, self._record_type.name
+        if self._record_type.single:
             return (values,)
         for value in values if set(map(type, values)) != {root.python_type} else ():
             if type(value) is not root.python_type and not root.admits(type(value)):
@@ -252,7 +252,7 @@ class DatabaseOutput(TableOutput):
         self, step: Step, sink: DatabaseSink[Any], identity: Identity, limits: DatabaseLimits = DatabaseLimits()
     ) -> None:
         super().__init__(step, sink)
-        record_type = self._kind
+        record_type = self._record_type
         key = self.fields_named(sink.key, "the key of the table")
         check_key(key, record_type, step.where)
         self._sink = sink
@@ -313,11 +313,11 @@ class DatabaseOutput(TableOutput):
 
     def _check_table(self, connection: sa.Connection) -> None:
         """Refuses a table that would change some values of the record type."""
-        faults, lengths = faults_of(connection, self._table, self._kind)
+        faults, lengths = faults_of(connection, self._table, self._record_type)
         expected = create_statement(self._table, self._engine)
         hint = "alter the table or the record type, or write to a new table"
         self.refuse("the table", faults, hint=hint, expected=expected)
-        self._encoder = RowEncoder(self._kind, self._sink.url.backend, lengths)
+        self._encoder = RowEncoder(self._record_type, self._sink.url.backend, lengths)
 
     def check(self, batch: int, *, again: bool) -> None:
         with self.failures("the database cannot be read"), self._engine.connect() as connection:

@@ -41,13 +41,13 @@ class DeltaOutput(TableOutput):
     # Any: elements of every type, and pyarrow has no types.
     def __init__(self, step: Step, sink: DeltaSink[Any], identity: Identity) -> None:
         super().__init__(step, sink)
-        for field in self._kind.columns:
+        for field in self._record_type.columns:
             if field.type.contains(Kind.TIMEDELTA, Kind.NONE):
                 raise InvalidArgumentError(
                     "Delta Lake has no type for this field",
                     given=f"{field.name}: {field.type}",
                     expected="a field without a timedelta or a plain None",
-                    where=f"{step.where}, {self._kind.name}.{field.name}",
+                    where=f"{step.where}, {self._record_type.name}.{field.name}",
                     hint="write a length of time as a number of milliseconds",
                 )
         partition_by = self.fields_named(sink.partition_by, "partition_by")
@@ -61,13 +61,13 @@ class DeltaOutput(TableOutput):
                     where=step.where,
                 )
         key = self.fields_named(sink.key, "the key of the table")
-        check_key(key, self._kind, step.where)
+        check_key(key, self._record_type, step.where)
         self._key = [field.column for field in key]
         self._sink = sink
         self._partition_by = [field.column for field in partition_by]
         self._text_partitions = [field for field in partition_by if field.type.scalar_kind is Kind.STR]
         self._app = f"windrow {identity.query} {identity.sink}"
-        self._schema = arrow_schema(self._kind)
+        self._schema = arrow_schema(self._record_type)
 
     def open(self) -> None:
         """Make the table, or check its columns."""
@@ -88,7 +88,7 @@ class DeltaOutput(TableOutput):
         """Write a batch in one commit, unless the table has it."""
         with field_errors(self._where):
             elements = list(map(value_of, values))
-            rows = encode_batch(elements, self._kind)
+            rows = encode_batch(elements, self._record_type)
             self._check_partitions(rows, elements)
         with self.failures("the Delta table refused a batch", batch, len(values)):
             self._delta.update_incremental()
@@ -112,8 +112,9 @@ class DeltaOutput(TableOutput):
             if row >= 0:
                 text = texts[row].as_py()
                 reason = f"{short_repr(text)} is null once it names a partition of a Delta table"
-                fault = UnfitError(f"{self._kind.name}.{field.name}", reason, "another text, or None")
-                raise misfit(elements[row], fault, hint="map such texts to another one, or partition by another field")
+                fault = UnfitError(f"{self._record_type.name}.{field.name}", reason, "another text, or None")
+                hint = "map such texts to another one, or partition by another field"
+                raise misfit(elements[row], fault, self._record_type.name, hint)
 
     # Any: a record batch.
     def _merge(self, rows: Any, withdrawn: list[bool], commit: CommitProperties) -> None:
@@ -149,7 +150,7 @@ class DeltaOutput(TableOutput):
             elif column.type != field.type:
                 faults.append(f"{field.name}: the column is {column.type}; expected {field.type}")
         faults += [
-            f"{column.name}: the column is not nullable, and {self._kind.name} has no such field"
+            f"{column.name}: the column is not nullable, and {self._record_type.name} has no such field"
             for column in columns.values()
             if not column.nullable
         ]

@@ -71,11 +71,11 @@ class CsvColumns:
 
     def __init__(self, records: CsvRecords, header: Sequence[str]) -> None:
         self._records = records
-        self._kind = records.record_type
+        self._record_type = records.record_type
         places = {name: str(index) for index, name in enumerate(header)}
-        self._names = [places.get(field.column) for field in self._kind.columns]
+        self._names = [places.get(field.column) for field in self._record_type.columns]
         needed = [name for name in self._names if name is not None]
-        lacking = [field for field in self._kind.columns if field.column not in places]
+        lacking = [field for field in self._record_type.columns if field.column not in places]
         self.is_able = bool(needed) and all(map(absent_is_none, lacking))  # Arrow counts no rows without a column
         self._read = pa.csv.ReadOptions(
             use_threads=False, block_size=LONGEST_CELL, column_names=[str(index) for index in range(len(header))]
@@ -107,9 +107,9 @@ class CsvColumns:
             return None
         cells = [
             _cells(pa.nulls(table.num_rows, pa.string()) if name is None else _whole(table.column(name)), field)
-            for field, name in zip(self._kind.columns, self._names, strict=True)
+            for field, name in zip(self._record_type.columns, self._names, strict=True)
         ]
-        columns, good = read_columns(cells, self._kind)
+        columns, good = read_columns(cells, self._record_type)
         left = left_out(wrong_widths, good)
         plain = _rows_at(left, block, table.num_rows + len(wrong_widths)) if left else []
         return None if plain is None else split_block(block, columns, plain, self._records, lines_in(block))

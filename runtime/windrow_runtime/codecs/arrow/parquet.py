@@ -117,11 +117,11 @@ class ParquetWriter:
     ending: Final = ".parquet"
 
     def __init__(self, record_type: RecordType) -> None:
-        self._kind = record_type
+        self._record_type = record_type
 
     def encode(self, values: Sequence[object]) -> pa.RecordBatch:
         """The rows of elements; raises an ``InvalidArgumentError`` if one of them is not of its type."""
-        return encode_batch(values, self._kind)
+        return encode_batch(values, self._record_type)
 
     def encode_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows, as they are."""
@@ -129,10 +129,10 @@ class ParquetWriter:
 
     def open(self, file: Path) -> None:
         """Make the file, which does not exist."""
-        schema = arrow_schema(self._kind)
-        if self._kind.root.contains(Kind.TIMEDELTA):
+        schema = arrow_schema(self._record_type)
+        if self._record_type.root.contains(Kind.TIMEDELTA):
             # Parquet has no type for spans of time. They are numbers of microseconds, and each reader has its own note.
-            schema = schema.with_metadata(spark_metadata(self._kind))
+            schema = schema.with_metadata(spark_metadata(self._record_type))
         self._file = file.open("xb")
         self._writer = pq.ParquetWriter(self._file, schema, compression="snappy")
 

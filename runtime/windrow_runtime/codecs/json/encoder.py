@@ -28,6 +28,7 @@ class JsonEncoder:
     """Writes elements of one type as JSON lines that :class:`JsonDecoder` reads back."""
 
     def __init__(self, record_type: RecordType) -> None:
+        self._name = record_type.name
         self._write = json_writer(record_type.root, record_type.name)
         self._dump = dump_of(record_type.root)
 
@@ -36,7 +37,7 @@ class JsonEncoder:
         try:
             return self._dump(self._write(value))
         except UnfitError as error:
-            raise misfit(value, error) from error
+            raise misfit(value, error, self._name) from error
 
 
 def json_writer(value: ValueType, path: str) -> Writer:

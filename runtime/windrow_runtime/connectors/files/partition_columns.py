@@ -122,7 +122,7 @@ class Partitions:
                     )
                 named = values_of(value)
             except UnfitError as error:
-                raise misfit(value, error) from error
+                raise misfit(value, error, self.record_type.name) from error
             yield (self._without(value) if is_dict else value), named
 
     def _check_lengths(self, values: Sequence[object], element: object) -> None:
