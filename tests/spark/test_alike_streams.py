@@ -31,9 +31,11 @@ from windrow_spark.checkpoint.stored_plan import resume
 from windrow_spark.physical.plan import PhysicalPlan
 
 # Any in this module: streams of every type.
-Branch = Callable[[DataStream[Click], Any], DataStream[Click]]
 WAS_ANOTHER = re.compile(r"the (left|right|input|rules) was (the|'slow' and is 'fast'|'f)")
 RULES = MapStateDescriptor("rules", str, int)
+
+
+clicks = read("a")
 
 
 class Pairs(KeyedCoProcessFunction[str, Click, Click, int]):
@@ -84,8 +86,10 @@ def by_user(click: Click) -> str:
 
 
 def two_inputs(left: DataStream[Click], right: DataStream[Click]) -> dict[str, DataStream[Any]]:
-    both: Any = left.join(right).where(by_user).equal_to(by_user).window(TumblingEventTimeWindows.of(SECOND))
-    grouped: Any = left.co_group(right).where(by_user).equal_to(by_user).window(TumblingEventTimeWindows.of(SECOND))
+    second = TumblingEventTimeWindows.of(SECOND)
+    both, grouped = (
+        stage.where(by_user).equal_to(by_user).window(second) for stage in (left.join(right), left.co_group(right))
+    )
     keyed, others = left.key_by(by_user), right.key_by(by_user)
     near: Any = keyed.interval_join(others).between(-SECOND, SECOND)
     return {
@@ -99,11 +103,8 @@ def two_inputs(left: DataStream[Click], right: DataStream[Click]) -> dict[str, D
 
 
 def sides(condition: Any, first: int, second: int, *names: str | None) -> dict[str, Topology]:
-    clicks = read("a")
-    left, right = (
-        clicks.filter(condition(number), name=name)
-        for number, name in zip((first, second), names or (None, None), strict=True)
-    )
+    sides = zip((first, second), names or (None, None), strict=True)
+    left, right = (clicks.filter(condition(number), name=name) for number, name in sides)
     return {name: plan(stream) for name, stream in two_inputs(left, right).items()}
 
 
@@ -163,13 +164,8 @@ def test_a_checkpoint_begins_with_a_warning_of_inputs_without_names(tmp_path: Pa
         ):
             resume(checkpoint, PhysicalPlan(topology), "event time", SESSION)
         resume(checkpoint, PhysicalPlan(topology), "event time", SESSION)  # a later run has no choice
-        resume(
-            Checkpoint.at(tmp_path / f"{number} of no use"),
-            PhysicalPlan(topology),
-            "event time",
-            SESSION,
-            is_kept=False,
-        )
+        unused = Checkpoint.at(tmp_path / f"{number} of no use")
+        resume(unused, PhysicalPlan(topology), "event time", SESSION, is_kept=False)
 
 
 def stepped(*limits: int, name: bool = False) -> list[DataStream[Any]]:
@@ -194,7 +190,6 @@ def fed(*names: str | None) -> list[DataStream[Any]]:
     return [from_source(Feed(number), name=name) for number, name in enumerate(names)]
 
 
-clicks = read("a")
 ALIKE: dict[str, tuple[list[DataStream[Any]], int]] = {
     "a function with another number": (stepped(1, 2), 1),
     "three of them": (stepped(1, 2, 3), 3),

@@ -16,7 +16,8 @@ from tests.columnar.engine import LATE, Element, Keyed, at, batches, by_key, mil
 from tests.columnar.planning import row_form
 from tests.counting import Count
 from tests.spark.group_engine import run
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from tests.spark.timed import timed
+from windrow import DataStream, Pipeline, WindowedStream, from_source
 from windrow.errors import UserFunctionError
 from windrow.evictors import CountEvictor
 from windrow.functions import (
@@ -88,53 +89,14 @@ class Steps(KeyedProcessFunction["str | None", Element, tuple[Any, ...]]):
         yield context.key, timestamp
 
 
-def tumbling(keyed: Keyed) -> DataStream[Any]:
-    windows = keyed.window(TumblingEventTimeWindows.of(millis(60), millis(-7)))
-    return windows.aggregate(Texts(), WithWindow())
+def within(keyed: Keyed, size: int, offset: int = 0) -> WindowedStream[Element, str | None, TimeWindow]:
+    return keyed.window(TumblingEventTimeWindows.of(millis(size), millis(offset)))
 
 
-def hourly(keyed: Keyed) -> DataStream[Any]:
-    """Windows with many elements of a task, which are partially aggregated before the exchange."""
-    return keyed.window(TumblingEventTimeWindows.of(millis(3_600_000))).aggregate(Texts(), WithWindow())
-
-
-def reduced(keyed: Keyed) -> DataStream[Any]:
-    windows = keyed.window(TumblingEventTimeWindows.of(millis(500), millis(13)))
-    return windows.reduce(lambda a, b: Element(a.key, a.at, b.number, a.level, a.text + b.text))
-
-
-def tumbling_late(keyed: Keyed) -> DataStream[Any]:
-    windows = keyed.window(TumblingEventTimeWindows.of(millis(60))).allowed_lateness(millis(30))
-    return windows.side_output_late_data(LATE).aggregate(Texts(), WithWindow())
-
-
-def sliding(keyed: Keyed) -> DataStream[Any]:
-    windows = keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30)))
-    return windows.aggregate(Texts(), WithWindow())
-
-
-def sessions_late(keyed: Keyed) -> DataStream[Any]:
-    windows = keyed.window(EventTimeSessionWindows.with_gap(millis(12))).allowed_lateness(millis(20))
-    return windows.side_output_late_data(LATE).aggregate(Texts(), WithWindow())
-
-
-def all_elements(keyed: Keyed) -> DataStream[Any]:
-    windows = keyed.window(TumblingEventTimeWindows.of(millis(60)))
-    return windows.apply(lambda key, window, elements: [(key, window.start, *elements)])
-
-
-def evicted(keyed: Keyed) -> DataStream[Any]:
-    windows = keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(3)).evictor(CountEvictor.of(4))
-    return windows.apply(lambda key, window, elements: [(key, *elements)])
-
-
-def counted(keyed: Keyed) -> DataStream[Any]:
-    windows = keyed.window(TumblingEventTimeWindows.of(millis(60)))
-    return windows.trigger(PurgingTrigger.of(CountTrigger.of(2))).aggregate(Texts(), WithWindow())
-
-
-def process(keyed: Keyed) -> DataStream[Any]:
-    return keyed.process(Steps())
+def texts(windows: Any) -> DataStream[Any]:
+    """What the elements of each window say, with its key."""
+    stream: DataStream[Any] = windows.aggregate(Texts(), WithWindow())
+    return stream
 
 
 class Stamps(KeyedProcessFunction["str | None", Element, Any]):
@@ -145,19 +107,28 @@ class Stamps(KeyedProcessFunction["str | None", Element, Any]):
 
 
 PLANS: dict[str, Callable[[Keyed], DataStream[Any]]] = {
-    build.__name__: build
-    for build in (
-        tumbling,
-        hourly,
-        reduced,
-        tumbling_late,
-        sliding,
-        sessions_late,
-        all_elements,
-        evicted,
-        counted,
-        process,
-    )
+    "tumbling": lambda keyed: texts(within(keyed, 60, -7)),
+    # Many elements of a task are partially aggregated before the exchange.
+    "hourly": lambda keyed: texts(within(keyed, 3_600_000)),
+    "reduced": lambda keyed: within(keyed, 500, 13).reduce(
+        lambda a, b: Element(a.key, a.at, b.number, a.level, a.text + b.text)
+    ),
+    "tumbling_late": lambda keyed: texts(within(keyed, 60).allowed_lateness(millis(30)).side_output_late_data(LATE)),
+    "sliding": lambda keyed: texts(keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30)))),
+    "sessions_late": lambda keyed: texts(
+        keyed.window(EventTimeSessionWindows.with_gap(millis(12)))
+        .allowed_lateness(millis(20))
+        .side_output_late_data(LATE)
+    ),
+    "all_elements": lambda keyed: within(keyed, 60).apply(lambda key, window, found: [(key, window.start, *found)]),
+    "evicted": lambda keyed: (
+        keyed.window(GlobalWindows.create())
+        .trigger(CountTrigger.of(3))
+        .evictor(CountEvictor.of(4))
+        .apply(lambda key, window, elements: [(key, *elements)])
+    ),
+    "counted": lambda keyed: texts(within(keyed, 60).trigger(PurgingTrigger.of(CountTrigger.of(2)))),
+    "process": lambda keyed: keyed.process(Steps()),
 }
 
 SMALL_PAGES = PageTuning(small=100, dense=200, least=25, inline_bytes=300, bytes_at_once=400)
@@ -182,21 +153,9 @@ def test_elements_in_columns_give_what_the_general_operator_gives(name: str, pag
 
 def test_timestamps_may_lie_anywhere() -> None:
     far = [[at(2**62), at(-(2**62), "l")], [at(5)]]
-    engine, (expected,), _ = run(process, far, row_form)
+    engine, (expected,), _ = run(PLANS["process"], far, row_form)
     assert expected
     assert by_key(engine.results) == by_key(expected)
-
-
-@given(st.lists(st.none() | st.text(), max_size=5))
-def test_texts_are_in_the_key_group_of_the_object(keys: list[str | None]) -> None:
-    hashes = stable_hashes(pa.array(keys, pa.string()))
-    assert hashes.tolist() == list(map(stable_hash, keys))
-
-
-@given(st.lists(st.none() | st.binary(), max_size=5))
-def test_bytes_are_in_the_key_group_of_the_object(keys: list[bytes | None]) -> None:
-    hashes = stable_hashes(pa.array(keys, pa.binary()))
-    assert hashes.tolist() == list(map(stable_hash, keys))
 
 
 class Picky(Texts):
@@ -208,15 +167,11 @@ class Picky(Texts):
         return super().add(value, accumulator)
 
 
-def picky(keyed: Keyed) -> DataStream[Any]:
-    return keyed.window(TumblingEventTimeWindows.of(millis(100))).aggregate(Picky())
-
-
 def test_a_function_that_fails_in_front_of_the_exchange_is_told_with_key_window_and_element() -> None:
     good = [at(moment, key) for moment in range(100) for key in ("k", "l")]
     bad = [*good, *(at(moment, "m") for moment in range(200, 204)), at(205, "m")._replace(text="bad")]
     with pytest.raises(UserFunctionError, match="too bad") as caught:
-        run(picky, [bad], row_form, alone=True)
+        run(lambda keyed: within(keyed, 100).aggregate(Picky()), [bad], row_form, alone=True)
     assert caught.value.given == f"key 'm', window TimeWindow(start=200, end=300), element {bad[-1]!r}"
     assert "test_arrivals.py:" in str(caught.value.where)
 
@@ -232,34 +187,35 @@ class Opened(Texts):
 def test_what_cannot_be_folded_by_several_tasks_crosses_element_by_element(
     function: AggregateFunction[Element, Any, Any],
 ) -> None:
-    def build(keyed: Keyed) -> DataStream[Any]:
-        return keyed.window(TumblingEventTimeWindows.of(millis(1_000))).aggregate(function)
-
-    engine, (expected,), _ = run(build, [[at(moment) for moment in range(2_000)]], row_form)
+    inputs = [[at(moment) for moment in range(2_000)]]
+    engine, (expected,), _ = run(lambda keyed: within(keyed, 1_000).aggregate(function), inputs, row_form)
     assert not engine.folded
     assert engine.results == expected
     assert len(expected) == 2
 
 
-_EDGES = st.sampled_from([-1, 0, -2, 2**61 - 2, 2**61 - 1, 2**61, 2**63 - 1, -(2**63), 1 - 2**61])
+EDGES = st.sampled_from([-1, 0, -2, 2**61 - 2, 2**61 - 1, 2**61, 2**63 - 1, -(2**63), 1 - 2**61])
+KEYS: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
+    "texts": (pa.string(), st.text()),
+    "bytes": (pa.binary(), st.binary()),
+    "numbers": (pa.int64(), EDGES | st.integers(-(2**63), 2**63 - 1)),
+    "flags": (pa.bool_(), st.booleans()),
+    "no keys": (pa.null(), st.none()),
+}
 
 
-@given(st.lists(_EDGES | st.integers(-(2**63), 2**63 - 1), max_size=5), st.booleans())
-def test_numbers_are_in_the_key_group_of_the_object(numbers: list[int], with_none: bool) -> None:
-    keys = [*numbers, None] if with_none else numbers
-    assert stable_hashes(pa.array(keys, pa.int64())).tolist() == list(map(stable_hash, keys))
-
-
-def test_flags_and_no_keys_are_in_the_key_group_of_the_object() -> None:
-    flags = [True, False, None]
-    assert stable_hashes(pa.array(flags, pa.bool_())).tolist() == list(map(stable_hash, flags))
-    assert stable_hashes(pa.nulls(2)).tolist() == [stable_hash(None)] * 2
+@pytest.mark.parametrize("name", KEYS)
+@given(data=st.data())
+def test_keys_are_in_the_key_group_of_the_object(name: str, data: st.DataObject) -> None:
+    arrow_type, values = KEYS[name]
+    keys = data.draw(st.lists(st.none() | values, max_size=5))
+    assert stable_hashes(pa.array(keys, arrow_type)).tolist() == list(map(stable_hash, keys))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_elements_without_timestamps_have_none(seed: int) -> None:
     inputs = [*batches(random.Random(seed))]
-    for build in (evicted, lambda keyed: keyed.process(Stamps())):
+    for build in (PLANS["evicted"], lambda keyed: keyed.process(Stamps())):
         engine, (expected,), _ = run(build, inputs, row_form, crash_at=seed, stamped=False)
         assert len(expected) > 100
         assert by_key(engine.results) == by_key(expected)
@@ -267,10 +223,7 @@ def test_elements_without_timestamps_have_none(seed: int) -> None:
 
 def test_some_elements_have_timestamps_and_some_have_none() -> None:
     first, second = (from_source(ParquetFileSource(name, Element)) for name in ("first", "second"))
-    stamped = first.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda e: e.at
-    )
-    stream = stamped.union(second).key_by(lambda e: e.key).process(Stamps())
+    stream = timed(first).union(second).key_by(lambda e: e.key).process(Stamps())
     topology = Topology(Pipeline("plan", stream.sink_to(CollectSink())).steps)
     (step,) = topology.keyed
     form = row_form(topology, step)

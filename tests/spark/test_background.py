@@ -21,16 +21,18 @@ class OutsideError(Exception):
     """What a signal's handler raises."""
 
 
-def test_a_call_returns_and_raises_as_if_it_were_made_here() -> None:
-    check_calls(None)
-
-
-@pytest.mark.classic(reason="a session of Connect has no properties of threads")
-def test_a_call_has_the_properties_of_the_thread_that_makes_it(spark: SparkSession) -> None:
-    check_calls(spark)
-
-
-def check_calls(session: SparkSession | None) -> None:
+@pytest.mark.parametrize(
+    "with_spark",
+    [
+        False,
+        pytest.param(
+            True,
+            marks=[pytest.mark.spark, pytest.mark.classic(reason="a session of Connect has no properties of threads")],
+        ),
+    ],
+)
+def test_a_call_returns_and_raises_as_if_it_were_made_here(with_spark: bool, request: pytest.FixtureRequest) -> None:
+    session: SparkSession | None = request.getfixturevalue("spark") if with_spark else None
     call = BackgroundCall(lambda: threading.current_thread().name, session)
     call.start()
     call.wait()
@@ -74,23 +76,21 @@ def test_a_call_goes_on_if_its_caller_does_not_wait(monkeypatch: pytest.MonkeyPa
     assert over.wait(10)
 
 
-def test_an_ending_ends_and_then_closes() -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_ending_ends_and_then_closes_also_if_its_end_fails(fails: bool) -> None:
+    # As when the session is gone, and with it all that ran in it.
     calls: list[str] = []
-    ending = Ending(lambda: calls.append("end"), lambda: calls.append("close"), "it")
+
+    def end() -> None:
+        calls.append("end")
+        if fails:
+            raise ConnectionError
+
+    ending = Ending(end, lambda: calls.append("close"), "it")
     assert ending.is_pending
     ending.close(OutsideError())
     assert calls == ["end", "close"]
     assert not ending.is_pending
-
-
-def test_an_end_that_fails_is_an_end() -> None:
-    # As when the session is gone, and with it all that ran in it.
-    def end() -> None:
-        raise ConnectionError
-
-    calls: list[str] = []
-    Ending(end, lambda: calls.append("close"), "it").close(OutsideError())
-    assert calls == ["close"]
 
 
 def test_what_does_not_end_in_time_is_closed_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:

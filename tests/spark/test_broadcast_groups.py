@@ -10,12 +10,14 @@ import random
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import pytest
 
 from tests.judging import ASIDE, LIMITS, TIMES, Judge, Rule, random_rules
-from tests.spark.test_group_task import FINGERPRINT, GROUPS, TINY, Element, Engine, batches, millis
+from tests.spark.test_group_task import FINGERPRINT, GROUPS, TINY, Engine, batches
+from tests.support.records import millis
 from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
@@ -28,11 +30,10 @@ from windrow_spark.storage.object_pages import ObjectPages, Share
 
 
 def judged() -> Topology:
-    elements = from_source(CollectionSource[Element]([(1, 1, 1)])).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda element: element[1]
-    )
-    rules = from_source(CollectionSource[tuple[Rule, int]]([(Rule("a", 1), 1)])).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda rule: rule[1]
+    bounded: Any = WatermarkStrategy.for_bounded_out_of_orderness(millis(80))
+    elements, rules = (
+        from_source(CollectionSource[Any](values)).assign_timestamps_and_watermarks(bounded, timestamp=itemgetter(1))
+        for values in ([(1, 1, 1)], [(Rule("a", 1), 1)])
     )
     stream = (
         elements.key_by(lambda element: element[0])
@@ -81,14 +82,9 @@ def test_pages_give_what_one_piece_gives(seed: int, shares: list[tuple[bool, int
         following = BatchTime(watermark, number * 10)
         # Most batches have no rules.
         rules = [(rule, number * 60) for rule in random_rules(chance, chance.choice([0, 0, 1, 4]))]
-        reference.round(
-            {
-                of_elements: StampedElements([*elements], [None] * len(elements)),
-                of_rules: StampedElements([*rules], [None] * len(rules)),
-            },
-            watermark=watermark,
-            processing_time=following.now,
-        )
+        arrived: dict[Port, list[Any]] = {of_elements: elements, of_rules: rules}
+        chunks = {port: Elements([*values], [None] * len(values)) for port, values in arrived.items()}
+        reference.round(chunks, watermark=watermark, processing_time=following.now)
         engine.batch(elements, BatchTimes(time, following), crash=number % 5 == seed, rules=rules)
         time = following
         highest = max([highest, *(at for _, at, _ in elements)])
@@ -108,9 +104,9 @@ def test_pages_give_what_one_piece_gives(seed: int, shares: list[tuple[bool, int
     assert max(count for asked, count in shares if not asked) > 1
     assert engine.working_sets > 0
     # Each group has the same rules.
-    records = [data for data in engine.records.values() if data is not None]
+    records = [GroupState.load(data, FINGERPRINT) for data in engine.records.values() if data is not None]
     assert len(records) == GROUPS.count
-    assert len({GroupState.load(data, FINGERPRINT).steps[engine.step].shared for data in records}) == 1
+    assert len({record.steps[engine.step].shared for record in records}) == 1
 
 
 def test_rules_reach_a_group_that_has_no_keys_yet() -> None:

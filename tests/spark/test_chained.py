@@ -14,7 +14,8 @@ from tests.columnar.planning import plan_of
 from tests.columnar.window_steps import TINY
 from tests.spark.levels import Ran, run
 from tests.spark.test_arrivals import Texts
-from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_source
+from tests.spark.timed import timed
+from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.functions import AggregateFunction
 from windrow.sinks import CollectSink, ParquetFileSink
@@ -39,13 +40,7 @@ class Total(NamedTuple):
 
 
 Plan = Callable[[DataStream[Element]], dict[str, DataStream[Any]]]
-PLANS: dict[str, Plan] = {}
 LATE_TOTAL = OutputTag("late total", Total)
-
-
-def plan(build: Plan) -> Plan:
-    PLANS[build.__name__] = build
-    return build
 
 
 def totals() -> Any:
@@ -84,133 +79,96 @@ def tumbling(size: int) -> TumblingEventTimeWindows:
     return TumblingEventTimeWindows.of(millis(size))
 
 
-def first(stream: DataStream[Element], size: int = 40) -> DataStream[Total]:
-    found: DataStream[Total] = stream.key_by(lambda e: e.key).window(tumbling(size)).aggregate(totals())
+def sessions(gap: int) -> EventTimeSessionWindows:
+    return EventTimeSessionWindows.with_gap(millis(gap))
+
+
+def sliding(size: int, slide: int) -> SlidingEventTimeWindows:
+    return SlidingEventTimeWindows.of(millis(size), millis(slide))
+
+
+# Any: window assigners, aggregates and keys of all kinds.
+def windows(
+    stream: DataStream[Any],
+    assigner: Any,
+    aggregate: Any,
+    *,
+    key: Callable[[Any], Any] = lambda e: e.key,
+    lateness: int = 0,
+    late: OutputTag[Any] | None = None,
+) -> DataStream[Any]:
+    """The elements of each key in windows, aggregated."""
+    stage: Any = stream.key_by(key).window(assigner)
+    if lateness:
+        stage = stage.allowed_lateness(millis(lateness))
+    if late is not None:
+        stage = stage.side_output_late_data(late)
+    found: DataStream[Any] = stage.aggregate(aggregate)
     return found
 
 
-@plan
-def two_windows(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
-    return {"last": first(stream).key_by(lambda t: t.key).window(tumbling(200)).aggregate(of_totals())}
+def first(stream: DataStream[Element], size: int = 40, **options: Any) -> DataStream[Total]:
+    return windows(stream, tumbling(size), totals(), **options)
 
 
-@plan
-def tumbling_then_sliding(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
-    sliding = SlidingEventTimeWindows.of(millis(120), millis(50))
-    return {"last": first(stream).key_by(lambda t: t.key).window(sliding).aggregate(of_totals())}
-
-
-@plan
-def sliding_then_tumbling(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
-    sliding = stream.key_by(lambda e: e.key).window(SlidingEventTimeWindows.of(millis(90), millis(30)))
-    found: DataStream[Total] = sliding.aggregate(totals())
-    return {"last": found.key_by(lambda t: t.key).window(tumbling(200)).aggregate(of_totals())}
-
-
-@plan
-def steps_between(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
-    kept = first(stream).filter(lambda t: t.number > 2).key_by(lambda t: t.text)
-    return {"last": kept.window(tumbling(300)).aggregate(unordered())}
-
-
-@plan
 def late_results(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
     """Windows that fire again give results for windows that have ended, too."""
-    patient = stream.key_by(lambda e: e.key).window(tumbling(40)).allowed_lateness(millis(40))
-    found: DataStream[Total] = patient.side_output_late_data(LATE).aggregate(totals())
-    second = found.key_by(lambda t: t.key).window(tumbling(120)).allowed_lateness(millis(30))
-    last = second.side_output_late_data(LATE_TOTAL).aggregate(of_totals())
-    folded = found.key_by(lambda t: t.text).window(tumbling(120)).aggregate(unordered())
+    found = first(stream, lateness=40, late=LATE)
+    last = windows(found, tumbling(120), of_totals(), lateness=30, late=LATE_TOTAL)
     return {
         "last": last,
-        "folded": folded,
+        "folded": windows(found, tumbling(120), unordered(), key=lambda t: t.text),
         "late": found.get_side_output(LATE),
         "late totals": last.get_side_output(LATE_TOTAL),
     }
 
 
-@plan
-def late_results_to_sessions(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
-    patient = stream.key_by(lambda e: e.key).window(tumbling(40)).allowed_lateness(millis(90))
-    found: DataStream[Total] = patient.aggregate(totals())
-    second = found.key_by(lambda t: t.key).window(EventTimeSessionWindows.with_gap(millis(5)))
-    last = second.side_output_late_data(LATE_TOTAL).aggregate(unordered())
+def with_late(last: DataStream[Any]) -> dict[str, DataStream[Any]]:
     return {"last": last, "late totals": last.get_side_output(LATE_TOTAL)}
 
 
-@plan
-def results_to_sessions_in_order(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
-    """Sessions show the order in which results come, and in which sessions merge."""
-    patient = stream.key_by(lambda e: e.key).window(tumbling(10)).allowed_lateness(millis(90))
-    found: DataStream[Total] = patient.aggregate(totals())
-    second = found.key_by(lambda t: t.key).window(EventTimeSessionWindows.with_gap(millis(12)))
-    return {"last": second.aggregate(of_totals())}
-
-
-@plan
-def sessions_then_tumbling(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
-    sessions = stream.key_by(lambda e: e.key).window(EventTimeSessionWindows.with_gap(millis(12)))
-    found: DataStream[Total] = sessions.aggregate(totals())
-    return {"last": found.key_by(lambda t: t.key).window(tumbling(150)).aggregate(unordered())}
-
-
-@plan
-def late_sessions_then_tumbling(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
-    sessions = stream.key_by(lambda e: e.key).window(EventTimeSessionWindows.with_gap(millis(9)))
-    found: DataStream[Total] = sessions.allowed_lateness(millis(60)).aggregate(totals())
-    second = found.key_by(lambda t: t.key).window(tumbling(60)).allowed_lateness(millis(20))
-    last = second.side_output_late_data(LATE_TOTAL).aggregate(unordered())
-    return {"last": last, "late totals": last.get_side_output(LATE_TOTAL)}
-
-
-@plan
 def three_windows(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
     """The first one has readers of all kinds, among them one that is two levels behind it."""
     found = first(stream, 20)
-    second: DataStream[Total] = (
-        found.key_by(lambda t: t.key)
-        .window(tumbling(60))
-        .aggregate(
-            agg.into(
-                Total,
-                agg.key(),
-                agg.window_end(),
-                agg.count(),
-                agg.max(lambda t: t.total),
-                agg.max(lambda t: t.mean),
-                agg.min(lambda t: t.text),
-            )
-        )
+    second: DataStream[Total] = windows(
+        found,
+        tumbling(60),
+        agg.into(
+            Total,
+            agg.key(),
+            agg.window_end(),
+            agg.count(),
+            agg.max(lambda t: t.total),
+            agg.max(lambda t: t.mean),
+            agg.min(lambda t: t.text),
+        ),
     )
-    both = second.union(found).key_by(lambda t: t.text).window(tumbling(240)).aggregate(unordered())
-    counts = found.map(lambda t: t.number).key_by(lambda n: n > 1).window(tumbling(240))
+    counts = windows(
+        found.map(lambda t: t.number),
+        tumbling(240),
+        agg.combine(agg.key(), agg.count(), agg.sum(lambda n: n)),
+        key=lambda n: n > 1,
+    )
     return {
         "first": found,
         "mapped": found.map(lambda t: (t.key, t.number * 2)),
         "second": second,
-        "both": both,
-        "counts": counts.aggregate(agg.combine(agg.key(), agg.count(), agg.sum(lambda n: n))),
+        "both": windows(second.union(found), tumbling(240), unordered(), key=lambda t: t.text),
+        "counts": counts,
     }
 
 
-@plan
 def results_without_a_class(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
     keyed = stream.key_by(lambda e: e.key).window(tumbling(40))
     pairs = keyed.aggregate(agg.combine(agg.key(), agg.count(), agg.max(lambda e: e.level)))
-    last = pairs.key_by(lambda p: p[0]).window(tumbling(200))
+    of_pairs: Any = agg.combine(agg.key(), agg.sum(lambda p: p[1]), agg.collect_list(lambda p: p[2]))
     longest = keyed.aggregate(agg.max(lambda e: e.text)).window_all(tumbling(200))
     return {
         "pairs": pairs,
-        "last": last.aggregate(agg.combine(agg.key(), agg.sum(lambda p: p[1]), agg.collect_list(lambda p: p[2]))),
+        "last": windows(pairs, tumbling(200), of_pairs, key=lambda p: p[0]),
         "longest": longest.aggregate(agg.combine(agg.window_end(), agg.count(), agg.max(lambda text: text))),
         "values": keyed.aggregate(agg.count()).window_all(tumbling(90)).aggregate(agg.sum(lambda n: n)),
     }
-
-
-@plan
-def elements_of_results(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
-    keyed = first(stream).key_by(lambda t: t.key).window(tumbling(200))
-    return {"last": keyed.aggregate(agg.combine(agg.key(), agg.first(), agg.max_by(lambda t: t.number)))}
 
 
 class Named(AggregateFunction[Total, tuple[Any, ...], tuple[Any, ...]]):
@@ -229,32 +187,64 @@ class Named(AggregateFunction[Total, tuple[Any, ...], tuple[Any, ...]]):
         return a + b[1:]
 
 
-@plan
 def python_behind(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
     """Steps of Python functions take the results as columns, which become objects there, or are folded before."""
-    keyed = first(stream, 20).key_by(lambda t: t.key)
-    late = keyed.window(tumbling(90)).allowed_lateness(millis(10)).aggregate(Named())
+    found = first(stream, 20)
     return {
-        "folded": keyed.window(tumbling(400)).aggregate(Named()),
-        "late": late,
-        "reduced": keyed.window(tumbling(90)).reduce(lambda a, b: b),
+        "folded": windows(found, tumbling(400), Named()),
+        "late": windows(found, tumbling(90), Named(), lateness=10),
+        "reduced": found.key_by(lambda t: t.key).window(tumbling(90)).reduce(lambda a, b: b),
     }
 
 
-@plan
 def python_in_front(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
     """Behind objects there are objects."""
-    texts = stream.key_by(lambda e: e.key).window(tumbling(40)).aggregate(Texts())
-    return {"last": texts.window_all(tumbling(200)).aggregate(agg.combine(agg.window_end(), agg.count()))}
+    texts = windows(stream, tumbling(40), Texts()).window_all(tumbling(200))
+    return {"last": texts.aggregate(agg.combine(agg.window_end(), agg.count()))}
+
+
+PLANS: dict[str, Plan] = {
+    "two_windows": lambda stream: {"last": windows(first(stream), tumbling(200), of_totals())},
+    "tumbling_then_sliding": lambda stream: {"last": windows(first(stream), sliding(120, 50), of_totals())},
+    "sliding_then_tumbling": lambda stream: {
+        "last": windows(windows(stream, sliding(90, 30), totals()), tumbling(200), of_totals())
+    },
+    "steps_between": lambda stream: {
+        "last": windows(first(stream).filter(lambda t: t.number > 2), tumbling(300), unordered(), key=lambda t: t.text)
+    },
+    "late_results": late_results,
+    "late_results_to_sessions": lambda stream: with_late(
+        windows(first(stream, lateness=90), sessions(5), unordered(), late=LATE_TOTAL)
+    ),
+    # Sessions show the order in which results come, and in which sessions merge.
+    "results_to_sessions_in_order": lambda stream: {
+        "last": windows(first(stream, 10, lateness=90), sessions(12), of_totals())
+    },
+    "sessions_then_tumbling": lambda stream: {
+        "last": windows(windows(stream, sessions(12), totals()), tumbling(150), unordered())
+    },
+    "late_sessions_then_tumbling": lambda stream: with_late(
+        windows(
+            windows(stream, sessions(9), totals(), lateness=60), tumbling(60), unordered(), lateness=20, late=LATE_TOTAL
+        )
+    ),
+    "three_windows": three_windows,
+    "results_without_a_class": results_without_a_class,
+    "elements_of_results": lambda stream: {
+        "last": windows(
+            first(stream), tumbling(200), agg.combine(agg.key(), agg.first(), agg.max_by(lambda t: t.number))
+        )
+    },
+    "python_behind": python_behind,
+    "python_in_front": python_in_front,
+}
+
+
+ELEMENTS = timed(from_source(ParquetFileSource("never read", Element)), 80)
 
 
 def pipeline(build: Plan) -> tuple[Pipeline, dict[str, DataStreamSink]]:
-    stream = from_source(ParquetFileSource("never read", Element)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda e: e.at
-    )
-    sinks: dict[str, DataStreamSink] = {}
-    for name, found in build(stream).items():
-        sinks[name] = found.sink_to(CollectSink[Any](name))
+    sinks = {name: found.sink_to(CollectSink[Any](name)) for name, found in build(ELEMENTS).items()}
     return Pipeline("chained", *sinks.values()), sinks
 
 
@@ -299,11 +289,7 @@ def test_a_step_whose_state_is_in_objects_feeds_columns(name: str) -> None:
 
 
 def test_late_elements_are_columns_for_files() -> None:
-    stream = from_source(ParquetFileSource("never read", Element)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda e: e.at
-    )
-    patient = stream.key_by(lambda e: e.key).window(tumbling(40)).allowed_lateness(millis(20))
-    found = patient.side_output_late_data(LATE).aggregate(totals())
+    found = first(ELEMENTS, lateness=20, late=LATE)
     late = found.get_side_output(LATE).returns(Element)
     plan = Pipeline("late", found.sink_to(CollectSink[Any]()), late.sink_to(ParquetFileSink("never written")))
     ran = run(plan, Element, [*batches(random.Random(6)), []], crash_at=1)
@@ -315,11 +301,8 @@ def test_late_elements_are_columns_for_files() -> None:
 
 
 def test_a_file_and_a_second_window_take_the_same_columns() -> None:
-    stream = from_source(ParquetFileSource("never read", Element)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(millis(80)), timestamp=lambda e: e.at
-    )
-    found = first(stream)
-    last = found.key_by(lambda t: t.key).window(tumbling(200)).aggregate(unordered())
+    found = first(ELEMENTS)
+    last = windows(found, tumbling(200), unordered())
     sinks = [found.sink_to(ParquetFileSink("never written")), last.sink_to(CollectSink[Any]())]
     plan = Pipeline("both", *sinks)
     inputs = [[e for e in batch if e.number is not None] for batch in batches(random.Random(5))]

@@ -82,11 +82,9 @@ def test_a_file_system_without_locks_is_told(tmp_path: Path, monkeypatch: pytest
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("kept")
-    folder = tmp_path / "checkpoint"
-    folder.mkdir()
-    (folder / "in-use").symlink_to(precious)
+    (tmp_path / "in-use").symlink_to(precious)
     with pytest.raises(CheckpointError, match="in-use"):
-        CheckpointLock(folder)
+        CheckpointLock(tmp_path)
     assert precious.read_text() == "kept"
 
 
@@ -103,12 +101,10 @@ def test_a_checkpoint_is_its_owners_alone(tmp_path: Path, exists: bool, inside: 
 
 
 def test_a_folder_with_other_files_keeps_its_mode(tmp_path: Path) -> None:
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    (folder / "notes").touch()
-    folder.chmod(0o3775)
-    Checkpoint.at(folder)
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o3775
+    (tmp_path / "notes").touch()
+    tmp_path.chmod(0o3775)
+    Checkpoint.at(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o3775
 
 
 @pytest.mark.parametrize("name", ["spark", "spark/state", "clock", "control", "results", "sources"])

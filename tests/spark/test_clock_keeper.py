@@ -11,7 +11,7 @@ import pytest
 
 from tests.spark.memory_files import MemoryFiles, folder_in
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
-from windrow.errors import CheckpointError, InvalidArgumentError, UnsupportedOperationError
+from windrow.errors import CheckpointError, InvalidArgumentError, UnsupportedOperationError, WindrowError
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -23,8 +23,6 @@ from windrow_spark.checkpoint.storage import StoragePath
 from windrow_spark.checkpoint.stored_file import BATCHES_KEPT
 from windrow_spark.clock import BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
 from windrow_spark.storage.values import StateCodec
-
-SECOND = timedelta(seconds=1)
 
 
 class EverySecond(WatermarkGenerator[int]):
@@ -48,13 +46,17 @@ class HoldsALock(EverySecond):
         self.held = open
 
 
-def topology(generator: type[EverySecond] = EverySecond) -> Topology:
-    read = from_source(CollectionSource([1]))
-    stream: DataStream[int] = read.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_generator(generator), timestamp=lambda element: element
-    )
+def timed(strategy: WatermarkStrategy[int]) -> DataStream[int]:
+    return from_source(CollectionSource([1])).assign_timestamps_and_watermarks(strategy, timestamp=lambda each: each)
+
+
+def topology_of(stream: DataStream[int]) -> Topology:
     windows = stream.key_by(lambda element: 1).window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
     return Topology(Pipeline("clock", windows.reduce(max).sink_to(CollectSink[int]())).steps)
+
+
+def topology(generator: type[EverySecond] = EverySecond) -> Topology:
+    return topology_of(timed(WatermarkStrategy.for_generator(generator)))
 
 
 PLAN = topology()
@@ -112,24 +114,14 @@ def test_the_time_of_a_batch_that_another_run_has_written_stays() -> None:
     assert ClockFiles(folder).read(1).watermarks[WINDOW] == 9
 
 
-def two_sources() -> Topology:
-    streams = [
-        from_source(CollectionSource([1])).assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda element: element
-        )
-        for _ in range(2)
-    ]
-    windows = streams[0].union(streams[1]).key_by(lambda element: 1).window(TumblingEventTimeWindows.of(SECOND))
-    return Topology(Pipeline("two", windows.reduce(max).sink_to(CollectSink[int]())).steps)
-
-
 @pytest.mark.parametrize("may_grow", [False, True])
 def test_a_source_that_has_ended_holds_nothing_back_across_restarts(tmp_path: Path, may_grow: bool) -> None:
     # batch        0     1     2  |  3     4       5
     # busy         10    20    30 |  -     50      60
     # short        5     -     -  |  -     -       55        more than there was in the run before
     # watermark       4     19    |  29    29      49   54
-    plan = two_sources()
+    monotonous = WatermarkStrategy[int].for_monotonous_timestamps()
+    plan = topology_of(timed(monotonous).union(timed(monotonous)))
     (busy, short), (first, second) = ([step.id for step in steps] for steps in (plan.sources, plan.timestamps))
     (window,) = (step.id for step in plan.keyed)
     files = ClockFiles(tmp_path)
@@ -138,7 +130,7 @@ def test_a_source_that_has_ended_holds_nothing_back_across_restarts(tmp_path: Pa
         ending = {busy: may_grow, short: may_grow}
         return ClockKeeper(files, plan, None, StateCodec(), ending=ending, planned=planned)
 
-    def end(keeper: ClockKeeper, batch: int, *, busy_at: int | None, short_at: int | None) -> int:
+    def end(keeper: ClockKeeper, batch: int, busy_at: int | None, short_at: int | None) -> int:
         times = ((busy, first, busy_at), (short, second, short_at))
         reports = [SeenTimestamps(step, [time], [time]) for _, step, time in times if time is not None]
         read = {source for source, _, time in times if time is not None}
@@ -146,16 +138,13 @@ def test_a_source_that_has_ended_holds_nothing_back_across_restarts(tmp_path: Pa
         return files.read(batch + 1).watermarks[window]
 
     begun = run(-1)
-    assert end(begun, 0, busy_at=10, short_at=5) == 4
-    assert end(begun, 1, busy_at=20, short_at=None) == 19
-    assert end(begun, 2, busy_at=30, short_at=None) == 29
+    batches: list[tuple[int | None, int | None]] = [(10, 5), (20, None), (30, None)]
+    assert [end(begun, number, *times) for number, times in enumerate(batches)] == [4, 19, 29]
     again = run(3)
-    # The run before has planned this batch: it tells nothing of the busy source.
-    assert end(again, 3, busy_at=None, short_at=None) == 29
-    assert end(again, 4, busy_at=50, short_at=None) == 49
-    assert end(again, 5, busy_at=60, short_at=55) == 54
-    # All of them are at their end, and the stream is not.
-    assert end(again, 6, busy_at=None, short_at=None) == 54
+    # The run before has planned batch 3: it tells nothing of the busy source. In the last batch all of them are at
+    # their end, and the stream is not.
+    batches = [(None, None), (50, None), (60, 55), (None, None)]
+    assert [end(again, number, *times) for number, times in enumerate(batches, start=3)] == [29, 49, 54, 54]
 
 
 def test_what_failed_has_not_seen_elements(tmp_path: Path) -> None:
@@ -177,12 +166,6 @@ def test_a_step_that_is_new_at_a_restart_has_no_time_yet(tmp_path: Path) -> None
     assert files.read(2).watermarks[WINDOW] == 7
 
 
-def test_a_generator_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedOperationError, match="is to be stored") as caught:
-        keeper(tmp_path, topology(HoldsALock)).end_batch(0, seen(1), ended=False)
-    assert "test_clock_keeper.py:" in str(caught.value.where)
-
-
 @pytest.mark.parametrize("time", [1.5, 2**63, "now", True, None])
 def test_a_clock_that_gives_no_time_is_told(tmp_path: Path, time: Any) -> None:
     files = ClockFiles(tmp_path)
@@ -200,9 +183,18 @@ class Halves(EverySecond):
         output.emit_watermark(timestamp / 2)  # type: ignore[arg-type]  # as a user may do
 
 
-def test_a_watermark_that_is_no_time_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="a watermark has the wrong type") as caught:
-        keeper(tmp_path, topology(Halves)).end_batch(0, seen(1), ended=False)
+@pytest.mark.parametrize(
+    ("generator", "error", "told"),
+    [
+        (HoldsALock, UnsupportedOperationError, "is to be stored"),
+        (Halves, InvalidArgumentError, "a watermark has the wrong type"),
+    ],
+)
+def test_what_a_generator_may_not_do_is_told(
+    tmp_path: Path, generator: type[EverySecond], error: type[WindrowError], told: str
+) -> None:
+    with pytest.raises(error, match=told) as caught:
+        keeper(tmp_path, topology(generator)).end_batch(0, seen(1), ended=False)
     assert "test_clock_keeper.py:" in str(caught.value.where)
     assert not ClockFiles(tmp_path).exists(1)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.comparison import Event, millis
-from windrow import Pipeline, WatermarkStrategy, from_source
+from tests.spark.timed import timed
+from windrow import Pipeline, from_source
 from windrow.aggregates import combine, count, key, window_start
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
@@ -50,10 +51,7 @@ class Once(KeyedProcessFunction[str, Event, Event]):
 
 def deduplicated() -> tuple[Pipeline, CollectSink[tuple[str, int, int]]]:
     counts = (
-        from_source(CollectionSource(EVENTS, batch_size=2))
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
-        )
+        timed(from_source(CollectionSource(EVENTS, batch_size=2)))
         .key_by(lambda event: event.key)
         .process(Once(), name="once")
         .key_by(lambda event: "all")
@@ -108,15 +106,21 @@ def begun(folder: Path, topology: Topology, *, committed: bool) -> Checkpoint:
     return checkpoint
 
 
-@pytest.mark.parametrize(("committed", "batch", "watermark"), [(True, 5, 39), (False, 4, 19)])
+# Without the file of the progress the watermark begins anew.
+@pytest.mark.parametrize(
+    ("committed", "damaged", "batch", "watermark"),
+    [(True, False, 5, 39), (False, False, 4, 19), (True, True, 5, MIN_TIMESTAMP)],
+)
 def test_a_checkpoint_whose_watermark_spark_kept_goes_on(
-    tmp_path: Path, committed: bool, batch: int, watermark: int
+    tmp_path: Path, committed: bool, damaged: bool, batch: int, watermark: int
 ) -> None:
     topology = Topology(deduplicated()[0].steps)
     checkpoint = begun(tmp_path, topology, committed=committed)
     shutil.move(tmp_path / "spark", tmp_path / "aside")
     assert checkpoint.has_run()
     shutil.move(tmp_path / "aside", tmp_path / "spark")
+    if damaged:
+        Path(checkpoint.progress_file).write_text("damaged")
     plan = PhysicalPlan(topology)
     assert time_of(plan, own_clock=False) == KEPT_TIME
     resume(checkpoint, plan, KEPT_TIME, SESSION)
@@ -126,16 +130,6 @@ def test_a_checkpoint_whose_watermark_spark_kept_goes_on(
     description = checkpoint.description()
     assert description is not None
     assert description.time == KEPT_TIME
-
-
-def test_without_the_file_of_the_progress_the_watermark_begins_anew(tmp_path: Path) -> None:
-    topology = Topology(deduplicated()[0].steps)
-    checkpoint = begun(tmp_path, topology, committed=True)
-    Path(checkpoint.progress_file).write_text("damaged")
-    plan = PhysicalPlan(topology)
-    resume(checkpoint, plan, KEPT_TIME, SESSION)
-    clock = ClockFiles(checkpoint.clock_folder, plan.state_ids).read(5)
-    assert set(clock.watermarks.values()) == {MIN_TIMESTAMP}
 
 
 def test_the_time_of_one_level_never_changes(tmp_path: Path) -> None:

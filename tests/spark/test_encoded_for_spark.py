@@ -52,10 +52,11 @@ def test_lines_of_columns_are_those_of_elements() -> None:
 
 
 def test_sparks_note_in_a_file_says_what_parquet_does_not() -> None:
-    noted = json.loads(spark_metadata(record_type(RECORDS["flat"][1]))[SPARK_KEY])
-    types = {field["name"]: field["type"] for field in noted["fields"]}
-    assert (types["took"], types["number"], types["at"]) == ("interval day to second", "long", "timestamp")
-    nested = json.loads(spark_metadata(record_type(RECORDS["nested"][1]))[SPARK_KEY])
-    types = {field["name"]: field["type"] for field in nested["fields"]}
-    assert types["spans"] == {"type": "array", "elementType": "interval day to second", "containsNull": True}
-    assert types["by_name"]["valueType"] == "interval day to second"
+    types: dict[str, Any] = {}
+    for name in ("flat", "nested"):
+        noted = json.loads(spark_metadata(record_type(RECORDS[name][1]))[SPARK_KEY])
+        types |= {field["name"]: field["type"] for field in noted["fields"]}
+    span = "interval day to second"
+    assert (types["took"], types["number"], types["at"]) == (span, "long", "timestamp")
+    assert types["spans"] == {"type": "array", "elementType": span, "containsNull": True}
+    assert types["by_name"]["valueType"] == span

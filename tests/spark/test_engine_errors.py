@@ -1,4 +1,4 @@
-"""What Spark says when it gives up, told in a few lines. Without Spark: it is all in its texts."""
+"""What workers and Spark say when they fail, told in a few lines. Without Spark: it is all in its texts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from typing import Any
 import pytest
 
 from windrow import Pipeline, from_source
-from windrow.errors import CheckpointError, EngineError, SourceError, UserFunctionError, WindrowError
+from windrow.errors import (
+    CheckpointError,
+    EngineError,
+    Location,
+    MissingTimestampError,
+    SourceError,
+    UserFunctionError,
+    WindrowError,
+)
 from windrow.kafka import KafkaSink, KafkaSource
 from windrow_runtime.operators.outcome import secrets_of
-from windrow_spark.faults import MarkedError, engine_failure, find_failure, secrets_hidden, unwritable
+from windrow_spark.faults import MarkedError, engine_failure, failures_marked, find_failure, secrets_hidden, unwritable
 from windrow_spark.run.query import Query
 from windrow_spark.sinks.batch_writer import BatchWriter, ConnectWriter
 
@@ -21,6 +29,49 @@ from windrow_spark.sinks.batch_writer import BatchWriter, ConnectWriter
 
 FRAME = "\tat org.apache.spark.sql.execution.streaming.state.StateStoreRDD.compute(StateStoreRDD.scala:1)"
 FRAMES = "\n".join([FRAME] * 50)
+
+
+def divide(value: int) -> float:
+    return 1 / value
+
+
+MESSAGE = "a function raised ZeroDivisionError: division by zero"
+
+
+def fail() -> None:
+    try:
+        divide(0)
+    except ZeroDivisionError as error:
+        where = "sensors.2.map, pipeline.py:7"
+        raise UserFunctionError(MESSAGE, given={"value": 0}, where=where, hint="look") from error
+
+
+def test_an_error_of_a_worker_is_found_in_the_text_that_spark_makes_of_it() -> None:
+    with pytest.raises(MarkedError) as caught, failures_marked():
+        fail()
+    spark_text = f"[STREAM_FAILED] Query terminated:\n  {caught.value}\n SQLSTATE: XXKST\n=== Streaming Query ==="
+    failure = find_failure(RuntimeError(spark_text))
+    assert type(failure) is UserFunctionError
+    told = "given:    {'value': 0}", "where:    sensors.2.map, pipeline.py:7", "hint:     look"
+    assert str(failure).split("\n  ") == [MESSAGE, *told]
+    cause = str(failure.__cause__)
+    assert "in divide\n    return 1 / value" in cause
+    assert cause.endswith("ZeroDivisionError: division by zero")
+
+
+def test_the_kind_and_the_parts_of_a_marked_error_survive() -> None:
+    error = MissingTimestampError("no timestamp", given=3, expected="one", where=Location("a.py", 3))
+    failure = find_failure(MarkedError(error))
+    assert type(failure) is MissingTimestampError
+    assert str(failure) == str(error)
+    assert failure.__cause__ is None
+
+
+def test_errors_without_a_mark_pass() -> None:
+    with pytest.raises(KeyError), failures_marked():
+        raise KeyError("mine")
+    assert find_failure(RuntimeError("no mark")) is None
+    assert isinstance(find_failure(MarkedError(WindrowError("x"))), WindrowError)
 
 
 class JavaError(Exception):
@@ -31,96 +82,60 @@ class JavaError(Exception):
         super().__init__(f"[STREAM_FAILED] Query [id = 1] terminated with exception: {causes[0]}")
 
 
-@pytest.mark.parametrize(
-    ("causes", "kind", "message", "given"),
-    [
-        (
-            ("org.apache.spark.SparkException: Job aborted.", "java.io.IOException: No space left on device"),
-            EngineError,
-            "a disk is full, or a file may not grow",
-            "IOException: No space left on device",
-        ),
-        (
-            (
-                "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
-                '  File "worker.py", line 1, in main\n'
-                "ModuleNotFoundError: No module named 'readings'",
-            ),
-            EngineError,
-            "a worker cannot import a module",
-            "ModuleNotFoundError: No module named 'readings'",
-        ),
-        (
-            (
-                'java.io.IOException: Cannot run program "./environment/bin/python": error=2, No such file',
-                "java.io.IOException: error=2, No such file",
-            ),
-            EngineError,
-            "Spark cannot start a Python worker",
-            'Cannot run program "./environment/bin/python": error=2, No such file',
-        ),
-        (
-            ("org.apache.spark.SparkException: Job aborted.", "java.lang.OutOfMemoryError: Java heap space"),
-            EngineError,
-            "Spark ran out of memory",
-            "OutOfMemoryError: Java heap space",
-        ),
-        (
-            (
-                "org.apache.spark.SparkException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. "
-                "SQLSTATE: 40000",
-            ),
-            CheckpointError,
-            "two runs use one checkpoint",
-            "SparkException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.",
-        ),
-        (
-            (
-                "org.apache.spark.SparkException: [STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY] The checkpoint location "
-                "/c/spark/state should be empty on batch 0 SQLSTATE: 42K03",
-            ),
-            CheckpointError,
-            "the checkpoint has files of a query, and nothing says how far that query came",
-            "SparkException: [STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY] The checkpoint location /c/spark/state should "
-            "be empty on batch 0",
-        ),
-        (
-            (
-                "org.apache.spark.SparkException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred.",
-                "java.io.FileNotFoundException: File file:/c/state/0/1.zip does not exist",
-            ),
-            CheckpointError,
-            "Spark cannot read or write its part of the checkpoint",
-            "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred. "
-            "(FileNotFoundException: File file:/c/state/0/1.zip does not exist)",
-        ),
-        (
-            (
-                "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
-                '  File "worker.py", line 1, in main\n'
-                "SystemExit: 3",
-            ),
-            EngineError,
-            "Spark stopped the pipeline",
-            "SystemExit: 3",
-        ),
-        # The stack has the state store in it whatever happened; that says nothing.
-        (
-            ("org.apache.spark.SparkException: Job 3 cancelled",),
-            EngineError,
-            "Spark stopped the pipeline",
-            "SparkException: Job 3 cancelled",
-        ),
-    ],
+SPARK = "org.apache.spark.SparkException"
+OF_A_WORKER = (
+    "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+    '  File "worker.py", line 1, in main\n'
 )
+NO_STORE = "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred."
+NO_FILE = "FileNotFoundException: File file:/c/state/0/1.zip does not exist"
+NO_PROGRAM = 'Cannot run program "./environment/bin/python": error=2, No such file'
+NOT_EMPTY = "SparkException: [STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY] The checkpoint location /c is not empty"
+CONCURRENT = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log."
+NO_CLASS = "ModuleNotFoundError: No module named 'readings'"
+FULL = "IOException: No space left on device"
+HEAP = "OutOfMemoryError: Java heap space"
+CASES: list[tuple[tuple[str, ...], type[WindrowError], str, str]] = [
+    ((f"{SPARK}: Job aborted.", f"java.io.{FULL}"), EngineError, "a disk is full, or a file may not grow", FULL),
+    ((OF_A_WORKER + NO_CLASS,), EngineError, "a worker cannot import a module", NO_CLASS),
+    (
+        (f"java.io.IOException: {NO_PROGRAM}", "java.io.IOException: error=2, No such file"),
+        EngineError,
+        "Spark cannot start a Python worker",
+        NO_PROGRAM,
+    ),
+    ((f"{SPARK}: Job aborted.", f"java.lang.{HEAP}"), EngineError, "Spark ran out of memory", HEAP),
+    (
+        (f"{SPARK}: {CONCURRENT} SQLSTATE: 40000",),
+        CheckpointError,
+        "two runs use one checkpoint",
+        f"SparkException: {CONCURRENT}",
+    ),
+    (
+        (f"org.apache.spark.{NOT_EMPTY} SQLSTATE: 42K03",),
+        CheckpointError,
+        "the checkpoint has files of a query, and nothing says how far that query came",
+        NOT_EMPTY,
+    ),
+    (
+        (f"{SPARK}: {NO_STORE}", f"java.io.{NO_FILE}"),
+        CheckpointError,
+        "Spark cannot read or write its part of the checkpoint",
+        f"{NO_STORE} ({NO_FILE})",
+    ),
+    ((OF_A_WORKER + "SystemExit: 3",), EngineError, "Spark stopped the pipeline", "SystemExit: 3"),
+    # The stack has the state store in it whatever happened; that says nothing.
+    ((f"{SPARK}: Job 3 cancelled",), EngineError, "Spark stopped the pipeline", "SparkException: Job 3 cancelled"),
+]
+
+
+@pytest.mark.parametrize(("causes", "kind", "message", "given"), CASES)
 def test_an_error_of_spark_is_told_short(
     causes: tuple[str, ...], kind: type[WindrowError], message: str, given: str
 ) -> None:
     failure = engine_failure(JavaError(*causes), "pipeline 'p', checkpoint /c")
     assert type(failure) is kind
-    assert failure.message == message
-    assert failure.given == given
-    assert failure.where == "pipeline 'p', checkpoint /c"
+    assert (failure.message, failure.given, failure.where) == (message, given, "pipeline 'p', checkpoint /c")
     assert failure.hint
     assert "\tat " not in str(failure.__cause__)
 
@@ -136,12 +151,6 @@ def test_an_error_of_ours_stays_what_it_is() -> None:
     error = SourceError("gone", given="/in")
     assert engine_failure(error, "pipeline 'p'") is error
     assert error.where == "pipeline 'p'"
-
-
-def test_what_keeps_files_from_being_written() -> None:
-    assert unwritable(OSError(13, "Permission denied")) == "[Errno 13] Permission denied"
-    assert unwritable(JavaError("java.io.IOException: Mkdirs failed to create file:/out")) is not None
-    assert unwritable(JavaError("org.apache.spark.SparkException: Job 3 cancelled")) is None
 
 
 SOURCE = KafkaSource(
@@ -217,9 +226,20 @@ def test_a_file_that_cannot_be_read_is_told_without_the_password_of_its_address(
     assert "s3cret" not in str(found)
 
 
-def test_why_files_cannot_be_written_is_told_without_secrets() -> None:
-    refused = JavaError("org.apache.hadoop.AccessControlException: Permission denied: me, swordfish")
-    assert unwritable(refused, SECRETS) == "AccessControlException: Permission denied: me, *****"
+REFUSED = "AccessControlException: Permission denied: me"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(13, "Permission denied"), "[Errno 13] Permission denied"),
+        (JavaError("java.io.IOException: Mkdirs failed"), "IOException: Mkdirs failed"),
+        (JavaError(f"org.apache.hadoop.{REFUSED}, swordfish"), f"{REFUSED}, *****"),
+        (JavaError(f"{SPARK}: Job 3 cancelled"), None),
+    ],
+)
+def test_why_files_cannot_be_written_is_told_without_secrets(error: Exception, told: str | None) -> None:
+    assert unwritable(error, SECRETS) == told
 
 
 class Batch:
@@ -232,22 +252,16 @@ class Batch:
 
 
 def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
-    gate = SimpleNamespace(enter=lambda batch, session: None, leave=lambda: None, is_stopping=False)
-
-    def batches(frame: Any, batch: int) -> None:
-        frame.save()
-
-    lock, checkpoint = SimpleNamespace(check=lambda: None), SimpleNamespace(hand_on=lambda *_: None)
     query: Any = SimpleNamespace(
-        _gate=gate,
-        _batches=batches,
+        _gate=SimpleNamespace(enter=lambda batch, session: None, leave=lambda: None, is_stopping=False),
+        _batches=lambda frame, batch: frame.save(),
         _secrets=SECRETS,
         _place="pipeline 'secret'",
         _failure=None,
         _is_quiet=False,
-        lock=lock,
+        lock=SimpleNamespace(check=lambda: None),
         lowered=SimpleNamespace(clock=None),
-        _checkpoint=checkpoint,
+        _checkpoint=SimpleNamespace(hand_on=lambda *_: None),
     )
     frame: Any = Batch()
     with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:

@@ -123,24 +123,19 @@ def test_a_constructor_that_does_more_is_not_called_again() -> None:
     assert back.value == 2
 
 
-def test_classes_of_functions_travel_by_name_once_registered() -> None:
+@pytest.mark.parametrize("registered", [False, True])
+def test_classes_of_functions_travel_and_by_name_once_registered(registered: bool) -> None:
     @dataclass
     class Inside:
         value: int
 
-    register_classes([UserClass(Inside, {})])
-    assert find_class(class_name(Inside)) is Inside
-    (back,) = unpack_values(pack_values([Inside(1)]))
-    assert type(back) is Inside
-
-
-def test_classes_that_nobody_registered_travel_too() -> None:
-    @dataclass
-    class Unknown:
-        value: int
-
-    assert unpack_values(pack_values([Unknown(1), Unknown(2)])) == [Unknown(1), Unknown(2)]
-    assert unpack_values(pack_values([Unknown(1), None])) == [Unknown(1), None]
+    if registered:
+        register_classes([UserClass(Inside, {})])
+        assert find_class(class_name(Inside)) is Inside
+        (back,) = unpack_values(pack_values([Inside(1)]))
+        assert type(back) is Inside
+    for values in ([Inside(1), Inside(2)], [Inside(1), None]):
+        assert unpack_values(pack_values(values)) == values
 
 
 @given(st.lists(st.integers(MIN_TIMESTAMP, MAX_TIMESTAMP) | st.none()))
@@ -183,22 +178,23 @@ def test_rows_are_ordered_by_phase_then_origin_then_row() -> None:
     assert [phase_of(number) for number in numbers] == [0] * 9 + [1] * 9
 
 
-def packed(packer: Packer, groups: KeyGroups, elements: list[Any]) -> list[PackedRow]:
-    rows: list[PackedRow] = []
-    for start in range(0, len(elements), 700):
-        chunk = elements[start : start + 700]
-        packer.add(ToStep(3, 1, [value % 50 for value in chunk]), chunk, [value * 10 for value in chunk])
-        packer.add(ToSink(0), chunk, [None] * len(chunk))
-        rows += packer.full()
-    return rows + list(packer.flush())
+def packer_of(groups: KeyGroups, origin: int = 0, service: int = -1) -> Packer:
+    packer = Packer(groups, Phase.AFTER_WATERMARK)
+    packer.start(origin, service)
+    return packer
 
 
 def test_the_packer_sends_each_key_to_its_group_in_order() -> None:
     groups = KeyGroups.balanced(3, 2)
-    packer = Packer(groups, Phase.AFTER_WATERMARK)
-    packer.start(7, -99)
+    packer = packer_of(groups, 7, -99)
     elements = list(range(10_000))
-    rows = packed(packer, groups, elements)
+    rows: list[PackedRow] = []
+    for start in range(0, len(elements), 700):
+        some = elements[start : start + 700]
+        packer.add(ToStep(3, 1, [value % 50 for value in some]), some, [value * 10 for value in some])
+        packer.add(ToSink(0), some, [None] * len(some))
+        rows += packer.full()
+    rows += packer.flush()
     assert len({row.number for row in rows}) == len(rows)
     rows.sort(key=lambda row: row.number)
     by_group: dict[int, list[int]] = {}
@@ -221,8 +217,7 @@ def test_the_packer_sends_each_key_to_its_group_in_order() -> None:
 
 
 def test_a_row_carries_elements_for_one_level() -> None:
-    groups = KeyGroups.balanced(1, 1)
-    packer = Packer(groups, Phase.AFTER_WATERMARK)
+    packer = packer_of(KeyGroups.balanced(1, 1))
     for step, level in ((0, 1), (1, 2), (2, 1)):
         packer.add(ToStep(step, level, [1]), [step], [None])
     rows = list(packer.flush())
@@ -233,8 +228,7 @@ def test_a_row_carries_elements_for_one_level() -> None:
 
 def test_elements_for_all_keys_reach_each_group_once_and_in_order() -> None:
     groups = KeyGroups.balanced(3, 2)
-    packer = Packer(groups, Phase.AFTER_WATERMARK)
-    packer.start(7, -99)
+    packer = packer_of(groups, 7, -99)
     rows: list[PackedRow] = []
     for start in range(0, 1000, 100):
         chunk = list(range(start, start + 100))
@@ -255,50 +249,35 @@ def test_elements_for_all_keys_reach_each_group_once_and_in_order() -> None:
         assert [list(part.values) for level, part in of_group if level == 2] == [list(range(0, 1000, 100))]
 
 
-def test_large_elements_for_all_keys_take_no_more_than_others_together() -> None:
-    groups = KeyGroups.balanced(4, 2)
-    packer = Packer(groups, Phase.AFTER_WATERMARK)
-    packer.start(0, -1)
+@pytest.mark.parametrize(
+    ("target", "count", "warm_up"), [(ToAllKeys(0, 1), 5, 30), (ToSink(0), 50, 2)], ids=["all keys", "a sink"]
+)
+def test_payloads_of_large_elements_stay_small(target: ToAllKeys | ToSink, count: int, warm_up: int) -> None:
+    packer = packer_of(KeyGroups.balanced(4, 2))
     sizes: list[int] = []
     for batch in range(60):
-        packer.add(ToAllKeys(0, 1), [f"{batch}-{n}" + "x" * 100_000 for n in range(5)], [None] * 5)
-        sizes.append(sum(len(row.payload) for row in packer.full()))
-    assert max(sizes[30:]) <= 6 << 20
-
-
-def test_payloads_of_large_elements_stay_small() -> None:
-    groups = KeyGroups.balanced(1, 1)
-    packer = Packer(groups, Phase.AFTER_WATERMARK)
-    packer.start(0, -1)
-    sizes = []
-    for batch in range(60):
-        elements = [f"{batch}-{number}" + "x" * 100_000 for number in range(50)]
-        packer.add(ToSink(0), elements, [None] * 50)
-        sizes += [len(row.payload) for row in packer.full()]
+        packer.add(target, [f"{batch}-{number}" + "x" * 100_000 for number in range(count)], [None] * count)
+        full = [len(row.payload) for row in packer.full()]
+        # Elements for all keys take no more than others together.
+        sizes += [sum(full)] if isinstance(target, ToAllKeys) else full
     # How large the elements are, the first rows have to show.
-    assert max(sizes[2:]) < 6 << 20
+    assert max(sizes[warm_up:]) <= 6 << 20
 
 
 def test_a_key_without_a_hash_is_told() -> None:
-    packer = Packer(KeyGroups.balanced(1, 1), Phase.AFTER_WATERMARK)
-    packer.start(0, -1)
+    packer = packer_of(KeyGroups.balanced(1, 1))
     with pytest.raises(InvalidArgumentError, match=r"a key cannot be hashed\n  given:    \[2\]: TypeError: unhashable"):
         packer.add(ToStep(0, 1, ["a", [2]]), ["a", [2]], [None, None])
 
 
-def test_an_element_that_cannot_be_pickled_is_named_with_its_step() -> None:
-    generator = (number for number in range(3))
-    targets = (
-        ToStep(0, 1, ["a", "a"], "p.2.key_by, main.py:7"),
-        ToAllKeys(0, 1, "p.4.broadcast_process, main.py:9"),
-        ToSink(0, "p.3.sink, main.py:8"),
-    )
-    for target in targets:
-        packer = Packer(KeyGroups.balanced(1, 1), Phase.AFTER_WATERMARK)
-        packer.start(0, -1)
-        packer.add(target, [1, generator], [None, None])
-        with pytest.raises(UnsupportedOperationError, match="cannot be sent to another process") as caught:
-            list(packer.flush())
-        assert "<generator object" in str(caught.value.given)
-        assert caught.value.where == target.where
-        assert "flat_map" in str(caught.value.hint)
+@pytest.mark.parametrize(
+    "target", [ToStep(0, 1, ["a", "a"], "a step"), ToAllKeys(0, 1, "a broadcast"), ToSink(0, "a sink")]
+)
+def test_an_element_that_cannot_be_pickled_is_named_with_its_step(target: ToStep | ToAllKeys | ToSink) -> None:
+    packer = packer_of(KeyGroups.balanced(1, 1))
+    packer.add(target, [1, (number for number in range(3))], [None, None])
+    with pytest.raises(UnsupportedOperationError, match="cannot be sent to another process") as caught:
+        list(packer.flush())
+    assert "<generator object" in str(caught.value.given)
+    assert caught.value.where == target.where
+    assert "flat_map" in str(caught.value.hint)

@@ -35,9 +35,9 @@ class Row(NamedTuple):
     number: int | None
 
 
-def sinks_of(sink: Sink[Row], batch: int = 3) -> WorkerSinks | None:
+def sinks_of(sink: Sink[Row]) -> WorkerSinks | None:
     (step,) = Topology(Pipeline("parts", from_collection([Row("a", 1)], Row).sink_to(sink)).steps).sinks
-    return worker_sinks({SINK: step}, {}, batch)
+    return worker_sinks({SINK: step}, {}, 3)
 
 
 def part_of(sinks: WorkerSinks | None) -> PartSink | None:
@@ -174,15 +174,15 @@ def test_a_folder_that_cannot_be_made_is_told(sinks: WorkerSinks, tmp_path: Path
         written(sinks, values(Row("a", 1)))
 
 
-def test_what_spark_writes() -> None:
-    assert sinks_of(JsonFileSink("s3a://bucket/out")) is None
-    assert sinks_of(JsonFileSink("out")) is not None
-    assert sinks_of(ParquetFileSink("s3a://bucket/out")) is None
-
-
 def test_where_workers_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A worker may run in another folder, and what is in the user's file system is so under each of its names.
     monkeypatch.chdir(tmp_path)
     paths = ["out", f"{tmp_path}/out", f"file:{tmp_path}/out", f"file://{tmp_path}/out"]
-    found = [part_of(sinks_of(ParquetFileSink(path))) for path in paths]
-    assert {None if part is None else part.path for part in found} == {f"{tmp_path}/out"}
+    for path in paths:
+        for sink in (ParquetFileSink[Row](path), JsonFileSink[Row](path)):
+            part = part_of(sinks_of(sink))
+            assert part is not None
+            assert part.path == f"{tmp_path}/out"
+    # The others are Spark's.
+    assert sinks_of(JsonFileSink("s3a://bucket/out")) is None
+    assert sinks_of(ParquetFileSink("s3a://bucket/out")) is None

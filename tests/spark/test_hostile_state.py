@@ -21,7 +21,7 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -31,7 +31,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.budget import examples, for_a_night
+from tests.budget import examples
 from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow.errors import CheckpointError
 from windrow.sinks import CollectSink
@@ -40,16 +40,14 @@ from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, WindowEntry
-from windrow_runtime.spark import SparkRunner
+from windrow_runtime.operators.topology import Topology
 from windrow_spark.checkpoint.stored_file import StoredFile
+from windrow_spark.clock import ClockFiles, ClockKeeper, SeenTimestamps
 from windrow_spark.columnar.state import dump_rows, load_rows
 from windrow_spark.storage import values as state_codec
 from windrow_spark.storage.packed import Packed, decode, decompress, encode, packed
 from windrow_spark.storage.page_codec import PageCodec, keys_in
 from windrow_spark.storage.values import StateCodec
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Any in this module: bytes lead to values of every type.
 
@@ -103,11 +101,13 @@ def load_page(plain: bytes) -> OperatorState:
     return PAGES.load(bytes(4) + plain, NoSegments())  # not compressed
 
 
-# Whatever bytes
+def dumped(state: OperatorState) -> bytes:
+    """A page as it is written, before it is compressed."""
+    return decompress(PAGES.dump(state, lambda data: 1))
 
 
 def pages() -> Iterator[bytes]:
-    """Pages of all kinds, as they are written, before they are compressed."""
+    """Pages of all kinds."""
     moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
     zone = ZoneInfo("Europe/Berlin")
     held: list[dict[str, Any]] = [
@@ -125,12 +125,12 @@ def pages() -> Iterator[bytes]:
         state.keys[key] = KeyState(dict(zip(windows, entries, strict=True)), windows, 3, cells)
         state.event_timers.register(key, windows[0], number)
         state.processing_timers.register(key, None, number)
-    yield decompress(PAGES.dump(state, lambda data: 1))
+    yield dumped(state)
     state = OperatorState()
     state.table_size = 10
     for start in range(3):
         state.tables[start * 10] = {number: (number, number / 3) for number in range(start, 9)}
-    yield decompress(PAGES.dump(state, lambda data: 1))
+    yield dumped(state)
     yield page_of_sessions()
 
 
@@ -139,7 +139,7 @@ def page_of_sessions() -> bytes:
     state = OperatorState()
     state.sessions = {"a": [0, 10, (1, 0.5)], "b": [5, 15, (2, 1.5), 20, 30, (3, 2.5)]}
     state.event_timers.register("c", TimeWindow(0, 1), 0)
-    return decompress(PAGES.dump(state, lambda data: 1))
+    return dumped(state)
 
 
 @given(st.binary(max_size=200))
@@ -213,9 +213,6 @@ def test_pages_that_were_damaged_are_read_or_refused() -> None:
     assert slowest < 1
 
 
-# Bytes that are made to do harm
-
-
 def array_of(count: int, item: bytes = b"") -> bytes:
     return b"\xdd" + count.to_bytes(4, "big") + item
 
@@ -229,39 +226,36 @@ def nested(depth: int) -> bytes:
     return b"\x94\xa1l\xc4\x00\x90\x91" * depth + b"\x94\xa1v\xc4\x00\x90\x90"
 
 
-def column_of(column: Packed) -> bytes:
-    return encode(column)
-
-
 def colliding(count: int) -> list[int]:
     return [number * PRIME for number in range(1, count + 1)]
 
 
-KEYS: Final[dict[str, Callable[[], list[Any]]]] = {
-    "ints": lambda: colliding(40_000),
-    "floats and ints": lambda: [*map(float, range(9)), *colliding(40_000)],
-    "fractions": lambda: [Fraction(number, 1) for number in colliding(40_000)],
-    "decimals": lambda: list(map(Decimal, colliding(40_000))),
-    "tuples": lambda: [(number, "a") for number in colliding(40_000)],
-    "records": lambda: [Peak(number, 1.5) for number in colliding(40_000)],
-    "many sets": lambda: colliding(1_000),
+COLLIDING: Final = colliding(40_000)
+KEYS: Final[dict[str, tuple[int, list[Any]]]] = {
+    "ints": (1, COLLIDING),
+    "floats and ints": (1, [*map(float, range(9)), *COLLIDING]),
+    "fractions": (1, [Fraction(number, 1) for number in COLLIDING]),
+    "decimals": (1, list(map(Decimal, COLLIDING))),
+    "tuples": (1, [(number, "a") for number in COLLIDING]),
+    "records": (1, [Peak(number, 1.5) for number in COLLIDING]),
+    "many sets": (40, colliding(1_000)),
 }
+"""How many sets or dicts there are, and the keys of each."""
 
 
 def collisions() -> Iterator[tuple[str, bytes]]:
-    for name, make in KEYS.items():
-        flat = CODEC.pack(make() * (40 if name == "many sets" else 1))
-        size = len(make())
-        sizes = array("I", [size] * (40 if name == "many sets" else 1)).tobytes()
-        numbers = CODEC.pack([1] * sum(array("I", sizes)))
+    for name, (count, keys) in KEYS.items():
+        flat = CODEC.pack(keys * count)
+        sizes = array("I", [len(keys)] * count).tobytes()
+        numbers = CODEC.pack([1] * len(keys) * count)
         for tag in ("s", "z"):
-            yield f"{name}, {tag}", column_of(packed(tag, sizes, columns=[flat]))
+            yield f"{name}, {tag}", encode(packed(tag, sizes, columns=[flat]))
         dicts = packed("d", sizes, columns=[flat, numbers])
-        yield f"{name}, d", column_of(dicts)
+        yield f"{name}, d", encode(dicts)
         pairs = packed("l", sizes, columns=[packed("t", columns=[flat, numbers])])
         for tag in ("Counter", "OrderedDict"):
-            yield f"{name}, {tag}", column_of(packed(tag, columns=[dicts]))
-            yield f"{name}, {tag} of pairs", column_of(packed(tag, columns=[pairs]))
+            yield f"{name}, {tag}", encode(packed(tag, columns=[dicts]))
+            yield f"{name}, {tag} of pairs", encode(packed(tag, columns=[pairs]))
 
 
 def shared(tag: str, places: bytes) -> bytes:
@@ -270,7 +264,7 @@ def shared(tag: str, places: bytes) -> bytes:
     for _ in range(60):
         both = packed(tag, places, columns=[column])
         column = packed("T", array("I", [2]).tobytes(), columns=[both])
-    return column_of(packed("s", array("I", [1]).tobytes(), columns=[column]))
+    return encode(packed("s", array("I", [1]).tobytes(), columns=[column]))
 
 
 HARMFUL: Final = {
@@ -289,15 +283,15 @@ HARMFUL: Final = {
     "a column of five parts": HEAD + b"\x90\x90\x90",
     "something behind the end": HEAD + b"\x90\x90\x90",
     "nothing": b"",
-    "a list in 2^32 pieces": column_of(packed("l", b"\xff\xff\xff\xff", columns=[CODEC.pack([1])])),
-    "columns of other lengths": column_of(packed("t", columns=[CODEC.pack([1]), CODEC.pack([1, 2])])),
-    "a fraction that takes long": column_of(
+    "a list in 2^32 pieces": encode(packed("l", b"\xff\xff\xff\xff", columns=[CODEC.pack([1])])),
+    "columns of other lengths": encode(packed("t", columns=[CODEC.pack([1]), CODEC.pack([1, 2])])),
+    "a fraction that takes long": encode(
         packed("Fraction", columns=[CODEC.pack([3**3_000_000]), CODEC.pack([2**4_000_000 + 1])])
     ),
-    "a number as text": column_of(packed("Decimal", columns=[CODEC.pack([1.5])])),
-    "a float as a fraction": column_of(packed("Fraction", columns=[CODEC.pack([0.1]), CODEC.pack([1])])),
+    "a number as text": encode(packed("Decimal", columns=[CODEC.pack([1.5])])),
+    "a float as a fraction": encode(packed("Fraction", columns=[CODEC.pack([0.1]), CODEC.pack([1])])),
     **{
-        f"zone {key!r:.30}": column_of(packed("ZoneInfo", columns=[CODEC.pack([key])]))
+        f"zone {key!r:.30}": encode(packed("ZoneInfo", columns=[CODEC.pack([key])]))
         for key in ("../../etc/passwd", "/etc/passwd", "Europe/../UTC", "Europe", "x/" * 100_000, "\0", "", 1, None)
     },
 }
@@ -384,7 +378,7 @@ def test_keys_of_a_page_that_collide_are_refused_at_once() -> None:
     for number in range(10_000):
         state.tables.setdefault(0, {})[number] = 1
         state.event_timers.register("a", TimeWindow(0, number), 1)
-    genuine = decompress(PAGES.dump(state, lambda data: 1))
+    genuine = dumped(state)
     assert len(load_page(genuine).tables[0]) == 10_000
     crowded = [tuple.__new__(TimeWindow, (0, number)) for number in colliding(10_000)]  # beyond what the class takes
     for place, keys in (("keys", colliding(10_001)), ("windows", crowded), ("timers", crowded)):
@@ -472,8 +466,6 @@ def test_whatever_we_write_is_read(size: int) -> None:
     assert read(CODEC.dumps(numbers)) == numbers
 
 
-# What a stored name leads to
-
 ONE: Final = CODEC.pack([1])
 FOREIGN: Final = {
     "a record of this module": packed("r", scalars=[f"{__name__}:Unnamed", "field"], columns=[ONE]),
@@ -522,9 +514,6 @@ def test_attributes_are_those_of_the_object() -> None:
     assert Color.RED.value == "red"
 
 
-# A clock file that somebody else wrote
-
-
 class Second(WatermarkGenerator[int]):
     """Remembers what it has seen."""
 
@@ -547,47 +536,45 @@ class Command:
         self.file = file
 
     def __reduce__(self) -> tuple[Any, ...]:
-        import os
-
         return os.system, (f"touch {self.file}",)
 
 
-def test_a_clock_file_that_somebody_rewrote_runs_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    def plan(count: int) -> Pipeline:
-        stamped = from_source(CollectionSource(list(range(count)), batch_size=4)).assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_generator(Second), timestamp=lambda element: element
-        )
-        windows = stamped.key_by(lambda element: 0, int).window(TumblingEventTimeWindows.of(timedelta(milliseconds=3)))
-        return Pipeline("clock", windows.reduce(max).sink_to(CollectSink[int]()))
+ATTRIBUTES: Final = CODEC.pack([{"seen": 1}])
+PROCESS: Final = packed("r", scalars=["subprocess:Popen", "args"], columns=[ONE])
+MEMORIES: Final[dict[str, Callable[[Command], bytes]]] = {
+    "a command": lambda command: pickle.dumps([{"seen": command}], 5),
+    "a pickle in a column": lambda command: encode(packed("P", pickle.dumps([{"seen": command}], 5))),
+    "a class of sys.modules": lambda command: encode(
+        packed("d", array("I", [1]).tobytes(), columns=[CODEC.pack(["seen"]), PROCESS])
+    ),
+    "attributes of an Enum": lambda command: encode(
+        packed("a", scalars=[f"{__name__}:Color", "RED"], columns=[ATTRIBUTES])
+    ),
+}
 
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-    runner.run(plan(8), drain=False)
-    newest = max((tmp_path / "checkpoint" / "clock").iterdir(), key=lambda file: int(file.name))
-    written = newest.read_bytes()
+
+def test_a_clock_file_that_somebody_rewrote_runs_nothing(tmp_path: Path) -> None:
+    stamped = from_source(CollectionSource([1])).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_generator(Second), timestamp=lambda element: element
+    )
+    windows = stamped.key_by(lambda element: 0, int).window(TumblingEventTimeWindows.of(timedelta(milliseconds=3)))
+    plan = Topology(Pipeline("clock", windows.reduce(max).sink_to(CollectSink[int]())).steps)
+    (step,) = (step.id for step in plan.timestamps)
+
+    def end_batch(number: int) -> None:
+        keeper = ClockKeeper(ClockFiles(tmp_path), plan, None, CODEC)
+        keeper.end_batch(number, [SeenTimestamps(step, [number], [number])], ended=False)
+
+    end_batch(0)
+    written = (tmp_path / "1").read_bytes()
     clock = json.loads(written.partition(b"\n")[2])
-    (step,) = clock["trackers"]
     touched = tmp_path / "touched"
-    attributes = CODEC.pack([{"seen": 1}])
-    memories = {
-        "a command": pickle.dumps([{"seen": Command(touched)}], 5),
-        "a pickle in a column": encode(packed("P", pickle.dumps([{"seen": Command(touched)}], 5))),
-        "a class of sys.modules": encode(
-            packed(
-                "d",
-                array("I", [1]).tobytes(),
-                columns=[CODEC.pack(["seen"]), packed("r", scalars=["subprocess:Popen", "args"], columns=[ONE])],
-            )
-        ),
-        "attributes of an Enum": encode(packed("a", scalars=[f"{__name__}:Color", "RED"], columns=[attributes])),
-    }
-    # Whatever the codec refuses is refused alike: the tests above read all of these bytes.
-    for name in for_a_night(tuple(memories), ("a command", "a class of sys.modules")):
-        memory = memories[name]
-        clock["trackers"][step][-1] = base64.b64encode(memory).decode()
-        StoredFile(newest, dict).write(clock)  # with the checksum, which has no secret
+    for name, memory in MEMORIES.items():
+        clock["trackers"][step][-1] = base64.b64encode(memory(Command(touched))).decode()
+        StoredFile(tmp_path / "1", dict).write(clock)  # with the checksum, which has no secret
         with pytest.raises(CheckpointError, match=r"damaged|names a class that the plan does not know"):
-            runner.run(plan(16), drain=False)
+            end_batch(1)
         assert not touched.exists(), name
     # As it was written, it is read.
-    newest.write_bytes(written)
-    runner.run(plan(16), drain=False)
+    (tmp_path / "1").write_bytes(written)
+    end_batch(1)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSource
 from windrow_kafka.values import kafka_decoder
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-# Any in this module: stands for a session, a reader and a writer of Spark, which take anything.
+# Any in this module: rows as Spark's columns hold them.
 
 AT = datetime(2024, 1, 1, tzinfo=UTC)
-HEADERS = "array<struct<key: string, value: binary>>"
-COLUMNS = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
-    f"headers {HEADERS}"
+SCHEMA = pa.schema(
+    {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestampType": pa.int32(),
+        "headers": pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})),
+    }
 )
 
 
@@ -26,14 +32,16 @@ class Reading(NamedTuple):
     celsius: float
 
 
-def test_rows_become_elements(spark: SparkSession) -> None:
+def test_rows_become_elements() -> None:
+    headers = [{"key": "trace", "value": b"x"}, {"key": "none", "value": None}]
     rows: list[Any] = [
-        (b"k", b'{"sensor": "roof", "celsius": 1.5}', "in", 0, 7, AT, 0, [("trace", b"x"), ("none", None)]),
+        (b"k", b'{"sensor": "roof", "celsius": 1.5}', "in", 0, 7, AT, 0, headers),
         (None, b'{"sensor": "roof"}', "in", 1, 8, AT, 0, None),
         (None, None, "in", 1, 9, AT, 0, None),
         (None, b"\xff{", "in", 1, 10, AT, 0, None),
     ]
-    (batch,) = spark.createDataFrame(rows, COLUMNS).coalesce(1).toArrow().combine_chunks().to_batches()
+    records = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
+    batch = pa.RecordBatch.from_pylist(records, schema=SCHEMA)
     decoded = kafka_decoder(KafkaRecordSource("a:1", "in", Reading))(batch)
     assert decoded.values == [
         KafkaRecord(b"k", Reading("roof", 1.5), "in", 0, 7, AT, (("trace", b"x"), ("none", None)))

@@ -11,6 +11,8 @@ from subprocess import Popen
 from typing import Any, Generic, NamedTuple, NewType, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
+import pytest
+
 from windrow import DataStream, Pipeline, from_collection
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
 from windrow.sinks import CollectSink
@@ -67,6 +69,18 @@ def known(stream: DataStream[Any]) -> dict[str, UserClass]:
     return {known.class_.__name__: known for known in known_classes(plan.steps)}
 
 
+def boxed(value: int) -> Box[Name]:
+    return Box(Name(Part(Color.RED)))
+
+
+def clicked(value: int) -> Event:
+    return Click(value)
+
+
+def answered(value: int) -> tuple[HTTPStatus, SplitResult | None]:
+    return HTTPStatus(200), None
+
+
 def peaked(at: int) -> Peak:
     return Peak(at)
 
@@ -75,55 +89,40 @@ def called(at: int) -> Any:
     return peaked(at)
 
 
-def test_annotations_name_classes_with_what_they_hold() -> None:
-    def boxed(value: int) -> Box[Name]:
-        return Box(Name(Part(Color.RED)))
+class Watch(KeyedProcessFunction[int, int, int]):
+    last: Any = ValueStateDescriptor("last")
 
-    assert {"Box", "Part", "Color"} <= known(from_collection([1]).map(boxed)).keys()
-
-    def clicked(value: int) -> Event:
-        return Click(value)
-
-    found = known(from_collection([1]).map(clicked))
-    assert {"Event", "Click"} <= found.keys()
-
-    def answered(value: int) -> tuple[HTTPStatus, SplitResult | None]:
-        return HTTPStatus(200), None
-
-    found = known(from_collection([1]).map(answered))
-    assert {"HTTPStatus", "SplitResult"} <= found.keys()
-    column = [(HTTPStatus.OK, urlsplit("https://example.org/a?b=1"))]
-    codec = StateCodec(found.values())
-    assert codec.loads(codec.dumps(column)) == column
+    def process_element(self, value: int, context: KeyedProcessContext[int]) -> Iterable[int]:
+        context.get_state(self.last).update((Peak(value), Plain(), Popen))
+        return ()
 
 
-def test_code_names_the_records_that_it_makes() -> None:
-    stream = from_collection([1])
-    ways: list[DataStream[Any]] = [
-        stream.map(Peak),
-        stream.map(lambda at: Peak(at + 1)),
-        stream.map(called),
-        stream.map(partial(lambda kind, at: called(at), "x")),
-        stream.map(lambda at: [Peak(n) for n in range(at)]),
-        stream.key_by(lambda at: Peak(at + 1)).reduce(lambda a, b: a),
-    ]
-    for way in ways:
-        assert "Peak" in known(way)
-    assert "Unused" not in known(ways[0])
-
-    class Watch(KeyedProcessFunction[int, int, int]):
-        last: Any = ValueStateDescriptor("last")
-
-        def process_element(self, value: int, context: KeyedProcessContext[int]) -> Iterable[int]:
-            context.get_state(self.last).update((Peak(value), Plain(), Popen))
-            return ()
-
-    found = known(stream.key_by(lambda at: at, int).process(Watch()))
+ONE = from_collection([1])
+NAMED: dict[str, tuple[DataStream[Any], set[str]]] = {
+    "an annotation, with what it holds": (ONE.map(boxed), {"Box", "Part", "Color"}),
+    "an annotation, with what is below it": (ONE.map(clicked), {"Event", "Click"}),
+    "an annotation of a library's classes": (ONE.map(answered), {"HTTPStatus", "SplitResult"}),
+    "the function itself": (ONE.map(Peak), {"Peak"}),
+    "code": (ONE.map(lambda at: Peak(at + 1)), {"Peak"}),
+    "a function that another one calls": (ONE.map(called), {"Peak"}),
+    "a partial": (ONE.map(partial(lambda kind, at: called(at), "x")), {"Peak"}),
+    "a comprehension": (ONE.map(lambda at: [Peak(n) for n in range(at)]), {"Peak"}),
+    "a key": (ONE.key_by(lambda at: Peak(at + 1)).reduce(lambda a, b: a), {"Peak"}),
     # The user's own classes are known, and no library's class that is no record is.
-    assert {"Peak", "Plain"} <= found.keys()
-    assert "Popen" not in found
+    "a method": (ONE.key_by(lambda at: at, int).process(Watch()), {"Peak", "Plain"}),
+    "elements of a collection": (from_collection([(1, [Peak(1)]), {"a": Color.RED}]), {"Peak", "Color"}),
+}
 
 
-def test_elements_of_a_collection_name_their_classes() -> None:
-    elements: list[Any] = [(1, [Peak(1)]), {"a": Color.RED}]
-    assert {"Peak", "Color"} <= known(from_collection(elements)).keys()
+@pytest.mark.parametrize("by", NAMED)
+def test_classes_are_named_by(by: str) -> None:
+    stream, names = NAMED[by]
+    found = known(stream).keys()
+    assert names <= found
+    assert not {"Unused", "Popen"} & found
+
+
+def test_values_of_a_librarys_classes_are_stored() -> None:
+    column = [(HTTPStatus.OK, urlsplit("https://example.org/a?b=1"))]
+    codec = StateCodec(known(ONE.map(answered)).values())
+    assert codec.loads(codec.dumps(column)) == column

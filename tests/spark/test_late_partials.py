@@ -54,14 +54,15 @@ class Forgets(Counts):
         context.global_state.get_state(COUNT).clear()
 
 
+def tumbling(size: int) -> TumblingEventTimeWindows:
+    return TumblingEventTimeWindows.of(millis(size))
+
+
 def late_windows(
-    function: AggregateFunction[Element, Any, Any], size: int, slide: int, lateness: int, process: Any, *, late: bool
+    function: AggregateFunction[Element, Any, Any], assigner: Any, lateness: int, process: Any, *, late: bool
 ) -> Callable[[Keyed], DataStream[Any]]:
     def build(keyed: Keyed) -> DataStream[Any]:
-        tumbling, sliding = TumblingEventTimeWindows, SlidingEventTimeWindows
-        windows: Any = keyed.window(
-            tumbling.of(millis(size)) if size == slide else sliding.of(millis(size), millis(slide))
-        )
+        windows: Any = keyed.window(assigner)
         if lateness:
             windows = windows.allowed_lateness(millis(lateness))
         if late:
@@ -78,10 +79,10 @@ def test_functions_have_what_the_general_operator_gives_them(
     function: AggregateFunction[Element, Any, Any], process: type[Any]
 ) -> None:
     folded = came_late = 0
-    for seed, (size, slide) in enumerate([(40, 40), (60, 20), (7, 7)]):
+    for seed, assigner in enumerate([tumbling(40), SlidingEventTimeWindows.of(millis(60), millis(20)), tumbling(7)]):
         chance = random.Random(f"{seed} {type(function).__name__} {process.__name__}")
         lateness, late = chance.choice([(0, True), (30, False), (30, True), (300, True), (10**13, False)])
-        build = late_windows(function, size, slide, lateness, process(), late=late)
+        build = late_windows(function, assigner, lateness, process(), late=late)
         inputs = [
             [element._replace(key=chance.choice(["k", "l", None])) for element in elements]
             for elements in batches(chance, 16)
@@ -104,7 +105,7 @@ def test_elements_that_may_be_behind_the_watermark_cross_one_by_one() -> None:
         found.append(row_form(*given))
         return found[0]
 
-    run(late_windows(Numbers(), 10, 10, 5, WithWindow(), late=False), [], remember)
+    run(late_windows(Numbers(), tumbling(10), 5, WithWindow(), late=False), [], remember)
     form = found[0]
     assert isinstance(form, RowForm)
     assert (
@@ -127,6 +128,6 @@ def test_elements_that_may_be_behind_the_watermark_cross_one_by_one() -> None:
 @pytest.mark.parametrize(("lateness", "late"), [(0, True), (50, False)])
 def test_aggregated_elements_behind_the_watermark_are_refused(lateness: int, late: bool) -> None:
     inputs = [[at(500)], [*map(at, range(401, 409))]]
-    build = late_windows(Numbers(), 10, 10, lateness, WithWindow(), late=late)
+    build = late_windows(Numbers(), tumbling(10), lateness, WithWindow(), late=late)
     with pytest.raises(CheckpointError, match="as those on time are behind the watermark"):
         run(build, inputs, row_form, alone=True, late=late, bound_of=lambda task, watermark, step: -(2**62))

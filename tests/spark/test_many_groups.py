@@ -12,7 +12,8 @@ from tests.columnar.engine import Element, at, millis
 from tests.columnar.planning import column_form
 from tests.spark.fake_steps import ByKey, TimestampedSource
 from tests.spark.fake_steps import by_key as key_of
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from tests.spark.timed import timed
+from windrow import DataStream, Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
@@ -33,9 +34,7 @@ from windrow_spark.sources.stage import MalformedRule, SourceStage
 
 
 def summed(*, late: bool) -> DataStream[Any]:
-    stream = from_source(ParquetFileSource("/never/read", Element)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda e: e.at
-    )
+    stream = timed(from_source(ParquetFileSource("/never/read", Element)))
     windowed = stream.key_by(lambda e: e.key).window(TumblingEventTimeWindows.of(millis(100)))
     return (windowed.allowed_lateness(millis(50)) if late else windowed).aggregate(agg.count())
 
