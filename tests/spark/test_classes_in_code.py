@@ -6,7 +6,6 @@ import pickle
 import shutil
 import sys
 from dataclasses import MISSING, fields
-from datetime import timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, NewType, TypeVar, get_args
 
@@ -15,8 +14,10 @@ import pytest
 from pyspark import cloudpickle
 
 from tests.budget import for_a_night
-from tests.spark.comparison import Outputs, Seen
-from windrow import DataStream, WatermarkStrategy, from_collection, from_source
+from tests.spark.comparison import Outputs, Seen, millis
+from tests.spark.timed import timed
+from tests.support.files import put
+from windrow import DataStream, from_collection, from_source
 from windrow.errors import UnsupportedOperationError
 from windrow.sinks import JsonFileSink
 from windrow.sources import CsvFileSource, JsonFileSource
@@ -121,75 +122,6 @@ by_color = lambda element: element.color
 by_new_color = lambda element: Color.RED if element.at % 2 else Color.BLUE
 """
 
-LINES = [f"{'red' if number % 3 else 'blue'} {number * 100}" for number in range(12)]
-
-
-@pytest.fixture
-def main(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A main program, whose classes no worker can import."""
-    module = ModuleType("__main__")
-    monkeypatch.setitem(sys.modules, "__main__", module)
-    exec(MAIN, module.__dict__)
-    return module
-
-
-def test_lambdas_make_keys_elements_and_state(spark: SparkSession, main: ModuleType) -> None:
-    outputs = Outputs()
-    for name, make, key in (
-        ("records", main.records, main.by_color),
-        ("tuples", main.tuples, main.by_color),
-        ("objects", main.objects, main.by_new_color),
-        ("slotted", main.slotted, main.by_color),
-        ("named", main.named, main.by_color),
-        ("fixed", main.fixed, main.by_color),
-    ):
-        made: DataStream[Any] = from_collection(LINES).map(make)
-        timed = made.assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda element: element.at
-        )
-        windows = timed.key_by(key).window(TumblingEventTimeWindows.of(timedelta(milliseconds=500)))
-        outputs.add(f"{name} in windows", windows.process(Seen()))
-        outputs.add(f"{name} rolling", timed.key_by(key).max_by(lambda element: element.at), lambda e: e.at)
-    # No type says what a collection of several classes holds.
-    mixed = from_collection([main.Color.RED, ("a", main.Made(1)), ["a"], {"k": [main.Made(2)]}])
-    counted: DataStream[Any] = mixed.key_by(lambda element: "all").reduce(lambda a, b: b)
-    outputs.add("mixed", counted, None)
-    pipeline = outputs.pipeline("named")
-    expected, _ = outputs.expected(pipeline)
-    for columnar in for_a_night((True, False), (True,)):  # collections come as objects either way
-        found = outputs.of(SparkRunner(spark, columnar=columnar).run(pipeline))
-        assert found == expected
-
-
-def test_typed_dicts_of_the_main_program(spark: SparkSession, main: ModuleType, tmp_path: Path) -> None:
-    source = tmp_path / "in"
-    source.mkdir()
-    lines = [f'{{"at": {at}, "note": {{"color": "red"}}, "text": "x", "for": "y"}}' for at in range(6)]
-    (source / "rows.json").write_text("\n".join(lines))
-    outputs = Outputs()
-    for kind in (main.Row, main.Longer, main.Called):
-        # Keeps on the class what cannot be pickled, as the user's own use of it does.
-        msgspec.json.Decoder(kind)
-        rows: DataStream[Any] = from_source(JsonFileSource(source, kind))
-        latest = rows.key_by(lambda row: row["at"] % 2).reduce(lambda a, b: b if b["at"] > a["at"] else a)
-        outputs.add(kind.__name__, latest, lambda row: row["at"])
-        written = latest.sink_to(JsonFileSink(tmp_path / "out" / kind.__name__))
-        outputs.ends.append(written)
-    pipeline = outputs.pipeline("dicts")
-    # The interpreter reads JSON with msgspec in this process, before Spark ships the classes.
-    expected, _ = outputs.expected(pipeline)
-    shutil.rmtree(tmp_path / "out")
-    assert outputs.of(SparkRunner(spark).run(pipeline)) == expected
-
-
-def test_msgspec_leaves_nothing_on_classes(main: ModuleType) -> None:
-    kinds = (main.Row, main.Longer, main.Called, main.R, main.Color)
-    for kind in kinds:
-        assert JsonDecoder(record_type(kind)).uses_msgspec
-        cloudpickle.dumps(kind)  # type: ignore[no-untyped-call]  # Spark's copy has no types
-    assert [kind for kind in kinds if "__msgspec_cache__" in vars(kind)] == []
-
-
 SHIPPED = """
 from dataclasses import KW_ONLY, dataclass, field
 
@@ -220,13 +152,93 @@ class Item(Base, rename="camel", forbid_unknown_fields=True):
         self.some_name = self.some_name.lower()
 """
 
+LINES = [f"{'red' if number % 3 else 'blue'} {number * 100}" for number in range(12)]
+
 
 @pytest.fixture
-def shipped(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def main(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A main program, whose classes no worker can import. Annotations of its second part are no texts."""
     module = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", module)
+    exec(MAIN, module.__dict__)
     exec(SHIPPED, module.__dict__)
     return module
+
+
+def add_elements_of_lambdas(outputs: Outputs, main: ModuleType) -> None:
+    for name, make, key in (
+        ("records", main.records, main.by_color),
+        ("tuples", main.tuples, main.by_color),
+        ("objects", main.objects, main.by_new_color),
+        ("slotted", main.slotted, main.by_color),
+        ("named", main.named, main.by_color),
+        ("fixed", main.fixed, main.by_color),
+    ):
+        elements: DataStream[Any] = timed(from_collection(LINES).map(make))
+        windows = elements.key_by(key).window(TumblingEventTimeWindows.of(millis(500)))
+        outputs.add(f"{name} in windows", windows.process(Seen()))
+        outputs.add(f"{name} rolling", elements.key_by(key).max_by(lambda element: element.at), lambda e: e.at)
+    # No type says what a collection of several classes holds.
+    mixed = from_collection([main.Color.RED, ("a", main.Made(1)), ["a"], {"k": [main.Made(2)]}])
+    counted: DataStream[Any] = mixed.key_by(lambda element: "all").reduce(lambda a, b: b)
+    outputs.add("mixed", counted, None)
+
+
+def add_typed_dicts(outputs: Outputs, main: ModuleType, folder: Path) -> None:
+    lines = [f'{{"at": {at}, "note": {{"color": "red"}}, "text": "x", "for": "y"}}' for at in range(6)]
+    put(folder / "in", "rows", lines)
+    for kind in (main.Row, main.Longer, main.Called):
+        # Keeps on the class what cannot be pickled, as the user's own use of it does.
+        msgspec.json.Decoder(kind)
+        rows: DataStream[Any] = from_source(JsonFileSource(folder / "in", kind))
+        latest = rows.key_by(lambda row: row["at"] % 2).reduce(lambda a, b: b if b["at"] > a["at"] else a)
+        outputs.add(kind.__name__, latest, lambda row: row["at"])
+        outputs.ends.append(latest.sink_to(JsonFileSink(folder / "out" / kind.__name__)))
+
+
+def add_records(outputs: Outputs, main: ModuleType, folder: Path) -> None:
+    lines = [
+        '{"sensor": "a", "someName": "A", "celsius": 1.5}',
+        '{"sensor": "b", "someName": "B"}',
+        '{"celsius": 2.5}',
+        '{"sensor": "c", "celsius": 3.5, "note": "x", "tags": []}',
+        '{"someName": "C", "celsius": 3.5, "number": 7, "inner": {"a": 1}, "others": []}',
+    ]
+    put(folder / "json", "rows", lines)
+    (folder / "csv").mkdir()
+    (folder / "csv" / "rows.csv").write_text("sensor,celsius,note\na,1.5,x\nb,,y\nc,2.5,\n")
+    sources: list[Any] = [
+        JsonFileSource(folder / "json", main.Reading, on_malformed="drop"),
+        JsonFileSource(folder / "json", main.Item, on_malformed="drop"),
+        CsvFileSource(folder / "csv", main.Reading, on_malformed="drop"),
+    ]
+    for number, source in enumerate(sources):
+        latest: DataStream[Any] = from_source(source).key_by(lambda row: row.celsius).reduce(lambda a, b: b)
+        outputs.add(f"source {number}", latest, lambda row: row.celsius)
+
+
+def test_classes_of_the_main_program_are_on_spark_what_they_are_here(
+    spark: SparkSession, main: ModuleType, tmp_path: Path
+) -> None:
+    outputs = Outputs()
+    add_elements_of_lambdas(outputs, main)
+    add_typed_dicts(outputs, main, tmp_path)
+    add_records(outputs, main, tmp_path)
+    pipeline = outputs.pipeline("named")
+    # The interpreter reads JSON with msgspec in this process, before Spark ships the classes.
+    expected, _ = outputs.expected(pipeline)
+    assert [len(expected[f"source {number}"]) for number in range(3)] == [2, 2, 2]
+    for columnar in for_a_night((True, False), (True,)):  # collections come as objects either way
+        shutil.rmtree(tmp_path / "out")
+        assert outputs.of(SparkRunner(spark, columnar=columnar).run(pipeline)) == expected
+
+
+def test_msgspec_leaves_nothing_on_classes(main: ModuleType) -> None:
+    kinds = (main.Row, main.Longer, main.Called, main.R, main.Color)
+    for kind in kinds:
+        assert JsonDecoder(record_type(kind)).uses_msgspec
+        cloudpickle.dumps(kind)  # type: ignore[no-untyped-call]  # Spark's copy has no types
+    assert [kind for kind in kinds if "__msgspec_cache__" in vars(kind)] == []
 
 
 def by_value(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> type[Any]:
@@ -241,9 +253,9 @@ def by_value(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> type[Any]:
 
 
 def test_defaults_of_a_dataclass_that_is_shipped_are_those_that_it_has(
-    shipped: ModuleType, monkeypatch: pytest.MonkeyPatch
+    main: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = by_value(shipped.Reading, monkeypatch)
+    found = by_value(main.Reading, monkeypatch)
     assert [field.default is MISSING for field in fields(found)] == [True, True, False, True]
     assert [field.default_factory is MISSING for field in fields(found)] == [True, True, True, False]
     assert found("a", 1.5).tags == ["new"]
@@ -298,8 +310,8 @@ def test_new_types_are_shipped_where_no_module_has_them() -> None:
     assert pickle.loads(pickle.dumps(Metres)) is Metres
 
 
-def test_a_struct_that_is_shipped_has_its_fields(shipped: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    given, found = shipped.Item, by_value(shipped.Item, monkeypatch)
+def test_a_struct_that_is_shipped_has_its_fields(main: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, found = main.Item, by_value(main.Item, monkeypatch)
     assert found.__struct_fields__ == given.__struct_fields__
     assert repr(found("A", 1.5)) == repr(given("A", 1.5))
     line = b'{"someName": "A", "celsius": 2.5, "others": ["x"]}'
@@ -307,7 +319,7 @@ def test_a_struct_that_is_shipped_has_its_fields(shipped: ModuleType, monkeypatc
     for wrong in (b'{"celsius": 1}', b'{"someName": "a", "celsius": 1, "other": 1}', b'{"someName": 1}'):
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(wrong, type=found)
-    inner = by_value(shipped.Inner, monkeypatch)
+    inner = by_value(main.Inner, monkeypatch)
     assert {inner(1): "frozen"}[inner(1)] == "frozen"
 
 
@@ -326,30 +338,3 @@ def test_a_struct_that_cannot_be_made_anew_is_refused(monkeypatch: pytest.Monkey
     with pytest.raises(UnsupportedOperationError, match="cannot be sent to Spark's workers") as caught:
         make_picklable(Derived)
     assert "put the class into a module" in str(caught.value.hint)
-
-
-def test_records_of_the_main_program_are_read_alike(spark: SparkSession, shipped: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "json").mkdir()
-    (tmp_path / "json" / "rows.json").write_text(
-        '{"sensor": "a", "someName": "A", "celsius": 1.5}\n'
-        '{"sensor": "b", "someName": "B"}\n'
-        '{"celsius": 2.5}\n'
-        '{"sensor": "c", "celsius": 3.5, "note": "x", "tags": []}\n'
-        '{"someName": "C", "celsius": 3.5, "number": 7, "inner": {"a": 1}, "others": []}\n'
-    )
-    (tmp_path / "csv").mkdir()
-    (tmp_path / "csv" / "rows.csv").write_text("sensor,celsius,note\na,1.5,x\nb,,y\nc,2.5,\n")
-    outputs = Outputs()
-    sources: list[Any] = [
-        JsonFileSource(tmp_path / "json", shipped.Reading, on_malformed="drop"),
-        JsonFileSource(tmp_path / "json", shipped.Item, on_malformed="drop"),
-        CsvFileSource(tmp_path / "csv", shipped.Reading, on_malformed="drop"),
-    ]
-    for number, source in enumerate(sources):
-        latest: DataStream[Any] = from_source(source).key_by(lambda row: row.celsius).reduce(lambda a, b: b)
-        outputs.add(f"source {number}", latest, lambda row: row.celsius)
-    pipeline = outputs.pipeline("read")
-    found = outputs.of(SparkRunner(spark).run_batch(pipeline))
-    expected, _ = outputs.expected(pipeline)
-    assert [len(elements) for elements in expected.values()] == [2, 2, 2]
-    assert found == expected

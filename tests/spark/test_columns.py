@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.comparison import millis
-from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from tests.spark.timed import timed
+from windrow import DataStream, KeyedStream, OutputTag, Pipeline, from_source
 from windrow import aggregates as agg
-from windrow.errors import AggregateOverflowError, IncompatibleStateError
-from windrow.sinks import CollectSink, ParquetFileSink
+from windrow.errors import AggregateOverflowError
+from windrow.sinks import CollectSink
 from windrow.sources import CsvFileSource, MalformedRecord, ParquetFileSource
 from windrow.triggers import ContinuousEventTimeTrigger, CountTrigger, PurgingTrigger
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -88,9 +89,7 @@ def readings(folder: Path, on_malformed: Any = "fail") -> DataStream[Reading]:
 
 
 def stamped(stream: DataStream[Reading]) -> DataStream[Reading]:
-    return stream.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(millis(20)), timestamp=lambda r: r.at
-    )
+    return timed(stream, 20)
 
 
 def summary() -> Any:
@@ -113,24 +112,6 @@ class Everything:
 
     def __init__(self, folder: Path) -> None:
         found = readings(folder, BAD)
-        self.sinks = {
-            name: CollectSink[Any]()
-            for name in (
-                "bad",
-                "late",
-                "tumbling",
-                "elements",
-                "sliding",
-                "sliding_in_order",
-                "sessions",
-                "late_sessions",
-                "counted",
-                "counted_in_time",
-                "intervals",
-                "python",
-                "python_counted",
-            )
-        }
         keyed = stamped(found).filter(lambda r: r.celsius > 3.5).key_by(lambda r: r.sensor)
         tumbling = (
             keyed.window(TumblingEventTimeWindows.of(millis(50)))
@@ -145,7 +126,7 @@ class Everything:
             "elements": keyed.window(TumblingEventTimeWindows.of(millis(50)))
             .allowed_lateness(millis(20))
             .aggregate(agg.combine(agg.first(), agg.top_k(2, lambda r: r.celsius))),
-            "sliding": keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(summary()),
+            "sliding": sliding(keyed),
             "sliding_in_order": in_order(keyed),
             "sessions": keyed.window(EventTimeSessionWindows.with_gap(millis(3))).aggregate(summary()),
             "late_sessions": late_sessions(keyed),
@@ -164,8 +145,8 @@ class Everything:
             .count_window(4)
             .apply(lambda key, window, elements: [(key, [r.number for r in elements])]),
         }
-        ends = [stream.sink_to(self.sinks[name]) for name, stream in streams.items()]
-        self.pipeline = Pipeline("everything", *ends)
+        self.sinks = {name: CollectSink[Any]() for name in streams}
+        self.pipeline = Pipeline("everything", *(streams[name].sink_to(sink) for name, sink in self.sinks.items()))
 
     def run(self, runner: Any, **options: bool) -> dict[str, list[Any]]:
         result = runner.run(self.pipeline, **options)
@@ -207,43 +188,12 @@ def in_order(keyed: KeyedStream[Reading, str | None]) -> DataStream[Any]:
     )
 
 
-def test_late_sessions_and_the_order_of_arrival_go_on_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    sessions, ordered = CollectSink[Summary](), CollectSink[Any]()
-    keyed = stamped(readings(tmp_path / "in")).key_by(lambda r: r.sensor)
-    plan = Pipeline("on", late_sessions(keyed).sink_to(sessions), in_order(keyed).sink_to(ordered))
-    found: dict[str, list[Any]] = {"sessions": [], "ordered": []}
-    for numbers, drain in ((range(2), False), (range(2, 3), False), (range(3, 5), True)):
-        write(tmp_path / "in", numbers)
-        result = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(plan, drain=drain)
-        found["sessions"] += result.collected(sessions)
-        found["ordered"] += result.collected(ordered)
-    expected = LocalRunner().run(plan)
-    assert sorted(found["sessions"], key=repr) == sorted(expected.collected(sessions), key=repr)
-    assert sorted(found["ordered"], key=repr) == sorted(expected.collected(ordered), key=repr)
-    windows = {(result.sensor, result.start) for result in found["sessions"]}
-    assert len(found["sessions"]) > len(windows) + 20  # many fired more than once
+def sliding(keyed: KeyedStream[Reading, str | None]) -> DataStream[Summary]:
+    return keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(summary())
 
 
-def pipeline(folder: Path, sink: Any, windows: Any = None) -> Pipeline:
-    keyed = stamped(readings(folder)).key_by(lambda r: r.sensor)
-    windows = windows or SlidingEventTimeWindows.of(millis(90), millis(30))
-    return Pipeline("columns", keyed.window(windows).aggregate(summary()).sink_to(sink))
-
-
-def test_columns_go_on_from_a_checkpoint_and_into_files(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path / "in", range(2))
-    files = ParquetFileSink[Summary](str(tmp_path / "out"))
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-    runner.run(pipeline(tmp_path / "in", files), drain=False)
-    write(tmp_path / "in", range(2, 4))
-    with pytest.raises(IncompatibleStateError, match=r"lies in columns.*turned off"):
-        SparkRunner(spark, checkpoint=tmp_path / "checkpoint", columnar=False).run(pipeline(tmp_path / "in", files))
-    runner.run(pipeline(tmp_path / "in", files))
-    whole = CollectSink[Summary]()
-    expected = LocalRunner().run(pipeline(tmp_path / "in", whole)).collected(whole)
-    rows = pq.read_table(tmp_path / "out").to_pylist()
-    found = [Summary(*(row[name] for name in Summary._fields)) for row in rows]
-    assert sorted(found, key=repr) == sorted(expected, key=repr)
+def pipeline(folder: Path, sink: Any) -> Pipeline:
+    return Pipeline("columns", sliding(stamped(readings(folder)).key_by(lambda r: r.sensor)).sink_to(sink))
 
 
 def test_a_checkpoint_begun_without_columns_goes_on_without(spark: SparkSession, tmp_path: Path) -> None:
@@ -257,52 +207,12 @@ def test_a_checkpoint_begun_without_columns_goes_on_without(spark: SparkSession,
     assert sorted([*before, *after], key=repr) == sorted(expected, key=repr)
 
 
-def test_columns_as_a_batch_job(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path / "in", range(1))
-    sink = CollectSink[Summary]()
-    plan = pipeline(tmp_path / "in", sink, EventTimeSessionWindows.with_gap(millis(2)))
-    expected = LocalRunner().run(plan).collected(sink)
-    found = SparkRunner(spark).run_batch(plan).collected(sink)
-    assert sorted(found, key=repr) == sorted(expected, key=repr)
-
-
 def put(folder: Path, number: int, below: str) -> None:
-    """The file of a number, in a folder below."""
-    write(folder, [number])
-    (folder / below).mkdir()
-    os.replace(folder / f"{number}.parquet", folder / below / "0.parquet")
-
-
-def test_folders_that_are_no_columns(spark: SparkSession, tmp_path: Path) -> None:
-    # Spark lists files by a format of its own, which has the first two columns; the next two are those of the files.
-    for number, below in enumerate(("length=abc", "Path=7", "sensor=x", "number=1", "batch-0")):
-        put(tmp_path / "in", number, below)
-    sink = CollectSink[Summary]()
-    keyed = stamped(from_source(ParquetFileSource(tmp_path / "in", Reading))).key_by(lambda r: r.sensor)
-    sessions = keyed.window(EventTimeSessionWindows.with_gap(millis(2))).aggregate(summary())
-    plan = Pipeline("columns", sessions.sink_to(sink))
-    expected = LocalRunner().run(plan).collected(sink)
-    # Spark passes over it, in every format: somebody will write it, under another name.
-    (tmp_path / "in" / "Path=7" / "empty.parquet").touch()
-    for run in (SparkRunner(spark).run, SparkRunner(spark, columnar=False).run_batch):
-        assert sorted(run(plan).collected(sink), key=repr) == sorted(expected, key=repr)
-
-
-def test_such_a_folder_that_comes_later(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path / "in", [0])
-    sink = CollectSink[Summary]()
-    plan = pipeline(tmp_path / "in", sink)
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-    running = runner.start(plan)
-    running.process_available()
-    put(tmp_path / "in", 1, "path=7")
-    os.utime(tmp_path / "in" / "path=7" / "0.parquet", (1_600_000_001,) * 2)
-    running.process_available()
-    before = running.stop().collected(sink)
-    after = runner.run(plan).collected(sink)
-    whole = CollectSink[Summary]()
-    expected = LocalRunner().run(pipeline(tmp_path / "in", whole)).collected(whole)
-    assert sorted([*before, *after], key=repr) == sorted(expected, key=repr)
+    """The file of a number, in a folder below, where a query that runs sees it whole."""
+    aside = folder.parent / "aside"
+    write(aside, [number])
+    (folder / below).mkdir(parents=True)
+    os.replace(aside / f"{number}.parquet", folder / below / "0.parquet")
 
 
 def test_errors_name_the_step(spark: SparkSession, tmp_path: Path) -> None:
@@ -311,20 +221,5 @@ def test_errors_name_the_step(spark: SparkSession, tmp_path: Path) -> None:
     columns = {"sensor": ["a", "a"], "at": [1, 2], "celsius": [1.0, 2.0], "number": [2**62, 2**62]}
     pq.write_table(pa.table(columns), folder / "0.parquet")
     with pytest.raises(AggregateOverflowError, match=r"does not fit into 64 bits") as caught:
-        SparkRunner(spark).run(pipeline(folder, CollectSink()))
+        SparkRunner(spark).run_batch(pipeline(folder, CollectSink()))
     assert "test_columns.py:" in str(caught.value)
-
-
-def test_columns_of_two_sources_under_the_lower_watermark(spark: SparkSession, tmp_path: Path) -> None:
-    # Two steps assign timestamps, so windrow keeps the watermark itself; the second source begins 100 ms later.
-    write(tmp_path / "first", range(2))
-    write(tmp_path / "second", range(1, 3))
-    as_csv(tmp_path / "second")
-    sink = CollectSink[Summary]()
-    both = stamped(readings(tmp_path / "first")).union(stamped(readings(tmp_path / "second", "drop")))
-    windows = both.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(millis(50)))
-    plan = Pipeline("two sources", windows.aggregate(summary()).sink_to(sink))
-    runner = SparkRunner(spark)
-    assert "runs as columns" in plan.explain(runner)
-    expected = LocalRunner().run(plan).collected(sink)
-    assert sorted(runner.run(plan).collected(sink), key=repr) == sorted(expected, key=repr)

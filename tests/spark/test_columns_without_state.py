@@ -14,7 +14,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_source
+from tests.spark.timed import timed
+from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.errors import UserFunctionError
 from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink
@@ -95,9 +96,7 @@ def write(folder: Path, *, large: bool = False, bad: bool = False, broken: bool 
 
 def visits(folder: Path) -> DataStream[Visit]:
     source = ParquetFileSource(folder, Visit, files_per_batch=1)
-    return from_source(source).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda visit: visit.at
-    )
+    return timed(from_source(source))
 
 
 def rows(folder: Path) -> list[Any]:
@@ -111,24 +110,72 @@ def pages(stream: DataStream[Visit], out: Path) -> DataStreamSink:
     return kept.map(page).sink_to(ParquetFileSink(out))
 
 
+class Everything:
+    """Steps without state behind sources of all kinds, and behind a keyed step."""
+
+    def __init__(self, folder: Path, out: Path) -> None:
+        """Where a product has more than 64 bits a sink of ints would fail, so it is divided again here."""
+        stream = visits(folder / "in")
+        large = visits(folder / "large").filter(lambda visit: visit.seconds * 8 % 5 < 9)
+        halves = large.map(lambda visit: Visit(visit.user, visit.path, visit.at, visit.seconds * 4 // 8, visit.note))
+        # A file that may have malformed records is read whole, though the sink takes two of its columns.
+        source = from_source(ParquetFileSource(folder / "bad", Visit, on_malformed=BAD))
+        kept = source.map(lambda visit: (visit.user, visit.seconds)).returns(tuple[str, int])
+        counts = (
+            stream.key_by(lambda visit: (visit.user, visit.path.split("/")[1] if "/" in visit.path else "none"))
+            .window(TumblingEventTimeWindows.of(timedelta(seconds=20)))
+            .aggregate(
+                agg.into(
+                    Count,
+                    user=agg.max(lambda visit: visit.user),
+                    section=agg.min(lambda visit: visit.path),
+                    visits=agg.count(),
+                    start=agg.window_start(),
+                )
+            )
+        )
+        both = counts.union(stream.map(lambda visit: Count(visit.user, visit.path, 1, visit.at)))
+        shown = counts.filter(lambda count: count.visits > 2).map(shown_as)
+        files: dict[str, DataStream[Any]] = {
+            "kept": kept,
+            "shown": shown,
+            "counts": counts,
+            "pages": stream.map(page),
+            "both": both,
+        }
+        self.kept, self.bad = CollectSink[Any](), CollectSink[MalformedRecord]()
+        self.pipeline = Pipeline(
+            "everything",
+            pages(stream, out / "small"),
+            pages(halves, out / "large"),
+            *(stream.sink_to(ParquetFileSink(out / name)) for name, stream in files.items()),
+            stream.map(page).sink_to(JsonFileSink(out / "json")),
+            kept.sink_to(self.kept),
+            source.get_side_output(BAD).sink_to(self.bad),
+        )
+        self.files = ["small", "large", *files]
+
+
+def lines(folder: Path) -> list[str]:
+    texts = (file.read_text() for file in folder.rglob("[!.]*.json"))
+    return sorted(repr(json.loads(line)) for text in texts for line in text.splitlines())
+
+
 def test_columns_write_what_the_interpreter_writes(spark: SparkSession, tmp_path: Path) -> None:
-    """Where a product has more than 64 bits a sink of ints would fail, so it is divided again here."""
-    write(tmp_path / "in")
-    write(tmp_path / "large", large=True)
-    large = visits(tmp_path / "large").filter(lambda visit: visit.seconds * 8 % 5 < 9)
-    halves = large.map(lambda visit: Visit(visit.user, visit.path, visit.at, visit.seconds * 4 // 8, visit.note))
-    streams = {"small": visits(tmp_path / "in"), "large": halves}
-
-    def plan(out: Path) -> Pipeline:
-        return Pipeline("pages", *(pages(stream, out / name) for name, stream in streams.items()))
-
+    for name in ("in", "large", "bad"):
+        write(tmp_path / name, **{} if name == "in" else {name: True})
+    on_spark, wanted = Everything(tmp_path, tmp_path / "spark"), Everything(tmp_path, tmp_path / "local")
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-    assert plan(tmp_path / "out").explain(runner).count("runs as columns, in Arrow") == len(streams)
-    runner.run(plan(tmp_path / "out"))
-    LocalRunner().run(plan(tmp_path / "local"))
-    for name in streams:
-        assert len(rows(tmp_path / "local" / name)) > 100
-        assert rows(tmp_path / "out" / name) == rows(tmp_path / "local" / name), name
+    assert on_spark.pipeline.explain(runner).count("runs as columns, in Arrow") == 5
+    result, local = runner.run(on_spark.pipeline), LocalRunner().run(wanted.pipeline)
+    for name in wanted.files:
+        assert rows(tmp_path / "spark" / name) == rows(tmp_path / "local" / name) != [], name
+    assert lines(tmp_path / "spark" / "json") == lines(tmp_path / "local" / "json") != []
+    assert sorted(result.collected(on_spark.kept)) == sorted(local.collected(wanted.kept))
+    malformed = sorted(each.raw for each in result.collected(on_spark.bad))
+    assert malformed == sorted(each.raw for each in local.collected(wanted.bad))
+    assert len(malformed) > 4
+    assert result.counters == local.counters
 
 
 def test_a_batch_job_and_objects_write_the_same(spark: SparkSession, tmp_path: Path) -> None:
@@ -141,27 +188,6 @@ def test_a_batch_job_and_objects_write_the_same(spark: SparkSession, tmp_path: P
     assert rows(tmp_path / "job") == rows(tmp_path / "objects") != []
 
 
-def test_malformed_records_are_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
-    """A file that may have them is read whole, though the sink takes two of its columns."""
-    write(tmp_path / "in", bad=True)
-    source = from_source(ParquetFileSource(tmp_path / "in", Visit, on_malformed=BAD))
-    kept, bad = CollectSink[Any](), CollectSink[MalformedRecord]()
-    local_kept, local_bad = CollectSink[Any](), CollectSink[MalformedRecord]()
-    out = source.map(lambda visit: (visit.user, visit.seconds)).returns(tuple[str, int])
-
-    def plan(one: CollectSink[Any], other: CollectSink[MalformedRecord], folder: Path) -> Pipeline:
-        return Pipeline(
-            "p", out.sink_to(ParquetFileSink(folder)), out.sink_to(one), source.get_side_output(BAD).sink_to(other)
-        )
-
-    result = SparkRunner(spark).run(plan(kept, bad, tmp_path / "out"))
-    local = LocalRunner().run(plan(local_kept, local_bad, tmp_path / "local"))
-    assert sorted(result.collected(kept)) == sorted(local.collected(local_kept))
-    assert rows(tmp_path / "out") == rows(tmp_path / "local")
-    assert len(result.collected(bad)) == len(local.collected(local_bad)) > 4
-    assert sorted(each.raw for each in result.collected(bad)) == sorted(each.raw for each in local.collected(local_bad))
-
-
 def test_the_error_is_that_of_the_function(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "in", broken=True)
     failing = visits(tmp_path / "in").map(lambda visit: visit.path.split("/")[2]).returns(str)
@@ -169,50 +195,3 @@ def test_the_error_is_that_of_the_function(spark: SparkSession, tmp_path: Path) 
     with pytest.raises(UserFunctionError, match="list index out of range") as raised:
         SparkRunner(spark).run_batch(plan)
     assert "element Visit with path='home'" in str(raised.value)
-
-
-def test_results_go_on_as_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """A keyed step, steps without state behind it, two sinks of results and one of the source itself."""
-    write(tmp_path / "in")
-    stream = visits(tmp_path / "in")
-    counts = (
-        stream.key_by(lambda visit: (visit.user, visit.path.split("/")[1] if "/" in visit.path else "none"))
-        .window(TumblingEventTimeWindows.of(timedelta(seconds=20)))
-        .aggregate(
-            agg.into(
-                Count,
-                user=agg.max(lambda visit: visit.user),
-                section=agg.min(lambda visit: visit.path),
-                visits=agg.count(),
-                start=agg.window_start(),
-            )
-        )
-    )
-    shown = counts.filter(lambda count: count.visits > 2).map(shown_as)
-
-    def plan(folder: Path) -> Pipeline:
-        return Pipeline(
-            "p",
-            shown.sink_to(ParquetFileSink(folder / "shown")),
-            counts.sink_to(ParquetFileSink(folder / "counts")),
-            stream.map(page).sink_to(ParquetFileSink(folder / "pages")),
-            counts.union(stream.map(lambda visit: Count(visit.user, visit.path, 1, visit.at))).sink_to(
-                ParquetFileSink(folder / "both")
-            ),
-            stream.map(page).sink_to(JsonFileSink(folder / "json")),
-        )
-
-    result = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(plan(tmp_path / "spark"))
-    local = LocalRunner().run(plan(tmp_path / "local"))
-    for name in ("shown", "counts", "pages", "both"):
-        assert rows(tmp_path / "spark" / name) == rows(tmp_path / "local" / name) != []
-    lines = [
-        sorted(
-            repr(json.loads(line))
-            for file in (tmp_path / engine / "json").rglob("[!.]*.json")
-            for line in file.read_text().splitlines()
-        )
-        for engine in ("spark", "local")
-    ]
-    assert lines[0] == lines[1] != []
-    assert result.counters == local.counters
