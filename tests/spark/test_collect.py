@@ -117,8 +117,19 @@ def test_an_exception_stops_the_pipeline_behind_its_batch(
     assert rest == [1, 2]
 
 
+def leave_by_ctrl_c(running: RunningPipeline, is_begun: Callable[[], bool]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        leave(running, lambda: wait_for(is_begun), KeyboardInterrupt())
+
+
+def force_stop(running: RunningPipeline, is_begun: Callable[[], bool]) -> None:
+    wait_for(is_begun)
+    running.stop(graceful=False)
+
+
 @pytest.mark.classic(reason="sinks tell this process what they see")
-def test_ctrl_c_breaks_the_batch_off(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [leave_by_ctrl_c, force_stop])
+def test_ctrl_c_and_a_forced_stop_break_the_batch_off(spark: SparkSession, tmp_path: Path, end: Any) -> None:
     begun, go, written = tmp_path / "begun", tmp_path / "go", list[int]()
 
     def slow(number: int) -> int:
@@ -129,8 +140,7 @@ def test_ctrl_c_breaks_the_batch_off(spark: SparkSession, tmp_path: Path) -> Non
     numbers = from_collection([1, 2]).map(slow)
     pipeline = Pipeline("slow", numbers.sink_to(FunctionSink(lambda batch, _: written.append(batch))))
     running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(pipeline)
-    with pytest.raises(KeyboardInterrupt):
-        leave(running, lambda: wait_for(begun.exists), KeyboardInterrupt())
+    end(running, begun.exists)
     assert (running.is_active, written) == (False, [])
     go.touch()
     SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline)
@@ -158,27 +168,15 @@ def test_a_failure_of_the_pipeline_is_raised_at_the_end_of_a_block(spark: SparkS
 
 
 @pytest.mark.classic(reason="sinks tell this process what they see")
-def test_a_failure_while_a_block_is_left_is_a_note(
-    spark: SparkSession, tmp_path: Path, closed: threading.Event
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_failure_before_or_while_a_block_is_left_is_a_note(
+    spark: SparkSession, tmp_path: Path, closed: threading.Event, when: str
 ) -> None:
     begun = threading.Event()
 
     def fail(batch: int, numbers: Sequence[int]) -> None:
         begun.set()
-        assert closed.wait(60)
-        raise LookupError("no such table")
-
-    running = SparkRunner(spark, checkpoint=tmp_path).start(counted(fail)[0])
-    with pytest.raises(LeftError) as caught:
-        leave(running, lambda: begun.wait(60), LeftError("left"))
-    (note,) = caught.value.__notes__
-    assert note.startswith("the pipeline has failed too: ")
-    assert "LookupError: no such table" in note
-
-
-@pytest.mark.classic(reason="sinks tell this process what they see")
-def test_a_failure_before_a_block_is_left_is_a_note(spark: SparkSession, tmp_path: Path) -> None:
-    def fail(batch: int, numbers: Sequence[int]) -> None:
+        assert when == "before" or closed.wait(60)
         raise LookupError("no such table")
 
     running = SparkRunner(spark, checkpoint=tmp_path).start(counted(fail)[0])
@@ -188,6 +186,7 @@ def test_a_failure_before_a_block_is_left_is_a_note(spark: SparkSession, tmp_pat
             running.await_termination(60)
 
     with pytest.raises(LeftError) as caught:
-        leave(running, until_it_failed, LeftError("left"))
+        leave(running, until_it_failed if when == "before" else lambda: begun.wait(60), LeftError("left"))
     (note,) = caught.value.__notes__
+    assert note.startswith("the pipeline has failed too: ")
     assert "LookupError: no such table" in note

@@ -12,6 +12,7 @@ import pytest
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from tests.spark.test_clock import BothTimers
+from tests.spark.timed import timed
 from tests.support.files import put
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
@@ -33,20 +34,11 @@ NUMBERS = list(range(12))
 late = OutputTag("late", Event)
 
 
-def totals(write: Callable[[int, Sequence[tuple[int, int]]], object], first: Callable[[int], int] = int) -> Pipeline:
+def totals(write: Callable[[int, Sequence[tuple[int, int]]], object]) -> Pipeline:
     """The sum so far of the even and of the odd numbers; four numbers a batch."""
     numbers = from_source(CollectionSource(NUMBERS, batch_size=4))
-    sums = numbers.map(first).key_by(lambda number: number % 2).sum(lambda number: number)
+    sums = numbers.key_by(lambda number: number % 2).sum(lambda number: number)
     return Pipeline("totals", sums.sink_to(FunctionSink(write)))
-
-
-def rest_of(spark: SparkSession, checkpoint: Path) -> list[tuple[int, int]]:
-    """What another run has left to do: batches and sums."""
-    found: list[tuple[int, int]] = []
-    SparkRunner(spark, checkpoint=checkpoint).run(
-        totals(lambda batch, sums: found.extend((batch, total) for _, total in sums)), drain=False
-    )
-    return found
 
 
 ALL = [*[(0, 0), (0, 2), (0, 1), (0, 4)], *[(1, 6), (1, 12), (1, 9), (1, 16)], *[(2, 20), (2, 30), (2, 25), (2, 36)]]
@@ -87,26 +79,9 @@ def test_a_stop_finishes_the_batch_under_way_and_begins_no_other(
     checkpoint = Checkpoint(tmp_path)
     assert (checkpoint.last_planned(), checkpoint.is_committed(0), checkpoint.is_committed(1)) == (1, True, False)
     assert sorted(found) == sorted(ALL[:4])
-    assert sorted(rest_of(spark, tmp_path)) == sorted(ALL[4:])
-
-
-def test_a_forced_stop_breaks_the_batch_off(spark: SparkSession, tmp_path: Path) -> None:
-    begun, go = tmp_path / "begun", tmp_path / "go"
-
-    def slow(number: int) -> int:
-        begun.touch()
-        wait_for(go.exists)
-        return number
-
-    found: list[int] = []
-    running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(
-        totals(lambda batch, sums: found.append(batch), slow)
-    )
-    wait_for(begun.exists)
-    running.stop(graceful=False)
-    assert (running.is_active, found) == (False, [])
-    go.touch()
-    assert sorted(rest_of(spark, tmp_path / "checkpoint")) == sorted(ALL)
+    again = totals(lambda batch, sums: found.extend((batch, total) for _, total in sums))
+    SparkRunner(spark, checkpoint=tmp_path).run(again, drain=False)
+    assert sorted(found) == sorted(ALL)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -120,11 +95,12 @@ def test_a_sink_cannot_wait_for_its_own_batch(spark: SparkSession, tmp_path: Pat
     started: list[RunningPipeline] = []
     ready = threading.Event()
 
-    def write(batch: int, sums: Sequence[tuple[int, int]]) -> None:
+    def write(batch: int, numbers: Sequence[int]) -> None:
         assert ready.wait(60)
         started[0].stop()
 
-    started.append(SparkRunner(spark, checkpoint=tmp_path).start(totals(write)))
+    pipeline = Pipeline("waits", from_collection(NUMBERS).sink_to(FunctionSink(write)))
+    started.append(SparkRunner(spark, checkpoint=tmp_path).start(pipeline))
     ready.set()
     with pytest.raises(UnsupportedOperationError, match=r"batch 0(.|\n)*threading\.Event"):
         started[0].await_termination(60)
@@ -141,9 +117,7 @@ def deliver(folder: Path, number: int) -> None:
 
 def add_windows(outputs: Outputs, events: DataStream[Event]) -> None:
     windows = (
-        events.assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(millis(50)), timestamp=lambda event: event.at
-        )
+        timed(events, 50)
         .key_by(lambda event: event.key)
         .window(TumblingEventTimeWindows.of(millis(250)))
         .side_output_late_data(late)
@@ -233,7 +207,6 @@ def test_restarts_without_elements_leave_no_files_behind(spark: SparkSession, tm
     run()
     run()
     before = len(names())
-    run()
     run()
     assert len(names()) == before <= 1
 
