@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.spark.test_lifecycle import wait_for
-from windrow import Pipeline, from_source
+from windrow import Pipeline, from_collection, from_source
 from windrow.connectors import CustomSink, SinkContext
 from windrow.errors import CheckpointError, UnsupportedOperationError
 from windrow.sinks import FunctionSink, JsonFileSink
@@ -70,20 +70,17 @@ class Witness(CustomSink[object]):
         return len(self._spark.streams.active) + tasks
 
 
-def slow(folder: Path, witness: Witness, *, keyed: bool = True) -> Pipeline:
+def slow(folder: Path, witness: Witness) -> Pipeline:
     """Its workers wait in the first batch until there is a file ``go``."""
 
     def wait(number: int) -> int:
         (folder / "begun").touch()
-        deadline = time.monotonic() + 60
-        while not (folder / "go").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for((folder / "go").exists)
         return number
 
     numbers = from_source(CollectionSource([1, 2, 3, 4], batch_size=2)).map(wait)
-    sums = numbers.key_by(lambda number: number % 2).sum(lambda number: number) if keyed else numbers
     lines = numbers.map(lambda number: {"number": number}).returns(dict[str, int])
-    return Pipeline("slow", sums.sink_to(witness), lines.sink_to(JsonFileSink(folder / "out", overwrite=True)))
+    return Pipeline("slow", numbers.sink_to(witness), lines.sink_to(JsonFileSink(folder / "out", overwrite=True)))
 
 
 @contextmanager
@@ -184,9 +181,8 @@ IN_A_PROGRAM = pytest.mark.thorough(reason="the program below is interrupted in 
 def test_ctrl_c_interrupts_the_call_and_no_other_pipeline(spark: SparkSession, tmp_path: Path, call: str) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    checkpoint = tmp_path / "checkpoint"
-    witness = Witness(spark, checkpoint)
-    running = SparkRunner(spark, checkpoint=checkpoint).start(slow(tmp_path, witness))
+    witness = Witness(spark, tmp_path / "checkpoint")
+    running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(slow(tmp_path, witness))
     wait_for((tmp_path / "begun").exists)
     calls: dict[str, Callable[[], object]] = {
         "await_termination": running.await_termination,
@@ -264,14 +260,9 @@ print(len(running.stop().collected(sink)))
 @pytest.mark.program
 def test_a_program_goes_on_behind_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(PROGRAM)
-    with subprocess.Popen(
-        [sys.executable, "main.py"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as program:
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [sys.executable, "main.py"]
+    with subprocess.Popen(command, cwd=tmp_path, start_new_session=True, **pipes) as program:
         assert program.stdout is not None
         for _ in range(3):
             assert program.stdout.readline() == "waits\n"
@@ -308,10 +299,8 @@ def test_a_plan_whose_making_is_interrupted_leaves_nothing(spark: SparkSession, 
     """py4j makes an error of its own of what breaks into a call of Java."""
     checkpoint = None if call == "run_batch" else tmp_path / "checkpoint"
     runner = SparkRunner(spark, checkpoint=checkpoint)
-    keyed = from_source(CollectionSource([1, 2])).key_by(lambda number: number % 2)
-    stream = keyed.reduce(lambda a, b: a + b)
-    witness = Witness(spark, checkpoint)
-    pipeline = Pipeline("made", stream.sink_to(witness))
+    stream = from_collection([1, 2]).key_by(lambda number: number % 2).reduce(lambda a, b: a + b)
+    pipeline = Pipeline("made", stream.sink_to(Witness(spark, checkpoint)))
     calls: dict[str, Callable[[], object]] = {
         "run": lambda: runner.run(pipeline),
         "start": lambda: runner.start(pipeline),
@@ -344,7 +333,7 @@ def test_a_query_that_does_not_end_keeps_its_lock(
         begun.set()
         assert go.wait(60)
 
-    numbers = from_source(CollectionSource([1, 2]))
+    numbers = from_collection([1, 2])
     pipeline = Pipeline("blocked", numbers.sink_to(FunctionSink(write)), numbers.sink_to(witness))
     with pytest.raises(TimeIsUpError) as caught, interrupted(signal.SIGUSR1, begun.is_set):
         HastyRunner(spark, checkpoint=checkpoint).run(pipeline)
@@ -353,8 +342,5 @@ def test_a_query_that_does_not_end_keeps_its_lock(
     assert is_locked(checkpoint)
     assert witness.seen == []
     go.set()
-    deadline = time.monotonic() + 30
-    while is_locked(checkpoint) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not is_locked(checkpoint)
+    wait_for(lambda: not is_locked(checkpoint))
     assert witness.seen == [(0, True)]
