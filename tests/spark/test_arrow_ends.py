@@ -42,27 +42,43 @@ def means(stream: DataStream[Reading]) -> DataStream[Mean]:
     return windows.aggregate(agg.into(Mean, agg.key(), agg.window_end(), agg.mean(lambda each: each.value)))
 
 
-def means_of(source: Readings, folder: Path) -> Pipeline:
-    """The means, written by the driver and by the workers."""
-    stream = means(from_source(source))
-    for name in ("driver", "workers"):
-        (folder / name).mkdir(parents=True)
-    return Pipeline(
-        "means", stream.sink_to(Tables(folder / "driver")), stream.sink_to(Tables(folder / "workers", workers=True))
-    )
+TABLE = pa.Table.from_pylist([reading(number)._asdict() for number in range(1_000)])
+
+
+class Means:
+    """Means of records in columns, of malformed ones, and of the rows of a table in one batch and in several."""
+
+    def __init__(self, folder: Path) -> None:
+        source = means(from_source(Readings(2_000, rows=70, per_batch=300)))
+        faulty = from_source(Readings(100, malformed=MALFORMED, bad=42))
+        tables = {f"table {size}": means(from_arrow(TABLE, Reading, batch_size=size)) for size in (None, 300)}
+        for name in ("driver", "workers"):
+            (folder / name).mkdir(parents=True)
+        self.sinks = {name: CollectSink[Mean]() for name in ("faulty", *tables)}
+        self.malformed = CollectSink[MalformedRecord]()
+        self.pipeline = Pipeline(
+            "means",
+            source.sink_to(Tables(folder / "driver")),
+            source.sink_to(Tables(folder / "workers", workers=True)),
+            faulty.get_side_output(MALFORMED).sink_to(self.malformed),
+            *(stream.sink_to(self.sinks[name]) for name, stream in {"faulty": means(faulty), **tables}.items()),
+        )
 
 
 def test_columns_from_the_source_to_the_sink(spark: SparkSession, tmp_path: Path) -> None:
-    source, runner = Readings(2_000, rows=70, per_batch=300), SparkRunner(spark)
-    plan = means_of(source, tmp_path / "plan").explain(runner)
-    assert plan.count("runs as columns") == 1, plan
+    runner = SparkRunner(spark)
+    assert Means(tmp_path / "plan").pipeline.explain(runner).count("runs as columns") == 4
+    found, order = {}, [("sensor", "ascending"), ("end", "ascending")]
     for name, run in (("local", LocalRunner().run), ("run", runner.run), ("batch", runner.run_batch)):
-        run(means_of(source, tmp_path / name))
-    expected = sorted(rows_of(tmp_path / "local" / "driver"), key=repr)
-    assert len(expected) == 238
-    for name in ("local", "run", "batch"):
-        for writer in ("driver", "workers"):
-            assert sorted(rows_of(tmp_path / name / writer), key=repr) == expected, (name, writer)
+        plan = Means(tmp_path / name)
+        result = run(plan.pipeline)
+        assert result.collected(plan.malformed) == [MalformedRecord("42", "is bad", "even:42")]
+        assert result.counter("records_malformed") == 1
+        rows = [sorted(rows_of(tmp_path / name / writer), key=repr) for writer in ("driver", "workers")]
+        assert rows[0] == rows[1]
+        found[name] = [rows[0], *(result.to_arrow(sink).sort_by(order) for sink in plan.sinks.values())]
+    assert len(found["local"][0]) == 238
+    assert found["run"] == found["batch"] == found["local"]
 
 
 def test_elements_that_python_functions_make_become_a_table(spark: SparkSession, tmp_path: Path) -> None:
@@ -73,17 +89,9 @@ def test_elements_that_python_functions_make_become_a_table(spark: SparkSession,
     )
 
 
-def test_malformed_records_of_columns(spark: SparkSession) -> None:
-    stream = from_source(Readings(100, malformed=MALFORMED, bad=42))
-    results, malformed = CollectSink[Mean](), CollectSink[MalformedRecord]()
-    pipeline = Pipeline("p", means(stream).sink_to(results), stream.get_side_output(MALFORMED).sink_to(malformed))
-    runner, expected = SparkRunner(spark), sorted(LocalRunner().run(pipeline).collected(results))
-    for result in (runner.run_batch(pipeline), runner.run(pipeline)):
-        assert result.collected(malformed) == [MalformedRecord("42", "is bad", "even:42")]
-        assert result.counter("records_malformed") == 1
-        assert sorted(result.collected(results)) == expected
+def test_a_malformed_record_fails_a_run_that_keeps_none(spark: SparkSession) -> None:
     with pytest.raises(MalformedRecordError, match=r"is bad(.|\n)*even:42"):
-        runner.run_batch(Pipeline("p", means(from_source(Readings(100, bad=42))).sink_to(CollectSink[Mean]())))
+        SparkRunner(spark).run_batch(Pipeline("p", means(from_source(Readings(100, bad=42))).sink_to(CollectSink())))
 
 
 def test_a_run_that_failed_goes_on_and_writes_each_row_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -104,23 +112,6 @@ def test_a_run_that_failed_goes_on_and_writes_each_row_once(spark: SparkSession,
     runner.run(pipeline(Readings(1_000, per_batch=100)))
     for folder in folders:
         assert sorted(row["time"] for row in rows_of(folder)) == [number * 1_000 for number in range(1_000)]
-
-
-TABLE = pa.Table.from_pylist([reading(number)._asdict() for number in range(1_000)])
-
-
-def test_the_rows_of_a_table(spark: SparkSession) -> None:
-    sinks = {size: CollectSink[Mean]() for size in (None, 300)}
-    ends = [means(from_arrow(TABLE, Reading, batch_size=size)).sink_to(sink) for size, sink in sinks.items()]
-    pipeline, runner = Pipeline("p", *ends), SparkRunner(spark)
-    local = LocalRunner().run(pipeline)
-    for result in (runner.run(pipeline), runner.run_batch(pipeline)):
-        for sink in sinks.values():
-            found, expected = (
-                each.to_arrow(sink).sort_by([("sensor", "ascending"), ("end", "ascending")]) for each in (result, local)
-            )
-            assert found == expected
-    assert pipeline.explain(runner).count("runs as columns") == 2
 
 
 def test_a_stopped_run_of_a_table_goes_on_behind_the_batches_that_it_took(spark: SparkSession, tmp_path: Path) -> None:

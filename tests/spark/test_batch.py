@@ -11,6 +11,7 @@ import pytest
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from tests.spark.test_runner_equality import events, everything
+from tests.spark.timed import timed
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_dataframe, from_source
 from windrow.errors import InvalidArgumentError, MalformedRecordError, UnsupportedOperationError, UserFunctionError
 from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, WriterSink
@@ -32,13 +33,7 @@ class Sum(NamedTuple):
 
 
 def sums(stream: DataStream[Event]) -> DataStream[Sum]:
-    windows = (
-        stream.assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
-        )
-        .key_by(lambda event: event.key)
-        .window(TumblingEventTimeWindows.of(millis(100)))
-    )
+    windows = timed(stream).key_by(lambda event: event.key).window(TumblingEventTimeWindows.of(millis(100)))
     return windows.apply(
         lambda key, window, found: [Sum(key, window.start, sum(event.value for event in found))]
     ).returns(Sum)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
+from collections import Counter
 from collections.abc import Iterable
-from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.records import millis
 from windrow import Pipeline, WatermarkStrategy, from_source
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext, TimeDomain
@@ -61,30 +60,21 @@ class Undeclared(BothTimers):
 @pytest.mark.filterwarnings("ignore:windows in processing time")  # of the interpreter, which may end sooner
 @pytest.mark.filterwarnings("ignore:timers in processing time")
 def test_both_domains_in_one_plan(spark: SparkSession) -> None:
-    by_event, by_clock, timers, timed_out = (
-        CollectSink[Numbered]("event"),
-        CollectSink[Numbered]("clock"),
-        CollectSink[str]("timers"),
-        CollectSink[Numbered]("timed out"),
-    )
+    by_event, by_clock, timed_out = (CollectSink[Numbered](name) for name in ("event", "clock", "timed out"))
+    timers = CollectSink[str]("timers")
     keyed = (
         from_source(CollectionSource(NUMBERS, batch_size=20))
         .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=second)
         .key_by(lambda element: element[0])
     )
+    timeout: Any = ProcessingTimeoutTrigger.of(CountTrigger.of(1000), millis(1), False, True)
+    in_time = keyed.window(GlobalWindows.create()).trigger(PurgingTrigger.of(timeout))
     pipeline = Pipeline(
         "clock",
-        keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=2))).reduce(add).sink_to(by_event),
-        keyed.window(TumblingProcessingTimeWindows.of(timedelta(milliseconds=1))).reduce(add).sink_to(by_clock),
+        keyed.window(TumblingEventTimeWindows.of(millis(2_000))).reduce(add).sink_to(by_event),
+        keyed.window(TumblingProcessingTimeWindows.of(millis(1))).reduce(add).sink_to(by_clock),
         keyed.process(BothTimers()).sink_to(timers),
-        keyed.window(GlobalWindows.create())
-        .trigger(
-            PurgingTrigger.of(
-                ProcessingTimeoutTrigger.of(CountTrigger.of(1000), timedelta(milliseconds=1), False, True)
-            )
-        )
-        .reduce(add)
-        .sink_to(timed_out),
+        in_time.reduce(add).sink_to(timed_out),
     )
     result = SparkRunner(spark).run(pipeline)
 
@@ -95,9 +85,9 @@ def test_both_domains_in_one_plan(spark: SparkSession) -> None:
     assert {line for line in result.collected(timers) if "event" in line} == events
     # How the clock cuts a stream is not ours to say; but each element is in one window, and every timer fires.
     for sink in (by_clock, timed_out):
-        totals: dict[str, int] = {}
+        totals = Counter[str]()
         for key, value in result.collected(sink):
-            totals[key] = operator.add(totals.get(key, 0), value)
+            totals[key] += value
         assert totals == {key: sum(value for other, value in NUMBERS if other == key) for key in ("k0", "k1", "k2")}
     assert {line for line in result.collected(timers) if "clock" in line} == {"k0 clock", "k1 clock", "k2 clock"}
 
@@ -106,14 +96,3 @@ def test_a_clock_timer_that_nothing_announces_is_refused(spark: SparkSession) ->
     stream = from_source(CollectionSource(NUMBERS[:1])).key_by(lambda element: element[0]).process(Undeclared())
     with pytest.raises(UnsupportedOperationError, match="uses_processing_time = True"):
         SparkRunner(spark).run(Pipeline("undeclared", stream.sink_to(CollectSink())))
-
-
-def test_a_run_by_the_clock_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    taken = CollectSink[Numbered]("taken")
-    keyed = from_source(CollectionSource(NUMBERS[:6])).key_by(lambda element: element[0])
-    far = TumblingProcessingTimeWindows.of(timedelta(days=36500))
-    pipeline = Pipeline("goes-on", keyed.window(far).reduce(add).sink_to(taken))
-    for _ in range(2):
-        result = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline, drain=False)
-        # The window is open, and the elements are read once.
-        assert result.collected(taken) == []

@@ -32,17 +32,19 @@ def calls(folder: Path) -> list[str]:
     return (folder / "calls").read_text().splitlines()
 
 
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
 @pytest.mark.parametrize("keyed", [False, True])
 def test_a_batch_that_failed_is_written_again_under_its_number(
-    spark: SparkSession, tmp_path: Path, *, keyed: bool
+    spark: SparkSession, tmp_path: Path, out: Path, *, keyed: bool
 ) -> None:
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-    out = tmp_path / "out"
-    out.mkdir()
-    with pytest.raises(
-        UserFunctionError,
-        match=r"raised ConnectionError: no close\n +given: +close\(\) of Ledger\n +where: +ledger\.\d\.sink, ",
-    ):
+    told = r"raised ConnectionError: no close\n +given: +close\(\) of Ledger\n +where: +ledger\.\d\.sink, "
+    with pytest.raises(UserFunctionError, match=told):
         runner.run(pipeline_of(Ledger(out, workers=True, fails_in="close"), keyed=keyed))
     runner.run(pipeline_of(Ledger(out, workers=True), keyed=keyed))
     assert numbers_of(out) == NUMBERS
@@ -58,14 +60,10 @@ def test_a_task_that_fails_closes_its_sink(spark: SparkSession, tmp_path: Path, 
     assert calls(tmp_path).count("close") >= 1
 
 
-def test_a_sink_on_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_sink_on_the_driver(spark: SparkSession, tmp_path: Path, out: Path) -> None:
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-    out = tmp_path / "out"
-    out.mkdir()
-    with pytest.raises(
-        UserFunctionError,
-        match=r"raised ConnectionError: no write 0\n +given: +batch 0 of 30 elements, beginning with \d+\n +where: ",
-    ):
+    told = r"raised ConnectionError: no write 0\n +given: +batch 0 of 30 elements, beginning with \d+\n +where: "
+    with pytest.raises(UserFunctionError, match=told):
         runner.run(pipeline_of(Ledger(out, fails_in="write"), keyed=False))
     assert calls(out) == ["open", "write 0", "close"]
     runner.run(pipeline_of(Ledger(out), keyed=False))
@@ -97,10 +95,8 @@ class Holding(Ledger):
 def test_a_sink_that_cannot_be_sent(spark: SparkSession, tmp_path: Path) -> None:
     sink = Holding(tmp_path, workers=True)
     sink.lock = threading.Lock()
-    with pytest.raises(
-        UnsupportedOperationError,
-        match=r"the sink cannot be sent to Spark's workers\n +given: +`self.lock`, a _thread.lock(.|\n)*in open\(\)",
-    ):
+    told = r"the sink cannot be sent to Spark's workers\n +given: +`self.lock`, a _thread.lock(.|\n)*in open\(\)"
+    with pytest.raises(UnsupportedOperationError, match=told):
         SparkRunner(spark).run(pipeline_of(sink, keyed=False))
     assert not (tmp_path / "calls").exists()
 

@@ -35,11 +35,11 @@ def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) 
     (logs / "a.log").write_text("1\n2\n12\n13\n31\n")
     (logs / "b.log").write_text("14\n")
     failing, _ = counting(Logs(logs, bounded=False, lines_per_batch=2, fails_at="14"))
-    with pytest.raises(
-        UserFunctionError,
-        match=r"a method of the source raised ConnectionError: the log of 14 is away\n"
-        r" +given: +read\('b', 0, 1\)\n +where: +counting\.1\.logs, \S*custom_sources.py:\d+(.|\n)*hint: ",
-    ):
+    told = (
+        r"a method of the source raised ConnectionError: the log of 14 is away\n"
+        r" +given: +read\('b', 0, 1\)\n +where: +counting\.1\.logs, \S*custom_sources.py:\d+(.|\n)*hint: "
+    )
+    with pytest.raises(UserFunctionError, match=told):
         SparkRunner(spark, checkpoint=checkpoint).run(failing, drain=False)
     ending, counts = counting(Logs(logs))
     rest = SparkRunner(spark, checkpoint=checkpoint).run(ending).collected(counts)
@@ -98,14 +98,10 @@ def test_what_fails_before_the_first_batch(spark: SparkSession, tmp_path: Path) 
     (tmp_path / "a.log").write_text("1\n")
     source = Holding(tmp_path)
     pipeline, _ = counting(source)
-    with pytest.raises(
-        UserFunctionError,
-        match=r"OSError: the service is away\n +given: +latest_offset\('a'\)\n +where: +counting\.1\.logs, ",
-    ):
+    told = r"OSError: the service is away\n +given: +latest_offset\('a'\)\n +where: +counting\.1\.logs, "
+    with pytest.raises(UserFunctionError, match=told):
         SparkRunner(spark).run(pipeline)
     object.__setattr__(source, "lock", threading.Lock())
-    with pytest.raises(
-        UnsupportedOperationError,
-        match=r"the source cannot be sent to Spark's workers\n +given: +`self.lock`, a _thread.lock(.|\n)*in read\(\)",
-    ):
+    told = r"the source cannot be sent to Spark's workers\n +given: +`self.lock`, a _thread.lock(.|\n)*in read\(\)"
+    with pytest.raises(UnsupportedOperationError, match=told):
         SparkRunner(spark).run(pipeline)

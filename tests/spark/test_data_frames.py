@@ -10,7 +10,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_arrow
+from tests.spark.timed import timed
+from windrow import DataStream, Pipeline, from_arrow
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError
 from windrow.sinks import CollectSink
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 # Any in this module: derived types are unknown to a type checker.
 
+
+def last(one: Any, other: Any) -> Any:
+    return other
+
+
 START = dt.datetime(2026, 3, 1, 12)
 RIDES = pl.DataFrame(
     {
@@ -34,18 +40,15 @@ RIDES = pl.DataFrame(
 )
 
 
-def totals(rides: DataStream[Any]) -> DataStream[Any]:
-    stamped = rides.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda ride: ride.at
-    )
-    windows = stamped.key_by(lambda ride: ride.zone).window(TumblingEventTimeWindows.of(dt.timedelta(minutes=1)))
-    return windows.aggregate(agg.combine(agg.key(), agg.count(), agg.sum(lambda ride: ride.price)))
+def windows(rides: DataStream[Any], **size: int) -> Any:
+    return timed(rides).key_by(lambda ride: ride.zone).window(TumblingEventTimeWindows.of(dt.timedelta(**size)))
 
 
 def test_a_frame_of_polars_is_computed_on_columns_and_comes_back_as_one(spark: SparkSession) -> None:
-    sink = CollectSink[Any]()
-    pipeline = Pipeline("rides", totals(from_arrow(RIDES.drop("tags"), timezone="UTC")).sink_to(sink))
-    runner = SparkRunner(spark)
+    sink, runner = CollectSink[Any](), SparkRunner(spark)
+    totals: Any = agg.combine(agg.key(), agg.count(), agg.sum(lambda ride: ride.price))
+    rides = from_arrow(RIDES.drop("tags"), timezone="UTC")
+    pipeline = Pipeline("rides", windows(rides, minutes=1).aggregate(totals).sink_to(sink))
     assert "runs as columns" in pipeline.explain(runner)
     local, result = LocalRunner().run(pipeline), runner.run_batch(pipeline)
     expected = [("a", 1, 1.5), ("a", 1, None), ("b", 1, 2.5), ("b", 1, 4.0)]
@@ -59,7 +62,7 @@ def test_derived_types_are_exchanged_between_workers(spark: SparkSession) -> Non
     rides = from_arrow(RIDES, timezone="UTC")
     zones = from_arrow(pd.DataFrame({"zone": ["a", "b"], "name": ["north", "south"]}))
     named = rides.key_by(lambda ride: ride.zone).max_by(lambda ride: ride.at)
-    joined = rides.union(zones).key_by(lambda row: row.zone).reduce(lambda a, b: b)
+    joined = rides.union(zones).key_by(lambda row: row.zone).reduce(last)
     sinks = [CollectSink[Any](), CollectSink[Any]()]
     pipeline = Pipeline("rides", named.sink_to(sinks[0]), joined.sink_to(sinks[1]))
     local = LocalRunner().run(pipeline)
@@ -72,11 +75,7 @@ def test_derived_types_are_exchanged_between_workers(spark: SparkSession) -> Non
 
 def test_a_run_goes_on_from_the_state_of_derived_types(spark: SparkSession, tmp_path: Path) -> None:
     def latest(frame: Any) -> Pipeline:
-        stamped = from_arrow(frame, timezone="UTC").assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda ride: ride.at
-        )
-        windows = stamped.key_by(lambda ride: ride.zone).window(TumblingEventTimeWindows.of(dt.timedelta(hours=1)))
-        return Pipeline("rides", windows.reduce(lambda a, b: b).sink_to(sink))
+        return Pipeline("rides", windows(from_arrow(frame, timezone="UTC"), hours=1).reduce(last).sink_to(sink))
 
     sink = CollectSink[Any]()
     runner = SparkRunner(spark, checkpoint=tmp_path)

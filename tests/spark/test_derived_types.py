@@ -10,7 +10,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from windrow import Pipeline, WatermarkStrategy, from_source
+from tests.spark.timed import timed
+from windrow import Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.sinks import JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource
@@ -40,9 +41,7 @@ ORDERS = [
 
 
 def pipeline_of(folder: Path) -> Pipeline:
-    envelopes = from_source(CollectionSource(ORDERS, Envelope[Order], batch_size=5)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda envelope: envelope.at
-    )
+    envelopes = timed(from_source(CollectionSource(ORDERS, Envelope[Order], batch_size=5)))
     orders = envelopes.map(lambda envelope: envelope.value)
     rows = orders.map(lambda o: (o.key + "-" + o.key, o.amount / 2, o.price * 2, o.note.upper() if o.note else None))
     halves = orders.flat_map(lambda o: [Order(o.key, o.amount // 2, o.price, o.note), o] if o.amount % 2 else [])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -18,7 +19,7 @@ from windrow import DataStreamSink, Pipeline, WatermarkStrategy, from_dataframe,
 from windrow.aggregates import collect_list, first, into, last
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, TimeDomain
 from windrow.sinks import CollectSink, ParquetFileSink
-from windrow.sources import CsvFileSource, FileSource, JsonFileSource, ParquetFileSource
+from windrow.sources import CsvFileSource, FilesInOrder, FileSource, JsonFileSource, ParquetFileSource
 from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
@@ -88,12 +89,11 @@ def write_parquet(file: Path, found: list[Row]) -> None:
     pq.write_table(pa.Table.from_pylist([row._asdict() for row in found]), file, row_group_size=16)
 
 
-def fill(folder: Path, write: Callable[[Path, list[Row]], None]) -> None:
-    (folder / "a").mkdir()
-    for second, (name, found) in enumerate(rows(3)):
-        file = folder / name
-        write(file, found)
-        os.utime(file, (10**9 + second, 10**9 + second))
+def fill(folder: Path, write: Callable[[Path, list[Row]], None], seconds: Iterable[int] = range(len(FILES))) -> None:
+    (folder / "a").mkdir(parents=True)
+    for second, (name, found) in zip(seconds, rows(3), strict=True):
+        write(folder / name, found)
+        os.utime(folder / name, (10**9 + second, 10**9 + second))
 
 
 def results(run: Callable[[Pipeline], Any], *sources: FileSource[Row]) -> list[list[list[Any]]]:
@@ -129,19 +129,32 @@ class PartsRunner(SparkRunner):
 
 
 @pytest.mark.parametrize("runner", [SparkRunner, PartsRunner])
-def test_files_are_read_in_their_order(spark: SparkSession, tmp_path: Path, runner: type[SparkRunner]) -> None:
-    """A batch job reads files of each format; a stream reads them in batches of all files, and of four."""
+def test_both_engines_read_files_in_the_same_order(
+    spark: SparkSession, tmp_path: Path, runner: type[SparkRunner]
+) -> None:
+    """The files of each format in each order; no watermark passes the elements, so batches make no difference."""
     for kind, write in FORMATS.items():
-        (tmp_path / kind.__name__).mkdir()
-        fill(tmp_path / kind.__name__, write)
-    sources = [kind(tmp_path / kind.__name__, Row) for kind in FORMATS]
-    wanted = results(LocalRunner().run, *sources)
+        fill(tmp_path / kind.__name__, write, random.Random(5).sample(range(99), len(FILES)))
+
+    def backwards(path: str) -> tuple[int, str]:
+        return -len(path), path[::-1]
+
+    orders: list[FilesInOrder] = ["time", "name", backwards]
+
+    def sources(*sizes: int | None) -> list[FileSource[Row]]:
+        chosen = cycle(sizes)
+        return [
+            kind(tmp_path / kind.__name__, Row, files_in_order=order, files_per_batch=next(chosen))
+            for order in orders
+            for kind in FORMATS
+        ]
+
+    wanted = results(LocalRunner().run, *sources(None))
     assert all(all(of_source) for of_source in wanted)
-    assert results(runner(spark).run_batch, *sources) == wanted
-    json_files = tmp_path / "JsonFileSource"
-    # No watermark passes the elements, so that one batch gives what several give.
-    in_batches = [JsonFileSource(json_files, Row, files_per_batch=size) for size in (None, 4)]
-    assert results(runner(spark).run, *in_batches) == [wanted[0]] * 2
+    by_time = wanted[: len(FORMATS)]
+    assert all(one != other for one, other in zip(wanted[len(FORMATS) :], by_time * 2, strict=True))
+    assert results(runner(spark).run_batch, *sources(None)) == wanted
+    assert results(runner(spark).run, *sources(None, 4)) == wanted
 
 
 def test_a_batch_job_takes_the_order_of_a_dataframe(spark: SparkSession) -> None:
@@ -168,7 +181,6 @@ def test_names_of_files_cross_an_exchange_for_a_join_only_where_a_sink_sees_the_
 ) -> None:
     """The exchange of names costs each batch a job that samples them, and a stage: a fifth of the time of a join."""
     source = tmp_path / "rows"
-    source.mkdir()
     fill(source, write_json)
     stream = from_source(JsonFileSource(source, Row)).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=1)), timestamp=lambda row: row.time

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable, Sequence
-from itertools import cycle, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.crash.batches import give_next
-from tests.local.test_files_in_order import backfill, copy_times, day_of, fill, joined, write_events
+from tests.local.test_files_in_order import backfill, copy_times, day_of, fill, write_events
 from tests.spark.memory_files import MemoryFiles, folder_in
-from tests.spark.test_file_order import FILES, FORMATS, PartsRunner, Row, results, rows
 from windrow import Pipeline, from_dataframe, from_source
 from windrow.errors import (
     CheckpointError,
@@ -24,7 +22,7 @@ from windrow.errors import (
     UserFunctionError,
 )
 from windrow.sinks import CollectSink, FunctionSink
-from windrow.sources import FilesInOrder, FileSource, TextFileSource
+from windrow.sources import FilesInOrder, TextFileSource
 from windrow_runtime.connectors.files.listing import FileOrder
 from windrow_runtime.local import LocalRunner, PipelineResult
 from windrow_runtime.replay import replay
@@ -39,9 +37,6 @@ if TYPE_CHECKING:
 # Any in this module: sources and elements of every type.
 
 
-# The log and the plans, without Spark
-
-
 def put(folder: Path, *names: str) -> None:
     for name in names:
         (folder / name).write_text(f"{name}\n")
@@ -53,13 +48,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "in"
 
 
+def memory_log() -> tuple[MemoryFiles, Callable[[], FileLog]]:
+    """Files in memory, and what makes the log among them."""
+    memory = MemoryFiles()
+    return memory, lambda: MergedFileLog(folder_in(memory) / "log")
+
+
 @pytest.fixture(params=["mounted", "elsewhere"])
 def log_of(request: pytest.FixtureRequest, folder: Path) -> Callable[[], FileLog]:
     """Makes the log of the folder, as each new process reads it."""
-    files = MemoryFiles()
-    if request.param == "mounted":
-        return lambda: FileLog(folder.parent / "log")
-    return lambda: MergedFileLog(folder_in(files) / "log")
+    return (lambda: FileLog(folder.parent / "log")) if request.param == "mounted" else memory_log()[1]
 
 
 def plans(
@@ -127,11 +125,7 @@ def test_two_planners_agree_on_the_files_of_a_batch(folder: Path, log_of: Callab
 
 
 def test_pieces_of_a_log_are_put_together(folder: Path) -> None:
-    memory = MemoryFiles()
-
-    def log_of() -> FileLog:
-        return MergedFileLog(folder_in(memory) / "log")
-
+    memory, log_of = memory_log()
     put(folder, *map(str, range(40)))
     planner, offset = plans(folder, 1, log_of, begin=True), dict[str, Any]()
     for number in range(40):
@@ -144,11 +138,7 @@ def test_pieces_of_a_log_are_put_together(folder: Path) -> None:
 
 
 def test_a_planner_of_a_dead_query_changes_no_entry_of_a_log_in_pieces(folder: Path) -> None:
-    memory = MemoryFiles()
-
-    def log_of() -> FileLog:
-        return MergedFileLog(folder_in(memory) / "log")
-
+    memory, log_of = memory_log()
     put(folder, "1", "2", "3")
     new, old = plans(folder, 1, log_of, begin=True), plans(folder, 1, log_of)
     old.log.update(0)
@@ -182,19 +172,11 @@ def test_an_unfinished_line_of_a_process_that_died_is_passed_over(folder: Path) 
         log.write_bytes(log.read_bytes()[:size])
         after = plans(folder, 1)
         assert files(after, first, after.advance(first, after.latest())) == ["2"]
-    os.truncate(log, len(whole) - 2)
-    with pytest.raises(CheckpointError, match="the files of its entry 0 are gone") as caught:
-        plans(folder, 1).advance(first, set())
-    assert str(log) in str(caught.value)
-
-
-def test_a_changed_line_is_refused(folder: Path) -> None:
-    put(folder, "1", "2")
-    planner = plans(folder, 1, begin=True)
-    planner.advance(planner.advance({}, planner.latest()), planner.latest())
-    Path(planner.log.path).write_bytes(planner.log.path.read_bytes().replace(b"/1", b"/3"))
-    with pytest.raises(CheckpointError, match="the files of its entry 0 are gone"):
-        plans(folder, 1).advance({}, set())
+    for damaged in (whole[:-2], whole.replace(b"/1", b"/3")):
+        log.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="the files of its entry 0 are gone") as caught:
+            plans(folder, 1).advance(first, set())
+        assert str(log) in str(caught.value)
 
 
 def test_the_planner_of_a_query_that_ended_is_silent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,59 +189,6 @@ def test_the_planner_of_a_query_that_ended_is_silent(folder: Path, monkeypatch: 
         except error:
             reader.stop()
     assert ended == [0, 0]
-
-
-# On Spark
-
-
-@pytest.mark.parametrize("runner", [SparkRunner, PartsRunner])
-def test_both_engines_read_files_in_the_same_order(
-    spark: SparkSession, tmp_path: Path, runner: type[SparkRunner]
-) -> None:
-    for kind, write in FORMATS.items():
-        folder = tmp_path / kind.__name__
-        (folder / "a").mkdir(parents=True)
-        for (name, found), second in zip(rows(3), random.Random(5).sample(range(99), len(FILES)), strict=True):
-            write(folder / name, found)
-            os.utime(folder / name, (second, second))
-
-    def backwards(path: str) -> tuple[int, str]:
-        return -len(path), path[::-1]
-
-    orders: list[FilesInOrder] = ["name", backwards]
-
-    def sources(*sizes: int | None) -> list[FileSource[Row]]:
-        """The files of each format in each order; no watermark passes the elements, so batches make no difference."""
-        chosen = cycle(sizes)
-        return [
-            kind(tmp_path / kind.__name__, Row, files_in_order=order, files_per_batch=next(chosen))
-            for order in orders
-            for kind in FORMATS
-        ]
-
-    wanted = results(LocalRunner().run, *sources(None))
-    by_time = results(LocalRunner().run, *(kind(tmp_path / kind.__name__, Row) for kind in FORMATS))
-    assert all(one != other for one, other in zip(wanted, by_time * 2, strict=True))
-    assert results(runner(spark).run_batch, *sources(None)) == wanted
-    assert results(runner(spark).run, *sources(None, 4)) == wanted
-
-
-def test_nothing_is_late_in_a_copied_folder_that_is_read_by_name(spark: SparkSession, folder: Path) -> None:
-    write_events(folder, 1)
-    wanted = backfill(folder, LocalRunner().run, "name")
-    assert wanted[1] == 0
-    copy_times(folder, 1)
-    assert backfill(folder, SparkRunner(spark).run, "name", size=10) == wanted
-    assert backfill(folder, SparkRunner(spark).run_batch, "name") == wanted
-    assert backfill(folder, SparkRunner(spark).run, "time", size=3)[1] > 0
-
-
-def test_a_join_of_copied_folders_finds_all_pairs_by_name(spark: SparkSession, tmp_path: Path) -> None:
-    for seed, name in enumerate(("one", "two")):
-        (tmp_path / name).mkdir()
-        write_events(tmp_path / name, seed)
-        copy_times(tmp_path / name, seed)
-    assert joined(tmp_path, SparkRunner(spark).run, "name") == joined(tmp_path, LocalRunner().run, "name") > 0
 
 
 @pytest.mark.parametrize(
@@ -302,20 +231,39 @@ class Batches:
         self.found.setdefault(batch, []).extend(names)
 
 
-def test_a_run_that_failed_goes_on_with_the_same_files(spark: SparkSession, tmp_path: Path, folder: Path) -> None:
-    fill(folder, "day=3/a", "day=1/x", "day=10/a", "day=2/a", "day=1/b")
+@pytest.mark.parametrize(
+    ("order", "files", "later_order", "later_files", "batches"),
+    [
+        (
+            day_of,
+            "day=3/a day=1/x day=10/a day=2/a day=1/b",
+            day_of,
+            "day=2/0 day=0/late",
+            ["day=1/b day=1/x", "day=2/a day=3/a", "day=0/late day=2/0", "day=10/a"],
+        ),
+        # Spark had given batch 1 these files by their times; batch 2 is the first one by name.
+        ("time", "b a d c f e", "name", "", ["b a", "d c", "e f"]),
+    ],
+    ids=["by day", "by time and then by name"],
+)
+def test_a_run_that_failed_goes_on_with_the_same_files(
+    spark: SparkSession,
+    tmp_path: Path,
+    folder: Path,
+    order: FilesInOrder,
+    files: str,
+    later_order: FilesInOrder,
+    later_files: str,
+    batches: list[str],
+) -> None:
+    fill(folder, *files.split())
     taken, runner = Batches(fails_at=1), SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     with pytest.raises(UserFunctionError):
-        runner.run(taken.pipeline(folder, day_of), drain=False)
-    fill(folder, "day=2/0", "day=0/late")
+        runner.run(taken.pipeline(folder, order), drain=False)
+    fill(folder, *later_files.split())
     taken.fails_at = -1
-    runner.run(taken.pipeline(folder, day_of), drain=False)
-    assert taken.found == {
-        0: ["day=1/b", "day=1/x"],
-        1: ["day=2/a", "day=3/a"],
-        2: ["day=0/late", "day=2/0"],
-        3: ["day=10/a"],
-    }
+    runner.run(taken.pipeline(folder, later_order), drain=False)
+    assert taken.found == {number: batch.split() for number, batch in enumerate(batches)}
 
 
 def test_relative_paths_and_patterns(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,48 +276,23 @@ def test_relative_paths_and_patterns(spark: SparkSession, tmp_path: Path, monkey
     assert list(taken.found.values()) == wanted
 
 
-def test_files_that_arrive_come_in_order_in_the_next_batch(spark: SparkSession, tmp_path: Path, folder: Path) -> None:
-    fill(folder, "10", "9", "11")
-    taken = Batches()
-    running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(taken.pipeline(folder, "name", size=None))
-    running.process_available()
-    later = folder.parent / "later"
-    fill(later, "12", "8")
-    later.rename(folder / "0")  # a folder, so that both files are there at once
-    running.process_available()
-    running.stop()
-    assert [names for _, names in sorted(taken.found.items())] == [["9", "10", "11"], ["8", "12"]]
-
-
 def test_the_order_may_change_between_runs_and_no_file_is_read_twice(
     spark: SparkSession, tmp_path: Path, folder: Path
 ) -> None:
     fill(folder, "a b", "a%20b", "é", "x+y", "x&y=1;z", "a#b")  # names that Spark's log has as URLs
     runner, taken = SparkRunner(spark, checkpoint=tmp_path / "checkpoint"), Batches()
 
-    def read(order: FilesInOrder, *new: str) -> list[str]:
+    def read(order: FilesInOrder, *new: str, size: int = 3) -> list[str]:
         fill(folder, *new)
         taken.found.clear()
-        runner.run(taken.pipeline(folder, order, size=3), drain=False)
+        runner.run(taken.pipeline(folder, order, size=size), drain=False)
         return [name for _, names in sorted(taken.found.items()) for name in names]
 
-    for number in range(12):  # Spark makes one file of ten of its log
-        read("time", f"first-{number}")
+    read("time", *(f"first-{number}" for number in range(12)), size=1)  # Spark makes one file of ten of its log
     assert read("name", "2", "10", "1", "9") == ["1", "2", "9", "10"]
     assert read(lambda path: -int(path) if path.isdigit() else 0, "30", "200") == ["200", "30"]
     assert read("time", "c", "b", "a") == ["c", "b", "a"]
     assert read("name") == []
-
-
-def test_a_batch_by_time_that_failed_is_run_again_by_name(spark: SparkSession, tmp_path: Path, folder: Path) -> None:
-    fill(folder, "b", "a", "d", "c", "f", "e")
-    taken, runner = Batches(fails_at=1), SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-    with pytest.raises(UserFunctionError):
-        runner.run(taken.pipeline(folder, "time"), drain=False)
-    taken.fails_at = -1
-    runner.run(taken.pipeline(folder, "name"), drain=False)
-    # Spark had given batch 1 these files by their times; batch 2 is the first one by name.
-    assert taken.found == {0: ["b", "a"], 1: ["d", "c"], 2: ["e", "f"]}
 
 
 def test_a_kill_before_a_plan_keeps_the_order_of_files(spark: SparkSession, tmp_path: Path, folder: Path) -> None:

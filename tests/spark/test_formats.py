@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import re
 import socket
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -97,35 +99,28 @@ def test_files_of_one_engine_are_read_by_the_other(spark: SparkSession, tmp_path
     runners = {"interpreter": LocalRunner().run, "spark": SparkRunner(spark).run_batch}
     spans = [timedelta(days=-1, microseconds=1), timedelta(seconds=2)]
     lacking: list[Lacking] = [{"n": 1, "below": {}}, {"n": 2, "below": {"m": 3}, "name": "a"}]
+    forms: dict[str, tuple[list[Any], Any, Any, Callable[[str], Any]]] = {
+        "csv": (WIDE, Wide, CsvFileSink, lambda path: CsvFileSource(path, Wide)),
+        "txt": (["", "\u00e4 "], str, TextFileSink, TextFileSource),
+        "parquet": (spans, timedelta, ParquetFileSink, lambda path: ParquetFileSource(path, timedelta)),
+        "json": (spans, timedelta, JsonFileSink, lambda path: JsonFileSource(path, timedelta)),
+        "lacking.json": (lacking, Lacking, JsonFileSink, lambda path: JsonFileSource(path, Lacking)),
+    }
     for name, run in runners.items():
-        ends: list[DataStreamSink] = [
-            from_collection(WIDE).sink_to(CsvFileSink(tmp_path / name / "csv")),
-            from_collection(["", "\u00e4 "], str).sink_to(TextFileSink(tmp_path / name / "text")),
-            from_collection(spans, timedelta).sink_to(ParquetFileSink(tmp_path / name / "parquet")),
-            from_collection(spans, timedelta).sink_to(JsonFileSink(tmp_path / name / "json")),
-            from_collection(lacking, Lacking).sink_to(JsonFileSink(tmp_path / name / "lacking")),
+        ends = [
+            from_collection(elements, kind).sink_to(sink(tmp_path / name / form))
+            for form, (elements, kind, sink, _) in forms.items()
         ]
         run(Pipeline("write", *ends))
-    found: dict[str, Any] = {}
-    for name in runners:
-        for reader, run in runners.items():
-            sinks = [CollectSink[Any](part) for part in ("csv", "text", "parquet", "json", "lacking")]
-            sources: list[Any] = [
-                CsvFileSource(tmp_path / name / "csv" / "*.csv", Wide),
-                TextFileSource(tmp_path / name / "text" / "*.txt"),
-                ParquetFileSource(tmp_path / name / "parquet" / "*.parquet", timedelta),
-                JsonFileSource(tmp_path / name / "json" / "*.json", timedelta),
-                JsonFileSource(tmp_path / name / "lacking" / "*.json", Lacking),
-            ]
-            read = [from_source(source).sink_to(sink) for source, sink in zip(sources, sinks, strict=True)]
-            result = run(Pipeline("read", *read))
-            found[f"{reader} reads {name}"] = [sorted(map(repr, result.collected(sink))) for sink in sinks]
-    for texts in found.values():
-        assert texts == [sorted(map(repr, part)) for part in (WIDE, ["", "\u00e4 "], spans, spans, lacking)]
-    for pattern in ("csv/*.csv", "json/*.json", "lacking/*.json"):
-        one, other = (
-            b"".join(file.read_bytes() for file in sorted((tmp_path / name).glob(pattern))) for name in runners
-        )
+    for name, run in itertools.product(runners, runners.values()):
+        sinks = {form: CollectSink[Any](form) for form in forms}
+        paths = {form: f"{tmp_path / name / form}/*.{form.rpartition('.')[2]}" for form in forms}
+        result = run(Pipeline("read", *(from_source(forms[f][3](paths[f])).sink_to(sinks[f]) for f in forms)))
+        for form, (elements, *_) in forms.items():
+            assert sorted(map(repr, result.collected(sinks[form]))) == sorted(map(repr, elements)), (name, form)
+    for form in ("csv", "json", "lacking.json"):
+        files = [sorted((tmp_path / name / form).glob(f"*.{form.rpartition('.')[2]}")) for name in runners]
+        one, other = (b"".join(file.read_bytes() for file in each) for each in files)
         assert one == other
     with pytest.raises(InvalidArgumentError, match="no line of text"):
         runners["spark"](Pipeline("line", from_collection(["a\nb"], str).sink_to(TextFileSink(tmp_path / "refused"))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,8 @@ from tests.local.test_hybrid_sources import (
     sensors,
     write_files,
 )
-from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from tests.spark.timed import timed
+from windrow import DataStream, OutputTag, Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.connectors import HybridSource, SourceSwitch
 from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError, UserFunctionError
@@ -51,13 +52,15 @@ if TYPE_CHECKING:
 MALFORMED = OutputTag("malformed", MalformedRecord)
 
 
+def counted(source: HybridSource[Reading], name: str = "in") -> DataStream[Counted]:
+    keyed = timed(from_source(source, name=name)).key_by(lambda each: each.sensor)
+    windows = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
+    return windows.aggregate(agg.into(Counted, agg.window_end(), agg.count()))
+
+
 def counting(source: HybridSource[Reading]) -> tuple[Pipeline, CollectSink[Counted]]:
     counts = CollectSink[Counted]()
-    timed = from_source(source, name="in").assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda each: each.at
-    )
-    windows = timed.key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
-    return Pipeline("p", windows.aggregate(agg.into(Counted, agg.window_end(), agg.count())).sink_to(counts)), counts
+    return Pipeline("p", counted(source).sink_to(counts)), counts
 
 
 def columnar(folder: Path) -> HybridSource[Reading]:
@@ -88,22 +91,22 @@ def with_objects(folder: Path) -> HybridSource[Reading]:
     )
 
 
-@pytest.mark.parametrize("make", [columnar, with_objects])
 @pytest.mark.filterwarnings("ignore:a part of a hybrid source has no files")
-def test_all_parts_give_what_they_give_in_the_interpreter(
-    spark: SparkSession, tmp_path: Path, make: Callable[[Path], HybridSource[Reading]]
-) -> None:
-    source = make(tmp_path)
-    pipeline, counts = counting(source)
+def test_all_parts_give_what_they_give_in_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("columns", "objects"):
+        (tmp_path / name).mkdir()
+    sources = {"columns": columnar(tmp_path / "columns"), "objects": with_objects(tmp_path / "objects")}
+    sinks = {name: CollectSink[Counted]() for name in sources}
+    ends = [counted(source, name).sink_to(sinks[name]) for name, source in sources.items()]
+    pipeline, runner = Pipeline("p", *ends), SparkRunner(spark)
     expected = LocalRunner().run(pipeline)
-    runner = SparkRunner(spark)
-    assert ("runs as columns" in pipeline.explain(runner)) == (make is columnar)
-    result = runner.run(pipeline)
-    assert sorted(result.collected(counts)) == sorted(expected.collected(counts))
-    assert sum(each.elements for each in result.collected(counts)) == 33 + 2 * (make is with_objects)
+    assert pipeline.explain(runner).count("runs as columns") == 1
+    result, job = runner.run(pipeline), runner.run_batch(pipeline)
+    for name, sink in sinks.items():
+        wanted = sorted(expected.collected(sink))
+        assert sum(each.elements for each in wanted) == 33 + 2 * (name == "objects")
+        assert sorted(result.collected(sink)) == sorted(job.collected(sink)) == wanted
     assert result.counter("late_records_dropped") == expected.counter("late_records_dropped") == 0
-    in_a_job = runner.run_batch(pipeline)
-    assert sorted(in_a_job.collected(counts)) == sorted(expected.collected(counts))
 
 
 def test_partitions_of_the_history_do_not_hold_the_watermark_afterwards(spark: SparkSession) -> None:

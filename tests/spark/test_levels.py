@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
-from windrow import DataStream, WatermarkStrategy, from_source
+from tests.spark.timed import timed
+from windrow import DataStream, from_source
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, ProcessContext, ProcessFunction
 from windrow.sources import CollectionSource
 from windrow.time import MIN_TIMESTAMP, now_millis
@@ -40,9 +41,7 @@ class Under(ProcessFunction[Event, tuple[str, int, int]]):
 
 
 def source() -> DataStream[Event]:
-    return from_source(CollectionSource(EVENTS, batch_size=20)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(millis(60)), timestamp=lambda event: event.at
-    )
+    return timed(from_source(CollectionSource(EVENTS, batch_size=20)), 60)
 
 
 def add_skipped_levels(outputs: Outputs, stream: DataStream[Event]) -> None:
