@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from tests.custom_sources import Entry
-from tests.partitioned import MONOTONOUS, logs, put
-from tests.spark.comparison import Event, millis
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from tests.partitioned import MONOTONOUS, logs
+from tests.partitioned import put as put_lines
+from tests.spark.comparison import Event
+from tests.spark.timed import timed
+from tests.support.files import put
+from windrow import DataStream, Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.connectors import HybridSource
-from windrow.errors import CheckpointError, IncompatibleStateError, UserFunctionError
+from windrow.errors import CheckpointError, IncompatibleStateError
 from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, WriterSink
-from windrow.sources import CollectionSource, FilesInOrder, JsonFileSource, TextFileSource
+from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
@@ -32,7 +35,6 @@ from windrow_spark.run_limits import USUAL_LIMITS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 # Any in this module: Spark's writers.
 
@@ -48,11 +50,22 @@ EVENTS = [Event(f"k{number % 3}", number * 40, number) for number in range(60)]
 
 
 def sums(stream: DataStream[Event]) -> DataStream[Total]:
-    timed = stream.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(millis(100)), timestamp=lambda event: event.at
-    )
-    windows = timed.key_by(lambda event: event.key).window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+    keyed = timed(stream, 100).key_by(lambda event: event.key)
+    windows = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
     return windows.aggregate(agg.into(Total, agg.key(), agg.sum(lambda event: event.value)))
+
+
+OTHER_RUN = r"another run uses the checkpoint(.|\n)*process 1 on elsewhere"
+
+
+def take_over(tmp_path: Path) -> None:
+    """Takes the checkpoint from the run that has it, as a run on another machine does."""
+    (tmp_path / "here" / "checkpoint" / "locks" / "lock-99").write_text("process 1 on elsewhere\nmark 1\n")
+
+
+def spark_writes(out: Path) -> WriterSink[Any]:
+    """A sink of Spark's own."""
+    return WriterSink(lambda frame: frame.writeStream.format("json").option("path", str(out)))
 
 
 def collected(runner: SparkRunner | LocalRunner, size: int, *, drain: bool = True) -> list[Total]:
@@ -106,20 +119,17 @@ def test_a_second_run_is_refused(spark: SparkSession, view: str) -> None:
 def test_a_run_whose_checkpoint_was_taken_over_ends_before_its_next_batch(
     spark: SparkSession, view: str, tmp_path: Path
 ) -> None:
-    incoming = tmp_path / "in"
+    incoming, taken = tmp_path / "in", list[Event]()
     incoming.mkdir()
-    taken: list[Event] = []
-    pipeline = Pipeline(
-        "taken",
-        from_source(JsonFileSource(incoming, Event)).sink_to(FunctionSink(lambda batch, events: taken.extend(events))),
-    )
+    sink = FunctionSink[Event](lambda batch, events: taken.extend(events))
+    pipeline = Pipeline("taken", from_source(JsonFileSource(incoming, Event)).sink_to(sink))
     running = SparkRunner(spark, checkpoint=f"{view}/checkpoint").start(pipeline)
-    (incoming / "0.json").write_text('{"key": "a", "at": 1, "value": 2}\n')
+    put(incoming, 0, EVENTS[:1])
     running.process_available()
     assert len(taken) == 1
-    (tmp_path / "here" / "checkpoint" / "locks" / "lock-99").write_text("process 1 on elsewhere\nmark 1\n")
-    (incoming / "1.json").write_text('{"key": "b", "at": 1, "value": 2}\n')
-    with pytest.raises(CheckpointError, match=r"another run uses the checkpoint(.|\n)*process 1 on elsewhere"):
+    take_over(tmp_path)
+    put(incoming, 1, EVENTS[1:])
+    with pytest.raises(CheckpointError, match=OTHER_RUN):
         running.process_available()
     assert len(taken) == 1
 
@@ -133,20 +143,14 @@ class ImpatientRunner(SparkRunner):
 def test_a_query_whose_batches_spark_writes_ends_when_its_checkpoint_was_taken_over(
     spark: SparkSession, view: str, tmp_path: Path
 ) -> None:
-    incoming, out = tmp_path / "in", tmp_path / "out"
-    incoming.mkdir()
-    (incoming / "0.json").write_text('{"key": "a", "at": 1, "value": 2}\n')
-
-    def write(frame: Any) -> DataStreamWriter:
-        writer: DataStreamWriter = frame.writeStream.format("json").option("path", str(out))
-        return writer
-
-    pipeline = Pipeline("taken", from_source(JsonFileSource(incoming, Event)).sink_to(WriterSink(write)))
+    put(tmp_path / "in", 0, EVENTS)
+    events = from_source(JsonFileSource(tmp_path / "in", Event))
+    pipeline = Pipeline("taken", events.sink_to(spark_writes(tmp_path / "out")))
     running = ImpatientRunner(spark, checkpoint=f"{view}/checkpoint").start(pipeline)
     running.process_available()
     assert running.is_active
-    (tmp_path / "here" / "checkpoint" / "locks" / "lock-99").write_text("process 1 on elsewhere\nmark 1\n")
-    with pytest.raises(CheckpointError, match=r"another run uses the checkpoint(.|\n)*process 1 on elsewhere"):
+    take_over(tmp_path)
+    with pytest.raises(CheckpointError, match=OTHER_RUN):
         running.await_termination(60)
     assert not running.is_active
     with pytest.raises(CheckpointError, match="another run uses the checkpoint"):
@@ -157,20 +161,20 @@ def test_a_query_whose_batches_spark_writes_ends_when_its_checkpoint_was_taken_o
 def test_a_batch_is_not_published_if_the_checkpoint_was_taken_over_meanwhile(
     spark: SparkSession, view: str, tmp_path: Path, when: str
 ) -> None:
-    lock, seen = tmp_path / "here" / "checkpoint" / "locks" / "lock-99", tmp_path / "seen"
+    seen = tmp_path / "seen"
 
     def take(event: Event) -> Event:
         if when == "computed":
-            lock.write_text("process 1 on elsewhere\nmark 1\n")
+            take_over(tmp_path)
         return event
 
     def write(batch: int, events: Sequence[Event]) -> None:
         seen.touch()
-        lock.write_text("process 1 on elsewhere\nmark 1\n")
+        take_over(tmp_path)
 
     events = from_source(CollectionSource(EVENTS, Event)).map(take)
     pipeline = Pipeline("taken", events.sink_to(FunctionSink(write)), events.sink_to(JsonFileSink(tmp_path / "out")))
-    with pytest.raises(CheckpointError, match=r"another run uses the checkpoint(.|\n)*process 1 on elsewhere"):
+    with pytest.raises(CheckpointError, match=OTHER_RUN):
         SparkRunner(spark, checkpoint=f"{view}/checkpoint").run(pipeline)
     assert seen.exists() == (when == "written")
     assert not list((tmp_path / "out").glob("batch-0*"))
@@ -200,15 +204,10 @@ def test_spark_writes_by_itself(spark: SparkSession, view: str) -> None:
 
 def test_a_sink_of_sparks_own_is_drained(spark: SparkSession, view: str, tmp_path: Path) -> None:
     checkpoint, out = tmp_path / "here" / "checkpoint", tmp_path / "out"
-
-    def write(frame: Any) -> DataStreamWriter:
-        writer: DataStreamWriter = frame.writeStream.format("json").option("path", str(out))
-        return writer
-
     stream = sums(from_source(CollectionSource(EVENTS, Event, batch_size=20)))
     runner, pipeline = (
         SparkRunner(spark, checkpoint=f"{view}/checkpoint"),
-        Pipeline("sums", stream.sink_to(WriterSink(write))),
+        Pipeline("sums", stream.sink_to(spark_writes(out))),
     )
     runner.run(pipeline, drain=False)
     # The driver notes what workers tell it before a batch is committed.
@@ -225,44 +224,9 @@ def test_a_sink_of_sparks_own_is_drained(spark: SparkSession, view: str, tmp_pat
         runner.run(pipeline)
 
 
-@pytest.mark.parametrize(
-    "size", [2, pytest.param(None, marks=pytest.mark.thorough(reason="a batch of all files instead of two"))]
-)
-def test_files_in_an_order_of_ones_own(spark: SparkSession, view: str, tmp_path: Path, size: int | None) -> None:
-    names, found = tmp_path / "in", dict[int, list[str]]()
-    names.mkdir()
-    fails_at = 1
-
-    def take(batch: int, lines: Sequence[str]) -> None:
-        if batch == fails_at:
-            raise OSError("the service is away")
-        found[batch] = list(lines)
-
-    def run(order: FilesInOrder, *new: str) -> list[list[str]]:
-        for name in new:
-            (names / name).write_text(f"{name}\n")
-        found.clear()
-        source = TextFileSource(names, files_in_order=order, files_per_batch=size)
-        pipeline = Pipeline("names", from_source(source).sink_to(FunctionSink(take)))
-        SparkRunner(spark, checkpoint=f"{view}/checkpoint").run(pipeline, drain=False)
-        return [lines for _, lines in sorted(found.items())]
-
-    assert run("time", "first") == [["first"]]
-    with pytest.raises(UserFunctionError, match="the service is away"):
-        run("name", "10", "9", "7")
-    fails_at = -1
-    # What was planned is read as it was, and then what has come meanwhile.
-    assert run("name", "8", "1") == ([["7", "9"], ["1", "8"], ["10"]] if size else [["7", "9", "10"], ["1", "8"]])
-    assert run("time", "12") == [["12"]]
-    assert run(lambda path: -int(path), *map(str, range(20, 24))) == (
-        [["23", "22"], ["21", "20"]] if size else [["23", "22", "21", "20"]]
-    )
-
-
 def test_parts_of_a_hybrid_source(spark: SparkSession, view: str, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
     for number in range(3):
-        (tmp_path / "in" / f"{number}.json").write_text(f'{{"key": "a", "at": {number}, "value": 2}}\n')
+        put(tmp_path / "in", number, [Event("a", number, 2)], second=number)
     history = JsonFileSource(tmp_path / "in", Event, files_per_batch=1)
     sink = CollectSink[Event]()
     stream = from_source(HybridSource(history).then(CollectionSource([Event("b", 9, 1)], Event)))
@@ -278,19 +242,19 @@ def test_partitions_that_are_ahead_wait_for_the_others(spark: SparkSession, view
 
     def plan(name: str) -> Pipeline:
         aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=50))
-        timed = logs(tmp_path / name, lines=1).assign_timestamps_and_watermarks(
+        entries = logs(tmp_path / name, lines=1).assign_timestamps_and_watermarks(
             aligned, timestamp=lambda entry: entry.second * 1000
         )
-        windows = timed.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
+        windows = entries.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
         sums = windows.aggregate(agg.into(Total, agg.key(), agg.count()))
-        return Pipeline("aligned", sums.sink_to(CollectSink[Total]()), timed.sink_to(FunctionSink(take)))
+        return Pipeline("aligned", sums.sink_to(CollectSink[Total]()), entries.sink_to(FunctionSink(take)))
 
     def run(name: str, checkpoint: str) -> list[list[str]]:
         found.clear()
-        put(tmp_path / name, a=[0, 100, 200], b=[0, 10, 20, 60])
+        put_lines(tmp_path / name, a=[0, 100, 200], b=[0, 10, 20, 60])
         runner = SparkRunner(spark, checkpoint=checkpoint)
         runner.run(plan(name), drain=False)
-        put(tmp_path / name, b=[120, 160, 300])
+        put_lines(tmp_path / name, b=[120, 160, 300])
         runner.run(plan(name))
         return [found[batch] for batch in sorted(found)]
 
