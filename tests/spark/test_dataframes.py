@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_type
 import pytest
 
 from tests.spark.comparison import millis
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_dataframe
+from tests.spark.timed import timed
+from windrow import DataStream, OutputTag, Pipeline, from_collection, from_dataframe
 from windrow.errors import IncompatibleStateError, InvalidArgumentError, PlanError
 from windrow.functions import AggregateFunction
 from windrow.sinks import CollectSink
@@ -34,13 +35,7 @@ class Count(NamedTuple):
 
 
 def counts(stream: DataStream[Reading]) -> DataStream[Count]:
-    windows = (
-        stream.assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda reading: reading.at
-        )
-        .key_by(lambda reading: reading.sensor)
-        .window(TumblingEventTimeWindows.of(millis(5000)))
-    )
+    windows = timed(stream).key_by(lambda reading: reading.sensor).window(TumblingEventTimeWindows.of(millis(5000)))
     return windows.apply(lambda key, window, found: [Count(key, window.start, len(found))]).returns(Count)
 
 
@@ -93,7 +88,7 @@ class Warmest(AggregateFunction[Reading, list[float], float]):
         return []
 
     def add(self, value: Reading, accumulator: list[float]) -> list[float]:
-        return [max(value.celsius, *accumulator)] if accumulator else [value.celsius]
+        return [max([value.celsius, *accumulator])]
 
     def get_result(self, accumulator: list[float]) -> float:
         return accumulator[0]
@@ -107,31 +102,20 @@ def test_rows_are_folded_where_they_are_read(spark: SparkSession) -> None:
     rows = spark.range(0, 4000, numPartitions=2).selectExpr(
         "concat('s', id % 3) AS sensor", "timestamp_millis(id) AS at", "CAST(id % 1000 AS double) AS celsius"
     )
-    stream = from_dataframe(rows, Reading).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda reading: reading.at
-    )
+    stream = timed(from_dataframe(rows, Reading))
     keyed = stream.key_by(lambda reading: reading.sensor)
-    sink = CollectSink[float]()
-    warmest = keyed.window(TumblingEventTimeWindows.of(millis(2000))).aggregate(Warmest())
-    pipeline = Pipeline("warmest", warmest.sink_to(sink))
-    assert "partially aggregated before where that pays" in pipeline.explain(SparkRunner(spark))
-    assert sorted(SparkRunner(spark).run_batch(pipeline).collected(sink)) == [998, 998, 999, 999, 999, 999]
-
-
-def test_windows_share_what_was_folded_where_it_was_read(spark: SparkSession) -> None:
-    rows = spark.range(0, 4000, numPartitions=2).selectExpr(
-        "concat('s', id % 3) AS sensor", "timestamp_millis(id) AS at", "CAST(id % 1000 AS double) AS celsius"
+    tumbling, sliding = CollectSink[float](), CollectSink[float]()
+    pipeline = Pipeline(
+        "warmest",
+        keyed.window(TumblingEventTimeWindows.of(millis(2000))).aggregate(Warmest()).sink_to(tumbling),
+        keyed.window(SlidingEventTimeWindows.of(millis(2000), millis(1000))).aggregate(Warmest()).sink_to(sliding),
     )
-    stream = from_dataframe(rows, Reading).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda reading: reading.at
-    )
-    windows = stream.key_by(lambda reading: reading.sensor).window(
-        SlidingEventTimeWindows.of(millis(2000), millis(1000))
-    )
-    sink = CollectSink[float]()
-    pipeline = Pipeline("warmest", windows.aggregate(Warmest()).sink_to(sink))
-    assert "slices shared by windows" in pipeline.explain(SparkRunner(spark))
-    assert sorted(SparkRunner(spark).run_batch(pipeline).collected(sink)) == sorted(
+    forms = pipeline.explain(SparkRunner(spark))
+    assert forms.count("partially aggregated before where that pays") == 2
+    assert forms.count("slices shared by windows") == 1
+    result = SparkRunner(spark).run_batch(pipeline)
+    assert sorted(result.collected(tumbling)) == [998, 998, 999, 999, 999, 999]
+    assert sorted(result.collected(sliding)) == sorted(
         max(number % 1000 for number in range(max(start, 0), min(start + 2000, 4000)) if number % 3 == sensor)
         for start in (-1000, 0, 1000, 2000, 3000)
         for sensor in range(3)

@@ -9,17 +9,18 @@ The second folder has a batch for each of its files::
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.budget import for_a_night
+from tests.support import files
+from tests.support.records import KeyAt
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import UserFunctionError
@@ -33,32 +34,17 @@ from windrow_runtime.spark import SparkRunner
 HOUR = 3_600_000
 
 
-class Event(NamedTuple):
-    key: str
-    at: int
-
-
 def put(folder: Path, name: str, times: Sequence[int]) -> None:
-    hidden = folder / f".{name}"
-    hidden.write_text("".join(json.dumps({"key": folder.name, "at": at}) + "\n" for at in times))
-    hidden.rename(folder / name)
+    files.put(folder, name, [KeyAt(folder.name, at) for at in times])
 
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
     first, second = tmp_path / "first", tmp_path / "second"
-    first.mkdir()
-    second.mkdir()
-    put(first, "0.json", [1000, 2000])
+    put(first, "0", [1000, 2000])
     for number in range(4):
-        put(second, f"{number}.json", [1000 * (number + 1)])
+        put(second, str(number), [1000 * (number + 1)])
     return first, second
-
-
-def stamped(stream: DataStream[Event]) -> DataStream[Event]:
-    return stream.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
-    )
 
 
 class Counting:
@@ -67,7 +53,7 @@ class Counting:
     def __init__(self, folders: tuple[Path, Path], *, together: bool, at_last: str) -> None:
         first, second, hook = str(folders[0]), str(folders[1]), str(folders[0].parent / at_last)
 
-        def passing(event: Event) -> Event:
+        def passing(event: KeyAt) -> KeyAt:
             if event.key == "second" and event.at == 4000:
                 if hook.endswith("fails") and not os.path.exists(hook):
                     raise ValueError("a bad day")
@@ -76,10 +62,12 @@ class Counting:
                     os.rename(arriving, f"{first}/late.json")
             return event
 
-        streams = [
-            stamped(from_source(JsonFileSource(first, Event))),
-            stamped(from_source(JsonFileSource(second, Event, files_per_batch=1)).map(passing).returns(Event)),
+        sources = [
+            from_source(JsonFileSource(first, KeyAt)),
+            from_source(JsonFileSource(second, KeyAt, files_per_batch=1)).map(passing).returns(KeyAt),
         ]
+        monotonous = WatermarkStrategy[KeyAt].for_monotonous_timestamps()
+        streams = [each.assign_timestamps_and_watermarks(monotonous, timestamp=lambda e: e.at) for each in sources]
         if together:
             streams = [streams[0].union(streams[1])]
         self.sinks = [CollectSink[int]() for _ in streams]
@@ -105,8 +93,8 @@ def test_a_draining_run_that_failed_leaves_the_first_folder_open(
     with pytest.raises(UserFunctionError, match="a bad day"):
         SparkRunner(spark, checkpoint=checkpoint).run(failing.pipeline)
     (tmp_path / "fails").touch()
-    put(folders[0], "1.json", [5000, HOUR])
-    put(folders[1], "4.json", [HOUR])
+    put(folders[0], "1", [5000, HOUR])
+    put(folders[1], "4", [HOUR])
     again = Counting(folders, together=together, at_last="fails")
     runner = SparkRunner(spark, checkpoint=checkpoint)
     if starts:
@@ -126,7 +114,7 @@ def test_a_draining_run_that_failed_leaves_the_first_folder_open(
 def test_what_arrives_during_a_drain_is_left_in_its_folder(
     spark: SparkSession, tmp_path: Path, folders: tuple[Path, Path], together: bool
 ) -> None:
-    put(folders[0], "late.json", [3000])
+    put(folders[0], "late", [3000])
     (folders[0] / "late.json").rename(folders[0] / ".late")
     counting = Counting(folders, together=together, at_last="arrives")
     result = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(counting.pipeline)

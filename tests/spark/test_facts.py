@@ -38,15 +38,8 @@ def two_levels(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_files_are_read_one_by_one_in_the_order_of_their_modification(two_levels: Run) -> None:
-    assert [sorted(note or "" for _, note in rows) for rows in two_levels.rows()] == [
-        ["a", "b"],
-        ["c", "d", "e", "late"],
-        ["f"],
-        ["g"],
-        ["h"],
-        ["i"],
-        [],
-    ]
+    notes = [" ".join(sorted(note or "" for _, note in rows)) for rows in two_levels.rows()]
+    assert notes == ["a b", "c d e late", "f", "g", "h", "i", ""]
 
 
 def test_a_batch_sees_the_watermark_of_the_batches_before(two_levels: Run) -> None:
@@ -77,10 +70,22 @@ def test_rows_behind_the_watermark_arrive(two_levels: Run) -> None:
     assert (0, "late") in two_levels.rows()[1]
 
 
-def test_a_timer_fires_when_the_watermark_reaches_it(two_levels: Run) -> None:
-    assert (0, 1000) in two_levels.timers()[1]
-    assert (0, 1001) not in two_levels.timers()[1]
-    assert (0, 1001) in two_levels.timers()[3]
+TIMERS = {
+    "a timer fires when the watermark reaches it": [(1, (0, 1000), True), (1, (0, 1001), False), (3, (0, 1001), True)],
+    "not if its group deletes it in the same batch": [(1, (1, 500), True), (1, (1, 600), False), (2, (1, 600), False)],
+    # This is why the processor never sets one there.
+    "behind the watermark in the batch that sets it": [(1, (2, 10), True)],
+    # The one set while 2007 fired is due already, and fires in this batch or the next.
+    "it may delete itself and set another": [(4, (0, 2007), True)],
+}
+
+
+@pytest.mark.parametrize("fact", TIMERS)
+def test_when_timers_fire(two_levels: Run, fact: str) -> None:
+    fired = two_levels.timers()
+    assert [timer in fired[batch] for batch, timer, _ in TIMERS[fact]] == [fires for _, _, fires in TIMERS[fact]]
+    of_all = [timer for timers in fired for timer in timers]
+    assert (of_all.count((0, 3000)), of_all.count((1, 600))) == (1, 0)
 
 
 def test_a_batch_without_rows_runs_when_the_watermark_advances(two_levels: Run) -> None:
@@ -98,22 +103,6 @@ def test_groups_with_rows_come_first_by_label_then_timers_by_time(two_levels: Ru
         assert timers == sorted(timers)
         assert [seen.timer is None for seen in calls] == [True] * len(inputs) + [False] * len(timers)
     assert -1 in groups_of(first, "first")
-
-
-def test_a_timer_that_its_group_deletes_in_the_same_batch_does_not_fire(two_levels: Run) -> None:
-    assert (1, 500) in two_levels.timers()[1]
-    assert all((1, 600) not in timers for timers in two_levels.timers())
-
-
-def test_a_timer_behind_the_watermark_fires_in_the_batch_that_sets_it(two_levels: Run) -> None:
-    # This is why the processor never sets one there.
-    assert (2, 10) in two_levels.timers()[1]
-
-
-def test_a_firing_timer_may_delete_itself_and_set_another(two_levels: Run) -> None:
-    # The one set while 2007 fired is due already, and fires in this batch or the next.
-    assert (0, 2007) in two_levels.timers()[4]
-    assert [timer for timers in two_levels.timers() for timer in timers].count((0, 3000)) == 1
 
 
 def test_state_is_kept_by_group(two_levels: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from uuid import UUID
 
 import pyarrow as pa
@@ -64,7 +64,6 @@ ID = "12345678-1234-5678-1234-567812345678"
 def test_dataframes_of_others(spark: SparkSession, batch: bool) -> None:
     spelt = spark.sql("SELECT 1 AS `a.b`, 'x' AS `x``y`, 2 AS A, 3 AS a")
     cases = spark.sql("SELECT 1 AS a, 2 AS A")
-    other = spark.range(3)
     wide = spark.sql(
         "SELECT CAST(n AS DECIMAL(20, 0)) AS number, CAST(r AS BIGINT) AS ratio, k AS key, NULL AS note FROM VALUES "
         f"(7, 4, unhex('{ID.replace('-', '')}')), (18446744073709551615, 1, unhex('00')), "
@@ -74,16 +73,15 @@ def test_dataframes_of_others(spark: SparkSession, batch: bool) -> None:
         "SELECT array() AS numbers, CAST(map() AS MAP<STRING, VOID>) AS counts, struct(NULL AS a) AS part, "
         "array(struct(NULL AS a, NULL AS b)) AS parts"
     )
+    streams: list[DataStream[Any]] = [
+        from_dataframe(spelt, Spelt),
+        from_dataframe(cases, Cases),
+        from_dataframe(spark.range(3), Note),
+        from_dataframe(wide, Wide, on_malformed=BAD),
+        from_dataframe(void, Void),
+    ]
     with pytest.warns(WindrowWarning, match="the DataFrame has 'id', which no field takes, and lacks 'note', 'weight'"):
-        found = _collected(
-            SparkRunner(spark),
-            batch,
-            from_dataframe(spelt, Spelt),
-            from_dataframe(cases, Cases),
-            from_dataframe(other, Note),
-            from_dataframe(wide, Wide, on_malformed=BAD),
-            from_dataframe(void, Void),
-        )
+        found = collected(SparkRunner(spark), batch, *streams)
     assert found == [
         [{"a.b": 1, "x`y": "x", "A": 2}],
         [{"a": 1, "A": 2}],
@@ -97,7 +95,7 @@ def test_a_stream_of_a_dataframe_without_a_column_of_a_field(spark: SparkSession
     (tmp_path / "a.json").write_text('{"id": 1}\n{"id": 2}\n')
     frame = spark.readStream.schema("id bigint, `p.q` bigint").json(str(tmp_path))
     with pytest.warns(WindrowWarning, match="lacks 'note', 'weight'"):
-        assert _collected(SparkRunner(spark), False, from_dataframe(frame, Note)) == [[Note()] * 2]
+        assert collected(SparkRunner(spark), False, from_dataframe(frame, Note)) == [[Note()] * 2]
 
 
 @pytest.mark.parametrize("batch", [False, True], ids=["stream", "batch"])
@@ -111,9 +109,8 @@ def test_parquet_without_a_column_of_a_field(spark: SparkSession, tmp_path: Path
     told = "the file has 'id', which no field takes, and lacks 'note', 'weight'"
     (tmp_path / "texts").mkdir()
     texts = pa.array([b"a", b"\xff", "é".encode(), b"b"])
-    rows_of_texts = {"text": texts.view(pa.string()), "number": pa.array([1, 2, 3, None])}
-    pq.write_table(pa.table(rows_of_texts), tmp_path / "texts" / "a.parquet")
-    pq.write_table(pa.table({"text": texts, "number": [4, 5, 6, 7]}), tmp_path / "texts" / "b.parquet")
+    for name, column, numbers in (("a", texts.view(pa.string()), [1, 2, 3, None]), ("b", texts, [4, 5, 6, 7])):
+        pq.write_table(pa.table({"text": column, "number": numbers}), tmp_path / "texts" / f"{name}.parquet")
     good = from_source(ParquetFileSource(tmp_path / "texts", Text, on_malformed="drop"))
     pipeline = Pipeline(
         "notes", stream.sink_to(ParquetFileSink[Note](out)), good.sink_to(ParquetFileSink[Text](tmp_path / "good"))
@@ -121,34 +118,29 @@ def test_parquet_without_a_column_of_a_field(spark: SparkSession, tmp_path: Path
     with pytest.warns(WindrowWarning, match=told):
         result = runner.run_batch(pipeline) if batch else runner.run(pipeline)
     assert result.counter("records_malformed") == 3
-    written = [row for file in (tmp_path / "good").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
-    assert sorted((row["number"], row["text"]) for row in written) == [(1, "a"), (3, "é"), (4, "a"), (6, "é"), (7, "b")]
+    written = sorted((row["number"], row["text"]) for row in pq.read_table(tmp_path / "good").to_pylist())
+    assert written == [(1, "a"), (3, "é"), (4, "a"), (6, "é"), (7, "b")]
     with pytest.warns(WindrowWarning, match=told):
-        assert _collected(runner, batch, ones) == [[1] * 4]
-    rows = [row for file in out.rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
-    assert sorted(row["note"] or "" for row in rows) == ["", "", "", "new"]
+        assert collected(runner, batch, ones) == [[1] * 4]
+    assert sorted(row["note"] or "" for row in pq.read_table(out).to_pylist()) == ["", "", "", "new"]
 
 
-def test_no_warning_where_all_columns_are_taken(spark: SparkSession) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", WindrowWarning)
-        found = _collected(SparkRunner(spark), True, from_dataframe(spark.sql("SELECT 5 AS weight"), Note))
-    assert found == [[Note(weight=5)]]
-
-
-def test_floats_without_a_fraction_are_ints(spark: SparkSession, tmp_path: Path) -> None:
+def test_floats_without_a_fraction_are_ints_and_nobody_is_warned_where_all_columns_are_taken(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     frame = spark.sql("SELECT * FROM VALUES (5D), (5.5D), (6D) AS t(weight)")
     pq.write_table(pa.table({"weight": [7.0, None, 8.5]}), tmp_path / "a.parquet")
-    found = _collected(
-        SparkRunner(spark),
-        True,
+    streams = (
         from_dataframe(frame, Note, on_malformed="drop"),
         from_source(ParquetFileSource(tmp_path, Note, on_malformed="drop")),
     )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", WindrowWarning)
+        found = collected(SparkRunner(spark), True, *streams)
     assert found == [[Note(weight=5), Note(weight=6)], [Note(weight=7)]]
 
 
-def _collected(runner: SparkRunner, batch: bool, *streams: DataStream[object]) -> list[list[object]]:
+def collected(runner: SparkRunner, batch: bool, *streams: DataStream[object]) -> list[list[object]]:
     sinks = [CollectSink[object]() for _ in streams]
     pipeline = Pipeline("others", *(stream.sink_to(sink) for stream, sink in zip(streams, sinks, strict=True)))
     result = runner.run_batch(pipeline) if batch else runner.run(pipeline, drain=False)
