@@ -1,15 +1,11 @@
-"""Sinks that note the newest batch: ``python -m tests.spark.marked_sinks FOLDER`` is killed within batch 1."""
+"""Sinks that note the newest batch."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sqlite3
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,9 +14,8 @@ from deltalake import DeltaTable
 from tests.support.files import put
 from windrow import Pipeline, from_source
 from windrow.connectors import CustomSink
-from windrow.sinks import DatabaseSink, DeltaSink, FunctionSink, JsonFileSink, Sink
+from windrow.sinks import DatabaseSink, DeltaSink, JsonFileSink, Sink
 from windrow.sources import JsonFileSource
-from windrow_runtime.spark import SparkRunner
 
 __all__ = ["FORMS", "Noted", "Number", "give", "numbers_in", "pipeline_of", "sink_in"]
 
@@ -82,16 +77,3 @@ def numbers_in(folder: Path, form: str) -> list[int]:
         return sorted(n for _, *numbers in Noted(folder / "noted").lines() for n in numbers)
     lines = (file.read_text(encoding="utf-8") for file in (folder / "files").glob("*.json"))
     return sorted(int(line.strip('{"n: }')) for text in lines for line in text.splitlines())
-
-
-def _die(folder: Path, batch: int, rows: Sequence[Number]) -> None:
-    """Kills this process and its JVM when the sinks before this one have a batch that Spark has not committed."""
-    if batch == 1:
-        (folder / "written").write_text(f"{[numbers_in(folder, form) for form in FORMS]}")
-        os.killpg(os.getpgid(0), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    place = Path(sys.argv[1])
-    ends = [*(sink_in(place, form) for form in FORMS), FunctionSink[Number](partial(_die, place))]
-    SparkRunner(checkpoint=place / "checkpoint").run(pipeline_of(place, *ends), drain=False)

@@ -29,32 +29,30 @@ from windrow_spark.exchange.rows import pack_values, unpack_values
 PYTHON_PLANS = ["tumbling", "hourly", "sliding", "sessions_late", "all_elements", "process"]
 
 
+def check(name: str, inputs: Any, record: type[Any], **way: Any) -> None:
+    late = name == "sessions_late"
+    engine, wanted, dropped = run(
+        test_arrivals.PLANS[name], inputs, row_form, crash_at=1, late=late, record=record, **way
+    )
+    assert told(engine.results) == told(wanted[0])
+    assert told(engine.late) == (told(wanted[1]) if late else {})
+    assert engine.counted["late_records_dropped"] == dropped
+
+
 @pytest.mark.parametrize("record", KEYS)
 @examples(4)
 @given(data=st.data(), name=st.sampled_from(PYTHON_PLANS))
 def test_elements_in_columns_give_what_the_general_operator_gives(
     record: type[Any], name: str, data: st.DataObject
 ) -> None:
-    late = name == "sessions_late"
-    inputs = data.draw(elements(record))
-    engine, wanted, dropped = run(test_arrivals.PLANS[name], inputs, row_form, crash_at=1, late=late, record=record)
-    assert told(engine.results) == told(wanted[0])
-    assert told(engine.late) == (told(wanted[1]) if late else {})
-    assert engine.counted["late_records_dropped"] == dropped
+    check(name, data.draw(elements(record)), record)
 
 
 @pytest.mark.parametrize("name", PYTHON_PLANS)
 @examples(4)
 @given(data=st.data())
 def test_elements_with_keys_that_are_tuples_cross_in_columns(name: str, data: st.DataObject) -> None:
-    late = name == "sessions_late"
-    inputs = data.draw(elements(ByGivenNumber))
-    engine, wanted, dropped = run(
-        test_arrivals.PLANS[name], inputs, row_form, crash_at=1, late=late, record=ByGivenNumber, way=by_pair
-    )
-    assert told(engine.results) == told(wanted[0])
-    assert told(engine.late) == (told(wanted[1]) if late else {})
-    assert engine.counted["late_records_dropped"] == dropped
+    check(name, data.draw(elements(ByGivenNumber)), ByGivenNumber, way=by_pair)
 
 
 class Values(AggregateFunction[Any, tuple[Any, ...], tuple[Any, ...]]):

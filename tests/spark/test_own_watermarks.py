@@ -18,7 +18,6 @@ from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
-from windrow_spark.checkpoint.folder import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,10 +122,9 @@ def test_every_watermark_is_that_of_the_interpreter(spark: SparkSession, tmp_pat
 
     first = add_windows(outputs, "in front of timestamps", stamped(source(events(0, 60, 40))))
     # What the window gives is stamped anew, from the oldest element in it.
-    again = first.map(lambda seen: Event(seen[0], seen[3][0].at, len(seen[3]))).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
-    )
-    add_windows(outputs, "timestamps behind a window", again.returns(Event), with_late=False)
+    again = first.map(lambda seen: Event(seen[0], seen[3][0].at, len(seen[3]))).returns(Event)
+    in_order = stamped(again, WatermarkStrategy.for_monotonous_timestamps())
+    add_windows(outputs, "timestamps behind a window", in_order, with_late=False)
 
     both = stamped(source(events(0, 60, 20))).connect(stamped(source(events(10, 25, 20))))
     outputs.add("connected without keys", both.process(UnderBoth()), key=None)
@@ -178,22 +176,6 @@ def test_a_clock_of_ones_own_and_idleness(spark: SparkSession) -> None:
     assert found == expected
 
 
-def test_a_restart_knows_every_watermark(spark: SparkSession, tmp_path: Path) -> None:
-    # fast   0 ... 900   |   960 ... 2340    -> 849, then 2289
-    # slow   0 ... 1475  |                   -> 1424 in the first run, and at its end in the second
-    fired: list[set[int]] = []
-    for count in (16, 40):
-        outputs = Outputs()
-        fast = stamped(source([Event("a", n * 60, n) for n in range(count)], batch_size=8, name="fast"))
-        slow = stamped(source([Event("b", n * 25, n) for n in range(60)], batch_size=30, name="slow"))
-        union = fast.union(slow)
-        # The second time every step has another number, and the pipeline another name.
-        add_windows(outputs, "union", union.filter(lambda event: True) if fired else union)
-        result = SparkRunner(spark, checkpoint=tmp_path).run(outputs.pipeline(f"run {count}"), drain=False)
-        fired.append({seen[1].end for seen in result.collected(outputs.sinks["union windows"])})
-    assert fired == [{200, 400, 600, 800}, set(range(1000, 2201, 200))]
-
-
 @pytest.mark.classic(reason="the function shares a list with the test")
 def test_a_run_that_failed_at_the_end_of_the_stream_is_finished(spark: SparkSession, tmp_path: Path) -> None:
     # batch     ...   e               e + 1                          | e + 1           e + 2
@@ -225,16 +207,6 @@ def test_a_run_that_failed_at_the_end_of_the_stream_is_finished(spark: SparkSess
     )
     with pytest.raises(IncompatibleStateError, match="was drained"):
         SparkRunner(spark, checkpoint=tmp_path).run(pipeline)
-
-
-def test_the_last_batch_that_was_planned_is_known(tmp_path: Path) -> None:
-    checkpoint = Checkpoint.at(tmp_path)
-    assert checkpoint.last_planned() == -1
-    offsets = tmp_path / "spark" / "offsets"
-    offsets.mkdir(parents=True)
-    for name in ("9", "12", ".12.crc"):
-        (offsets / name).touch()
-    assert checkpoint.last_planned() == 12
 
 
 def test_a_writer_sink_cannot_tell_when_a_batch_ends(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.spark.group_engine import run
 from tests.spark.test_arrivals import Texts, WithWindow
 from windrow import DataStream
 from windrow import aggregates as agg
-from windrow.errors import InvalidArgumentError, UserFunctionError
+from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
 from windrow.functions import AggregateFunction
 from windrow.plan import Step
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -163,24 +163,6 @@ def four(moment: int, number: int) -> list[Element]:
     return [at(moment, number=number)] * 4
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: type(function).__name__)
-def test_of_a_late_slice_the_windows_that_have_not_fired_get_it(function: AggregateFunction[Element, Any, Any]) -> None:
-    # size 60, slide 20         0    20   40   60   80   100  120
-    # fired, watermark 79       |-------------|             0..60, 20..80 and all before
-    # open                                |--------------|  40..100
-    # late: 1, 4 times                  .                   30 is in 20..80 at last: dropped
-    #       2, 4 times                         .            50 is in 40..100 too
-    #       3, 4 times                              .       70 is in 40..100 and 60..120 too
-    inputs = [four(160, 0), [*four(30, 1), *four(50, 2), *four(70, 3)]]
-    ran = run(sliding(function, 60, 20), inputs, row_form)
-    assert ran.engine.folded
-    assert_equal(ran)
-    assert ran.engine.counted["late_records_dropped"] == 4
-    windows = {(start, result) for _, start, _, result in ran.engine.results}
-    if isinstance(function, Numbers):
-        assert windows == {(40, (2,) * 4 + (3,) * 4), (60, (3,) * 4), *((start, (0,) * 4) for start in (120, 140, 160))}
-
-
 def test_a_function_that_does_not_say_commutative_has_its_elements_in_order_of_arrival() -> None:
     # Later timestamps come first, so that slices would show them in another order.
     elements = [at(moment, number=moment) for moment in range(590, -10, -10)]
@@ -203,19 +185,24 @@ def test_windows_that_slide_by_their_size_keep_the_order_too() -> None:
     assert ran.engine.results == ran.expected[0]
 
 
+# Any: forms of every kind.
+def planned(build: Callable[[Keyed], DataStream[Any]], chosen: Any = row_form) -> tuple[Step, Any]:
+    """The keyed step of a plan, and its form."""
+    found: list[tuple[Step, Any]] = []
+
+    def remember(topology: Topology, step: Step, check_source: Any) -> Any:
+        found.append((step, chosen(topology, step, check_source)))
+        return found[-1][1]
+
+    run(build, [], remember)
+    return found[0]
+
+
 def explained(build: Callable[[Keyed], DataStream[Any]]) -> str:
     """How the elements get to the step."""
-    told: list[str] = []
-
-    # Any: the engine asks for the form of a step, whatever the sources give.
-    def form_of(topology: Topology, step: Step, check_source: Any) -> object:
-        form = row_form(topology, step, check_source)
-        assert isinstance(form, RowForm)
-        told.append(form.describe())
-        return form
-
-    run(build, [], form_of)
-    return told[0]
+    form = planned(build)[1]
+    assert isinstance(form, RowForm)
+    return form.describe()
 
 
 CROSS = "elements cross the exchange as columns"
@@ -362,28 +349,28 @@ def nested(levels: int) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("accumulator", "told"),
-    [(Unreadable(), "no copy"), (nested(100_000), "RecursionError")],
-    ids=["unreadable", "deep"],
+    ("accumulator", "error", "told"),
+    [
+        (Unreadable(), UserFunctionError, "no copy"),
+        (nested(100_000), UserFunctionError, "RecursionError"),
+        ([Refusing()], InvalidArgumentError, "not to be written"),
+    ],
+    ids=["unreadable", "deep", "refused by the language"],
 )
 # Any: accumulators of every type.
-def test_an_accumulator_that_cannot_be_copied_is_told_with_step_and_key(accumulator: Any, told: str) -> None:
+def test_an_accumulator_that_cannot_be_copied_is_told_with_step_and_key(
+    accumulator: Any, error: type[WindrowError], told: str
+) -> None:
     _, loop = operators(Numbers())
     assert isinstance(loop, TableOperator)
     loop.bind(OperatorState(), Nowhere())
-    with pytest.raises(UserFunctionError, match=told) as caught:
+    with pytest.raises(error, match=told) as caught:
         loop.merge_batch(Partials(["j", "k", "l"], [[1], accumulator, [2]], [20, 20, 20], (), [1, 1, 1]))
-    assert caught.value.where == loop.step.where
-    assert caught.value.given == "key 'k', window TimeWindow(start=20, end=80)"
-
-
-def test_an_error_of_the_language_from_a_copy_is_told_with_the_step() -> None:
-    _, loop = operators(Numbers())
-    assert isinstance(loop, TableOperator)
-    loop.bind(OperatorState(), Nowhere())
-    with pytest.raises(InvalidArgumentError, match="not to be written") as caught:
-        loop.merge_batch(Partials(["k"], [[Refusing()]], [20], (), [1]))
-    assert str(caught.value.where).startswith(f"{loop.step.where}, by the call at ")
+    if error is UserFunctionError:
+        assert caught.value.where == loop.step.where
+        assert caught.value.given == "key 'k', window TimeWindow(start=20, end=80)"
+    else:
+        assert str(caught.value.where).startswith(f"{loop.step.where}, by the call at ")
 
 
 class Nowhere:
@@ -407,15 +394,9 @@ def operators(function: AggregateFunction[Element, Any, Any]) -> Iterator[KeyedO
 
 def operators_of(build: Callable[[Keyed], DataStream[Any]]) -> Iterator[KeyedOperator]:
     """The general operator of a step, then the loop."""
-    steps: list[Step] = []
-
-    def form_of(topology: Topology, step: Step, check_source: Any) -> object:
-        steps.append(step)
-        return row_form(topology, step, check_source)
-
-    run(build, [], form_of)
+    step, _ = planned(build)
     for fast in (False, True):
-        operator = operator_for(steps[0], fast=fast)
+        operator = operator_for(step, fast=fast)
         operator.metrics = Metrics()
         operator.open(OperatorRuntimeContext("s", operator.metrics))
         yield operator

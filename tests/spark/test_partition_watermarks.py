@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -31,15 +31,12 @@ from tests.partitioned import (
     random_case,
     write_hours,
 )
-from tests.support.thorough import thorough
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.connectors import CustomSource
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
-from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RuntimeContext
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import JsonFileSource
-from windrow.state import StateTtlConfig, ValueStateDescriptor
 from windrow.time import MIN_TIMESTAMP
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.inputs.batches import OpenPartitions
@@ -59,6 +56,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Any in this module: options of runners.
+Take = Callable[[int, Sequence[Entry]], None]
 
 
 # The stored time, without Spark
@@ -213,37 +211,6 @@ def test_partitions_that_come_later_and_runs_that_go_on(spark: SparkSession, tmp
     assert run() == ([("a", 30_000, 1), ("b", 30_000, 1), ("c", 30_000, 1)], [])
 
 
-class FirstOfLog(KeyedProcessFunction[str, Entry, str]):
-    """Gives the name of each log once, and forgets it after an hour of the clock."""
-
-    def open(self, context: RuntimeContext) -> None:
-        self.seen = context.get_state(ValueStateDescriptor("seen", bool, ttl=StateTtlConfig(timedelta(hours=1))))
-
-    def process_element(self, value: Entry, context: KeyedProcessContext[str]) -> Iterator[str]:
-        if not self.seen.value():
-            self.seen.update(True)
-            yield value.log
-
-
-@pytest.mark.thorough(reason="test_restart_without_data.py restarts steps by the clock, the test above partitions")
-def test_a_plan_that_waits_for_the_clock_runs_again(spark: SparkSession, tmp_path: Path) -> None:
-    folder = put(tmp_path / "logs", a=[1], b=[2])
-    firsts = CollectSink[str]()
-    timed = logs(folder, bounded=False).assign_timestamps_and_watermarks(
-        MONOTONOUS, timestamp=lambda entry: entry.second * 1000
-    )
-    keyed = timed.key_by(lambda entry: entry.log)
-    plan = Pipeline("firsts", keyed.process(FirstOfLog()).sink_to(firsts))
-
-    def run() -> list[str]:
-        result = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(plan, drain=False)
-        return sorted(result.collected(firsts))
-
-    assert run() == ["a", "b"]
-    put(folder, a=[3], c=[4])
-    assert run() == ["c"]
-
-
 @pytest.mark.classic(reason="with Spark Connect each source counts as one with several partitions")
 def test_a_checkpoint_that_left_the_watermark_to_spark_goes_on_so(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -300,16 +267,7 @@ def test_partitions_that_are_ahead_wait_for_the_others_of_their_group(spark: Spa
 
     def run(runner: LocalRunner | SparkRunner) -> tuple[list[list[str]], list[Count]]:
         found.clear()
-        aligned = MONOTONOUS.with_watermark_alignment("logs", timedelta(seconds=50))
-        timed = [
-            logs(folder, lines=1).assign_timestamps_and_watermarks(aligned, timestamp=lambda entry: entry.second * 1000)
-            for folder in (one, other)
-        ]
-        united = timed[0].union(timed[1])
-        windows = united.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
-        counts = CollectSink[Count]()
-        sums = windows.aggregate(agg.into(Count, agg.key(), agg.window_end(), agg.count()))
-        pipeline = Pipeline("aligned", sums.sink_to(counts), united.sink_to(FunctionSink(take)))
+        pipeline, counts = aligned(*(logs(folder, lines=1) for folder in (one, other)), take=take)
         result = runner.run(pipeline)
         return [found[batch] for batch in sorted(found)], sorted(result.collected(counts))
 
@@ -338,28 +296,25 @@ class Stopping(Dealt):
         return super().next_offset(partition, start, latest)
 
 
-def ahead_and_behind(folder: Path, *, apart: bool) -> tuple[Pipeline, CollectSink[Count]]:
-    """Reads two partitions of one source, or of two, of which the second one is :class:`Stopping`."""
-    ahead, behind = (0, 100, 200, 300), (0, 10, 20)
-    if apart:
-        return aligned(
-            from_source(Dealt((ahead,), (1,), True)), from_source(Stopping(((), behind), (1, 1), True, folder))
-        )
-    return aligned(from_source(Stopping((ahead, behind), (1, 1), True, folder)))
+def ahead_and_behind(folder: Path) -> tuple[Pipeline, CollectSink[Count]]:
+    """Reads two partitions of a source."""
+    return aligned(from_source(Stopping(((0, 100, 200, 300), (0, 10, 20)), (1, 1), True, folder)))
 
 
-def aligned(*streams: DataStream[Entry]) -> tuple[Pipeline, CollectSink[Count]]:
-    """Counts what streams have together, in windows of 100 s; none is more than 50 s ahead."""
+def aligned(*streams: DataStream[Entry], take: Take | None = None) -> tuple[Pipeline, CollectSink[Count]]:
+    """Counts what streams have together, in windows of 100 s; none is more than 50 s ahead. A function gets it, too."""
     strategy = MONOTONOUS.with_watermark_alignment("all", timedelta(seconds=50))
     first, *others = (
         stream.assign_timestamps_and_watermarks(strategy, timestamp=lambda entry: entry.second * 1000)
         for stream in streams
     )
-    keyed = first.union(*others).key_by(lambda entry: entry.log)
+    united = first.union(*others)
+    windows = united.key_by(lambda entry: entry.log).window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
     counts = CollectSink[Count]()
-    windows = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=100)))
-    sums = windows.aggregate(agg.into(Count, agg.key(), agg.window_end(), agg.count()))
-    return Pipeline("aligned", sums.sink_to(counts)), counts
+    ends = [windows.aggregate(agg.into(Count, agg.key(), agg.window_end(), agg.count())).sink_to(counts)]
+    if take is not None:
+        ends.append(united.sink_to(FunctionSink(take)))
+    return Pipeline("aligned", *ends), counts
 
 
 def test_an_alignment_without_keyed_steps_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -374,25 +329,22 @@ def test_an_alignment_without_keyed_steps_is_refused(spark: SparkSession, tmp_pa
 def test_partitions_that_wait_for_one_that_stands_still_are_read(spark: SparkSession, tmp_path: Path) -> None:
     """The end is refused then, and no run succeeds that has left elements."""
     (tmp_path / "stands").touch()
-    plan, _ = ahead_and_behind(tmp_path, apart=False)
+    plan, _ = ahead_and_behind(tmp_path)
     runners: list[LocalRunner | SparkRunner] = [LocalRunner(), *for_a_night([SparkRunner(spark)], [])]
     for runner in runners:
         with pytest.raises(InvalidArgumentError, match="a source that is read to its end moves on"):
             runner.run(plan, drain=False)
 
 
-@pytest.mark.parametrize("apart", [False, thorough(True, reason="aligned sources hold each other above")])
-def test_partitions_that_wait_for_one_that_goes_away_are_read(
-    spark: SparkSession, tmp_path: Path, *, apart: bool
-) -> None:
+def test_partitions_that_wait_for_one_that_goes_away_are_read(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "away").touch()
-    plan, counts = ahead_and_behind(tmp_path, apart=apart)
+    plan, counts = ahead_and_behind(tmp_path)
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     with pytest.raises(WindrowError, match="the service is away"):
         runner.run(plan, drain=False)
     (tmp_path / "gone").touch()
     # Without a drain a bounded source that may grow still holds the other one.
-    assert ("p0", 300_000, 1) in runner.run(plan, drain=apart).collected(counts)
+    assert ("p0", 300_000, 1) in runner.run(plan, drain=False).collected(counts)
 
 
 def test_a_source_that_waits_has_not_ended(spark: SparkSession, tmp_path: Path) -> None:

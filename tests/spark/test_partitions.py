@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,15 +20,16 @@ from hypothesis import strategies as st
 
 from tests.budget import examples, for_a_night
 from tests.outputs.test_partitions import BY, Level, Row, expected, rows, written
-from tests.spark.comparison import Event, millis
+from tests.spark.comparison import Event
+from tests.spark.stopped_moves import ROWS, Stopper, pipeline
+from tests.spark.streams import tumbling
 from tests.support.files import forget_batch
 from tests.support.thorough import thorough
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, Pipeline, from_source
 from windrow.aggregates import count, into, key, window_start
 from windrow.errors import SinkError, UnsupportedOperationError
 from windrow.sinks import CsvFileSink, FileSink, JsonFileSink, ParquetFileSink
 from windrow.sources import CollectionSource
-from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
 from windrow_spark.session import is_connect
 
@@ -131,14 +134,7 @@ def test_a_run_that_died_while_it_made_a_batch_visible_goes_on(
 
 def test_results_of_windows_are_written_as_columns(spark: SparkSession, tmp_path: Path) -> None:
     events = from_source(CollectionSource([Event("a:b"[n % 3], n * 10, n) for n in range(24)], Event, batch_size=8))
-    stamped = events.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
-    )
-    totals = (
-        stamped.key_by(lambda event: event.key)
-        .window(TumblingEventTimeWindows.of(millis(60)))
-        .aggregate(into(Total, key=key(), start=window_start(), size=count()))
-    )
+    totals = tumbling(events, 60).aggregate(into(Total, key=key(), start=window_start(), size=count()))
     pipeline = Pipeline("totals", totals.sink_to(ParquetFileSink(tmp_path, partition_by="key")))
     SparkRunner(spark).run(pipeline)
     found = duckdb.sql(f"SELECT key, sum(size) FROM read_parquet('{tmp_path}/key=*/*.parquet') GROUP BY key").fetchall()
@@ -151,9 +147,7 @@ def test_other_file_systems(spark: SparkSession, tmp_path: Path) -> None:
     # A file system of Spark's that is not mounted, as far as windrow can see.
     spark.conf.set("fs.viewfs.mounttable.parts.link./out", f"file://{tmp_path}/elsewhere")
     elements = elements_of(24)
-    forms = for_a_night(
-        tuple(SINKS), ("csv",)
-    )  # test_staged_files.py has JSON there, test_older_checkpoints.py Parquet
+    forms = for_a_night(tuple(SINKS), ("csv",))  # a test below has JSON there, test_older_checkpoints.py Parquet
 
     def pipeline(size: int = 24) -> Pipeline:
         stream = stream_of(elements[:size], 12)
@@ -201,3 +195,98 @@ def test_other_file_systems(spark: SparkSession, tmp_path: Path) -> None:
             SparkRunner(spark).run(Pipeline("headed", stream_of(elements, 8).sink_to(headed)))
     finally:
         spark.conf.unset("fs.viewfs.mounttable.parts.link./out")
+
+
+# File systems that are not mounted: when readers see the files of batches, and that these stay. Here it is Hadoop's
+# view of a folder of this machine; tests/elsewhere and tests/crash have S3 and HDFS.
+
+IN_PLACE = "over Spark Connect nothing can be moved, and Spark writes in place"
+
+
+def shown(out: Path) -> dict[str, tuple[int, bytes]]:
+    """The files that no reader passes over, by their paths, with when they were written and what they have."""
+    return {
+        str(file.relative_to(out)): (file.stat().st_mtime_ns, file.read_bytes())
+        for file in out.rglob("*")
+        if file.is_file() and not any(re.match(r"\.|_(?!.*=)", part) for part in file.relative_to(out).parts)
+    }
+
+
+def numbers(files: dict[str, Any]) -> dict[str, int]:
+    """How many files each batch has."""
+    found = [name.partition("windrow_batch=")[2].partition("/")[0] for name in files]
+    return {number: found.count(number) for number in sorted(set(found))}
+
+
+def staged(out: Path) -> list[Path]:
+    return list((out / "_windrow").rglob("part-*"))
+
+
+@pytest.mark.classic(reason=IN_PLACE)
+def test_a_run_that_died_between_two_moves_goes_on_with_the_next(
+    spark: SparkSession, view: str, tmp_path: Path
+) -> None:
+    """``test_storage.py`` stops a batch at each move."""
+    out = tmp_path / "here" / "out"
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    stopper = Stopper(1)
+    with pytest.raises(SinkError, match="the machine is gone"):
+        runner.run(pipeline(JsonFileSink(f"{view}/out", partition_by=("key", "value"))), drain=False)
+    stopper.end()
+    before = shown(out)
+    assert numbers(before)["1"] == 1
+    listed = json.loads(next((out / "_windrow" / "staging").rglob("batch-1/files")).read_text())
+    # The list holds, whatever would be written now.
+    runner.run(pipeline(JsonFileSink(f"{view}/out", partition_by="value")), drain=False)
+    after = shown(out)
+    assert before.items() <= after.items()
+    assert numbers(after).keys() == {"0", "1", "3"}
+    assert numbers(after)["1"] == len(listed["files"])
+    moved = {name.replace("windrow_batch=1/", "") for name in after if "windrow_batch=1/" in name}
+    assert moved == set(listed["files"])
+    rows = [json.loads(line)["at"] for _, content in after.values() for line in content.splitlines()]
+    assert sorted(rows) == [event.at for event in ROWS]
+    assert {file.name for file in (out / "_windrow").iterdir() if file.is_file() and file.suffix != ".crc"} == {
+        "batch-0",
+        "batch-1",
+        "batch-3",
+    }
+    assert staged(out) == []
+
+    # As after a crash between the sinks and Spark's note that the batch is done.
+    forget_batch(tmp_path / "checkpoint", 3)
+    runner.run(pipeline(JsonFileSink(f"{view}/out", partition_by="value")), drain=False)
+    assert shown(out) == after
+    assert staged(out) == []
+
+
+@pytest.mark.classic(reason=IN_PLACE)
+def test_readers_pass_over_a_batch_until_all_of_it_is_written(spark: SparkSession, view: str, tmp_path: Path) -> None:
+    out = tmp_path / "here" / "out"
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    stopper = Stopper(0)
+
+    def counts() -> set[int]:
+        pattern = f"SELECT count(*) FROM read_parquet('{out}/windrow_batch=*/*.parquet')"
+        return {
+            spark.read.parquet(str(out)).count(),
+            spark.read.option("recursiveFileLookup", "true").parquet(str(out)).count(),
+            ds.dataset(out, partitioning="hive").count_rows(),
+            duckdb.sql(pattern).fetchall()[0][0],
+        }
+
+    with pytest.raises(SinkError, match="the machine is gone"):
+        runner.run(pipeline(ParquetFileSink(f"{view}/out")), drain=False)
+    stopper.end()
+    assert staged(out)
+    assert counts() == {8}
+    # Another attempt of the batch, which never came to its list, and a dead run of another checkpoint.
+    for left in ("staging/another/batch-1/attempt-1", "staging/another/batch-9/attempt-1"):
+        place = out / "_windrow" / left / "part-0.parquet"
+        place.parent.mkdir(parents=True)
+        place.write_bytes(b"half")
+    assert counts() == {8}
+    runner.run(pipeline(ParquetFileSink(f"{view}/out")), drain=False)
+    assert counts() == {24}
+    assert staged(out) == []
+    assert {file.parent.name for file in out.rglob("_SUCCESS")} == {f"windrow_batch={batch}" for batch in (0, 1, 3)}

@@ -12,7 +12,8 @@ import pytest
 
 from tests.budget import for_a_night
 from tests.spark.comparison import millis
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
+from tests.spark.streams import stamped
+from windrow import DataStream, Pipeline, from_collection, from_source
 from windrow.errors import InvalidArgumentError, SourceError
 from windrow.sinks import CollectSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource, ParquetFileSource
@@ -116,15 +117,9 @@ def write(folder: Path, number: int, *below: str) -> None:
 
 
 def sums(stream: DataStream[Row]) -> DataStream[int]:
-    return (
-        stream.assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda row: row.batch
-        )
-        .key_by(lambda row: row.batch % 2)
-        .window(TumblingEventTimeWindows.of(millis(100)))
-        .apply(lambda key, window, rows: [sum(row.batch for row in rows)])
-        .returns(int)
-    )
+    keyed = stamped(stream, at=lambda row: row.batch).key_by(lambda row: row.batch % 2)
+    windows = keyed.window(TumblingEventTimeWindows.of(millis(100)))
+    return windows.apply(lambda key, window, rows: [sum(row.batch for row in rows)]).returns(int)
 
 
 def test_sources_are_literal_or_patterns(spark: SparkSession, tmp_path: Path) -> None:

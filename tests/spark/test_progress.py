@@ -1,13 +1,17 @@
-"""What a pipeline that runs says of its batches, counters and watermarks."""
+"""What a pipeline that runs says of its batches, counters and watermarks; a page and a terminal show it."""
 
 from __future__ import annotations
 
+import http.client
+import json
 import logging
 import os
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from textwrap import dedent
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple, cast
 from xml.etree import ElementTree
 
 import pyarrow as pa
@@ -15,10 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.dsl.plan_formats import check_json, check_whole
+from tests.spark.streams import files_of, stamped
 from tests.support.files import put
-from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from tests.terminals import seen_of
+from windrow import OutputTag, Pipeline, from_collection, from_source
 from windrow import aggregates as agg
-from windrow.errors import UnsupportedOperationError
+from windrow.errors import UnsupportedOperationError, UserFunctionError
 from windrow.functions import (
     KeyedProcessContext,
     KeyedProcessFunction,
@@ -33,10 +39,12 @@ from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTi
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark import PipelineProgress, SparkRunner
+from windrow_runtime.view import RunHistory, dashboard, watch
 from windrow_spark import progress
 from windrow_spark.clock import BatchClock, ClockFiles
 from windrow_spark.exchange.facts import OPEN_WINDOWS, WATERMARK
 from windrow_spark.progress import ProgressKeeper, Reporter, StepProgress, WatchedStep, WatermarkBounds
+from windrow_spark.run.measures import has_own_bar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +63,6 @@ FILES: list[list[tuple[str, int] | str]] = [
     [("b", 40_000)],
 ]
 TENS = TumblingEventTimeWindows.of(timedelta(seconds=10))
-IN_ORDER = WatermarkStrategy[Reading].for_monotonous_timestamps()
 
 
 class Alarm(KeyedProcessFunction[str, Reading, str]):
@@ -89,9 +96,7 @@ def put_file(folder: Path, number: int) -> None:
 def watched(folder: Path) -> Pipeline:
     """Windows with late output, sessions that drop what is late, and timers."""
     source = from_source(JsonFileSource(folder, Reading, files_per_batch=1, on_malformed="drop"))
-    keyed = source.assign_timestamps_and_watermarks(IN_ORDER, timestamp=lambda reading: reading.at).key_by(
-        lambda reading: reading.sensor
-    )
+    keyed = stamped(source).key_by(lambda reading: reading.sensor)
     windows = keyed.window(TENS).side_output_late_data(LATE)
     sessions = keyed.window(EventTimeSessionWindows.with_gap(timedelta(seconds=5)))
     return Pipeline(
@@ -200,9 +205,7 @@ def test_columns_and_a_clock_of_ones_own_are_reported_too(spark: SparkSession, t
         pq.write_table(pa.table({"sensor": columns[0], "at": pa.array(columns[1], pa.int64())}), file)
         os.utime(file, (1_000_000 + number, 1_000_000 + number))
     source = from_source(ParquetFileSource(tmp_path, Reading, files_per_batch=1))
-    keyed = source.assign_timestamps_and_watermarks(IN_ORDER, timestamp=lambda reading: reading.at).key_by(
-        lambda reading: reading.sensor
-    )
+    keyed = stamped(source).key_by(lambda reading: reading.sensor)
     panes = keyed.window(TENS).aggregate(agg.count())
     sessions = keyed.window(EventTimeSessionWindows.with_gap(timedelta(seconds=5))).aggregate(agg.count())
     pipeline = Pipeline(
@@ -230,18 +233,33 @@ def test_columns_and_a_clock_of_ones_own_are_reported_too(spark: SparkSession, t
     assert first.ended_at == 60_000
     assert reports[-1].ended
     assert figures(reports[-1], "6.window", *HELD, "state_bytes") == (0, None, 0)
+    history = RunHistory(pipeline)
+    for each in reports:
+        history.add(each)
+    snapshot = history.snapshot()
+    assert (snapshot.rows, snapshot.is_drained, snapshot.watermark) == (7, True, None)
+    assert (snapshot.late, snapshot.dropped) == (2, 2)
     reports.clear()
     SparkRunner(spark, on_progress=reports.append).run_batch(pipeline)
     (report,) = reports
     assert figures(report, "6.window", *COUNTS, *HELD) == (7, 4, 0, 0, 0, None)
 
 
+@pytest.mark.classic(reason="a WriterSink's stream is Spark's own")
 def test_a_sink_that_spark_writes_is_not_reported(spark: SparkSession, tmp_path: Path) -> None:
     written = from_collection([1, 2]).map(str)
     sink = WriterSink[str](lambda frame: frame.writeStream.format("noop"))
-    runner = SparkRunner(spark, checkpoint=tmp_path, on_progress=lambda progress: None)
+    pipeline = Pipeline("written", written.sink_to(sink))
+    runner = SparkRunner(spark, checkpoint=tmp_path)
     with pytest.raises(UnsupportedOperationError, match="Spark writes the batches of this sink by itself"):
-        runner.start(Pipeline("written", written.sink_to(sink)))
+        runner.start(pipeline, on_progress=lambda progress: None)
+    running = runner.start(pipeline)
+    try:
+        with pytest.raises(UnsupportedOperationError, match="Spark writes the batches of this sink by itself"):
+            watch(running)
+        assert running._repr_html_().endswith("no batch is done yet")
+    finally:
+        running.stop(graceful=False)
 
 
 COUNTED = WatchedStep("p.2.window", "window", has_watermark=True, has_windows=True, has_timers=True)
@@ -354,3 +372,104 @@ def test_the_log_has_lags_in_words(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == [
         "pipeline p, batch 12: 7 records read, 6 written, 0 late, 0 malformed, watermark 3.1 s behind, in 1 min 1 s"
     ]
+
+
+class Click(NamedTuple):
+    page: str
+    at: int
+    weight: int = 1
+
+
+def counted(folder: Path) -> Pipeline:
+    clicks = stamped(files_of(folder, Click), 1_000)
+    weighed = clicks.filter(lambda click: 1 // click.weight > 0).key_by(lambda click: click.page)
+    minutes = weighed.window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+    return Pipeline("clicks", minutes.aggregate(agg.count(), name="minutes").sink_to(CollectSink()))
+
+
+def told(port: int) -> dict[str, object]:
+    """What a page is told, once."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", "/run.json")
+    document: dict[str, object] = json.loads(connection.getresponse().read())
+    connection.close()
+    return document
+
+
+def test_a_page_follows_a_run_to_its_failure(spark: SparkSession, tmp_path: Path) -> None:
+    put(tmp_path / "in", "1", [Click("a", 1_000), Click("b", 61_000), Click("a", 122_000)])
+    put(tmp_path / "in", "2", [Click("a", 2_000), Click("c", 123_000)])
+    pipeline = counted(tmp_path / "in")
+    running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1).start(pipeline)
+    with dashboard(running) as served:
+        running.process_available()
+        assert [report.batch for report in running.recent_progress][:2] == [0, 1]
+        assert running.recent_progress[-1] == running.progress
+        assert running.pipeline is pipeline
+        window = next(step.id for step in pipeline.steps if step.node.kind == "window")
+        assert str(running.forms(pipeline)[window]).startswith("Python, loop of tumbling windows; not on columns: ")
+        assert "runs as Python, loop of tumbling windows" in pipeline.explain(running)
+        shown = running._repr_html_()
+        assert shown.startswith("<p>RunningPipeline('clicks', 6 steps, active)</p>\n<p>PipelineProgress(batch ")
+        assert f"<td>{window}</td>" in shown
+        served_history = _until(served.port, "rows", 5)
+        (windows,) = cast("list[dict[str, object]]", served_history["windows"])
+        assert (windows["watermark"], windows["newest"], windows["number"]) == (121_999, 123_000, 1)
+        assert (served_history["late"], served_history["dropped"]) == (1, 1)
+        put(tmp_path / "in", "3", [Click("a", 130_000, weight=0)])
+        with pytest.raises(UserFunctionError):
+            running.await_termination()
+        failed = _until(served.port, "state", "failed")
+    assert "ZeroDivisionError" in str(failed["error"])
+    with pytest.raises(UserFunctionError):
+        watch(running)
+
+
+def _until(port: int, name: str, value: object) -> dict[str, object]:
+    """What a page is told as soon as a field has a value; the time limit of the test ends a wait in vain."""
+    while (shown := told(port))[name] != value:
+        pass
+    return shown
+
+
+@pytest.mark.parametrize(("setting", "has_one"), [("true", True), ("false", False), (None, False)])
+def test_spark_may_have_a_bar_of_its_own(setting: str | None, *, has_one: bool) -> None:
+    settings = {} if setting is None else {"spark.ui.showConsoleProgress": setting}
+    context = SimpleNamespace(getConf=lambda: settings)
+    assert has_own_bar(cast("SparkSession", SimpleNamespace(sparkContext=context))) is has_one
+    assert not has_own_bar(None)
+    assert not has_own_bar(cast("SparkSession", SimpleNamespace()))  # one of Spark Connect
+
+
+BARRED = dedent("""\
+    import sys
+
+    from windrow import Pipeline, from_source
+    from windrow.sinks import CollectSink
+    from windrow.sources import CollectionSource
+    from windrow_runtime.spark import SparkRunner
+
+
+    def shown(number: int) -> int:
+        print("printed by a worker", number, file=sys.stderr, flush=True)
+        return number
+
+
+    numbers = from_source(CollectionSource([*range(80)], int, batch_size=10)).map(shown)
+    runner = SparkRunner(partitions=1)
+    print(len(runner.run(Pipeline("numbers", numbers.sink_to(CollectSink()))).pipeline.steps))
+""")
+
+
+@pytest.mark.program
+def test_a_terminal_shows_a_bar_below_all_that_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "barred.py").write_text(BARRED)
+    seen = seen_of(tmp_path, "barred.py")
+    assert (seen.code, seen.output) == (0, "3\n")
+    bars = [screen[-1] for screen in seen.screens if screen[-1].startswith("numbers  ")]
+    assert bars[0].startswith("numbers  starting for ")
+    assert any(" of 80 rows" in bar and " of 8" in bar for bar in bars)
+    rows = {row for screen in seen.screens for row in screen[:-1]}
+    assert {f"printed by a worker {number}" for number in range(80)} <= rows
+    assert not any("numbers  " in row for row in rows)
+    assert "numbers" not in "".join(seen.last)

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.streams import stamped
 from tests.support.files import put
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
@@ -59,10 +60,7 @@ def write(folder: Path, number: int) -> None:
 
 
 def read(folder: Path) -> DataStream[Event]:
-    source = JsonFileSource(folder, Event, on_malformed="drop")
-    return from_source(source).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
-    )
+    return stamped(from_source(JsonFileSource(folder, Event, on_malformed="drop")))
 
 
 class Counting:
@@ -214,9 +212,7 @@ def test_what_cannot_be_replayed(changing: tuple[Path, Counting], tmp_path: Path
 def test_collections_in_batches(spark: SparkSession, tmp_path: Path) -> None:
     def pipeline() -> tuple[Pipeline, CollectSink[int]]:
         sums = CollectSink[int]()
-        numbers = from_source(CollectionSource(list(range(10)), int, batch_size=3)).assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda number: number
-        )
+        numbers = stamped(from_source(CollectionSource(list(range(10)), int, batch_size=3)), at=lambda number: number)
         windows = numbers.window_all(TumblingEventTimeWindows.of(timedelta(milliseconds=4)))
         return Pipeline("sums", windows.reduce(lambda a, b: a + b).sink_to(sums)), sums
 

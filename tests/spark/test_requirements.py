@@ -55,21 +55,19 @@ def lines_printed(*parts: str, arguments: list[str], path: Path | None = None) -
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("package", ["pyspark", "pandas", "numpy", "pyarrow", "msgspec"])
-def test_a_package_is_missing(package: str) -> None:
-    title = "PySpark is not installed" if package == "pyspark" else "packages that SparkRunner needs are not installed"
-    assert lines_printed(BLOCKED, IMPORT, arguments=[package]) == [
+ALL = ["pyspark", "pandas", "numpy", "pyarrow", "msgspec"]
+
+
+@pytest.mark.parametrize("packages", [*([package] for package in ALL), [*ALL, "google"]], ids=" ".join)
+def test_packages_are_missing(packages: list[str]) -> None:
+    named = packages[0] if len(packages) == 1 else "pyspark, pandas, pyarrow, numpy, protobuf, msgspec"
+    title = "PySpark is not installed" if "pyspark" in packages else "packages that SparkRunner needs are not installed"
+    assert lines_printed(BLOCKED, IMPORT, arguments=packages) == [
         title,
-        f"  given:    without {package}",
+        f"  given:    without {named}",
         "  expected: PySpark 4.2 or newer",
         f"  hint:     {install_hint('spark')}",
     ]
-
-
-def test_all_packages_are_missing() -> None:
-    lines = lines_printed(BLOCKED, IMPORT, arguments=["pyspark", "pandas", "pyarrow", "numpy", "google", "msgspec"])
-    assert lines[0] == "PySpark is not installed"
-    assert lines[1] == "  given:    without pyspark, pandas, pyarrow, numpy, protobuf, msgspec"
 
 
 @pytest.mark.parametrize("version", ["3.5.3", "4.1.4", "4.0.0.dev0"])

@@ -5,25 +5,21 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
-from uuid import uuid4
 
 import pytest
 
 from tests.custom_sources import Logs
-from tests.kafka.topics import Topics, in_json
 from tests.spark.comparison import Event, millis
+from tests.spark.streams import stamped
 from tests.support.files import put
-from tests.support.thorough import thorough
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_dataframe, from_source
+from windrow import DataStream, Pipeline, from_dataframe, from_source
 from windrow.aggregates import combine, count, key
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
-from windrow.kafka import KafkaSink, KafkaSource
 from windrow.sinks import CollectSink, JsonFileSink
-from windrow.sources import CollectionSource, JsonFileSource
+from windrow.sources import JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import PipelineProgress, SparkRunner
 from windrow_spark.checkpoint.folder import Checkpoint
@@ -70,12 +66,6 @@ class Ticks(KeyedProcessFunction[str, Event, Fired]):
         return [(context.key, 0)]
 
 
-def stamped(events: DataStream[Event]) -> DataStream[Event]:
-    return events.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
-    )
-
-
 def on_columns(events: DataStream[Event]) -> DataStream[Fired]:
     windows = events.key_by(lambda event: event.key).window(TEN_SECONDS)
     return windows.aggregate(combine(key(), count()))
@@ -112,10 +102,6 @@ def files(spark: SparkSession, folder: Path) -> DataStream[Event]:
     return from_source(JsonFileSource(folder, Event))
 
 
-def collection(spark: SparkSession, folder: Path) -> DataStream[Event]:
-    return from_source(CollectionSource(EVENTS, Event))
-
-
 def custom(spark: SparkSession, folder: Path) -> DataStream[Event]:
     """A source of the user's own without an end; with one partition Spark keeps the watermark."""
     (folder / "a.log").write_text("1\n2\n12\n")
@@ -127,11 +113,6 @@ def partitions(spark: SparkSession, folder: Path) -> DataStream[Event]:
     """The same with two partitions: windrow keeps the watermark."""
     (folder / "b.log").write_text("12\n")
     return custom(spark, folder)
-
-
-def restamped(spark: SparkSession, folder: Path) -> DataStream[Event]:
-    """Timestamps that are assigned anew: windrow keeps the watermark."""
-    return stamped(files(spark, folder))
 
 
 def frame(spark: SparkSession, folder: Path) -> DataStream[Event]:
@@ -177,7 +158,6 @@ DUE: dict[Steps, list[Fired]] = {
     left_join: [("a", -1)],
     ticks: TICKS,
 }
-VARIANT = "the other cases have a source of its kind, its steps and its way to run"
 
 
 @pytest.mark.parametrize(
@@ -187,11 +167,6 @@ VARIANT = "the other cases have a source of its kind, its steps and its way to r
         (partitions, [on_objects, timers], by_start),
         (custom, [ticks], by_start),
         (frame, [on_objects], by_run),
-        thorough(restamped, [on_objects, timers], by_start, reason=VARIANT),
-        thorough(files, [ticks], by_run, reason=VARIANT),
-        thorough(files, [on_objects], by_start, reason=VARIANT),
-        thorough(collection, [chained], by_run, reason=VARIANT),
-        thorough(custom, [timers], by_run, reason=VARIANT),
     ],
 )
 def test_what_is_due_needs_no_record(
@@ -275,21 +250,6 @@ def test_files_get_what_is_due_once_and_state_is_cleaned_up(spark: SparkSession,
     assert batches(checkpoint) == (1, True)
 
 
-@pytest.mark.thorough(reason="files get it once, and topics get batches once that run again")
-def test_topics_get_what_is_due_once(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
-    topics = Topics(kafka, f"due-{uuid4().hex[:8]}")
-    incoming, out = topics.make("in"), topics.make("out")
-    topics.send(incoming, in_json(map(asdict, EVENTS)))
-    runner = SparkRunner(spark, checkpoint=tmp_path)
-    events = from_source(KafkaSource(kafka, incoming, Event, starting_offsets="earliest"))
-    pipeline = Pipeline("once", on_objects(stamped(events)).returns(Fired).sink_to(KafkaSink(kafka, out)))
-    stop_behind_first_batch(runner, pipeline, tmp_path)
-    for _ in range(2):
-        runner.run(pipeline, drain=False)
-        assert sorted(topics.values(out, 2)) == [["a", 1], ["b", 1]]
-        assert batches(tmp_path) == (1, True)
-
-
 def test_a_drain_behind_a_stop_fires_all_once(spark: SparkSession, tmp_path: Path) -> None:
     incoming, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     incoming.mkdir()
@@ -315,14 +275,13 @@ def test_a_drained_run_without_keyed_steps_goes_on(spark: SparkSession, tmp_path
         assert runner.run(pipeline).collected(sink) == [number]
 
 
-@pytest.mark.parametrize("steps", [on_objects, thorough(ticks, reason="a run of a runner's own fires them")])
-def test_a_query_of_the_users_fires_what_is_due(spark: SparkSession, tmp_path: Path, steps: Steps) -> None:
+def test_a_query_of_the_users_fires_what_is_due(spark: SparkSession, tmp_path: Path) -> None:
     incoming, checkpoint, out = tmp_path / "in", tmp_path / "checkpoint", tmp_path / "out"
     incoming.mkdir()
     part = Checkpoint(checkpoint / "windrow", inside=True)
 
     def made() -> DataFrame:
-        stream = steps(stamped(files(spark, incoming))).returns(Fired)
+        stream = on_objects(stamped(files(spark, incoming))).returns(Fired)
         return SparkRunner(spark, checkpoint=checkpoint).to_dataframe(stream, name="due")
 
     def run(frame: DataFrame, last: int) -> None:
@@ -341,11 +300,9 @@ def test_a_query_of_the_users_fires_what_is_due(spark: SparkSession, tmp_path: P
 
     first = made()
     run(first, 0)
-    if steps is on_objects:
-        available(first)  # a frame of before: nobody has looked what is due
-        assert part.last_planned() == 0
+    available(first)  # a frame of before: nobody has looked what is due
+    assert part.last_planned() == 0
     run(made(), 1)
-    assert sorted(map(tuple, spark.read.parquet(str(out)).collect())) == DUE[steps]
-    if steps is on_objects:
-        available(made())
-        assert part.last_planned() == 1
+    assert sorted(map(tuple, spark.read.parquet(str(out)).collect())) == WINDOWS
+    available(made())
+    assert part.last_planned() == 1

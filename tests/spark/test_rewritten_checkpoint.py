@@ -7,7 +7,7 @@ import random
 import shutil
 import tarfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,18 +62,26 @@ def held(checkpoint: Checkpoint, batch: int, windows: int) -> PipelineProgress:
     return keeper.end_batch(batch, [("step", OPEN_WINDOWS, windows)], ended=False, seconds=0)
 
 
-def read(folder: Path, topology: Topology) -> tuple[StoredPlan, str, list[BatchClock]]:
+Batches = tuple[str, list[BatchClock]]
+
+
+def read(folder: Path, topology: Topology) -> tuple[StoredPlan, Batches]:
     """What a run reads before it starts Spark's query, and the driver behind the newest batch."""
-    checkpoint = Checkpoint.at(folder)
     plan = physical_plan(topology)
-    stored = resume(checkpoint, plan, time_of(plan, own_clock=False), Parallelism(None, None, 1))
+    stored = resume(Checkpoint.at(folder), plan, time_of(plan, own_clock=False), Parallelism(None, None, 1))
+    return stored, read_batches(folder, topology, plan.state_ids)
+
+
+def read_batches(folder: Path, topology: Topology, state_ids: Mapping[str, str]) -> Batches:
+    """The same without the plan."""
+    checkpoint = Checkpoint.at(folder)
     checkpoint.check_whole(len(topology.sources), stateful=bool(topology.keyed))
     checkpoint.clear_leftovers()
-    clock = ClockFiles(checkpoint.clock_folder, plan.state_ids)
+    clock = ClockFiles(checkpoint.clock_folder, state_ids)
     times = [clock.read(batch) for batch in range(NEWEST - 2, NEWEST + 1)]
     clock.file(NEWEST + 1).path.unlink(missing_ok=True)
     ClockKeeper(clock, topology, None, StateCodec()).end_batch(NEWEST, [], ended=True)
-    return stored, checkpoint.query_id(), [*times, clock.read(NEWEST + 1)]
+    return checkpoint.query_id(), [*times, clock.read(NEWEST + 1)]
 
 
 def refused(reading: Callable[[], object], expected: object) -> WindrowError | None:
@@ -121,14 +129,19 @@ def _changed(value: Any, chance: random.Random) -> Any:
 def test_a_rewritten_file_is_refused_or_read_as_it_was(
     folder: Path, topology: Topology, tmp_path_factory: pytest.TempPathFactory, pattern: str
 ) -> None:
-    expected = read(folder, topology)
+    state_ids = physical_plan(topology).state_ids
+
+    def reading() -> object:
+        return read(folder, topology) if pattern == "plan" else read_batches(folder, topology, state_ids)
+
+    expected = reading()
     chance, found = random.Random(pattern), Counter[str]()
     for file in sorted(folder.glob(pattern)):
         whole = file.read_bytes()
         for _ in range(40):
             content = rewritten(whole.decode(), chance)
             file.write_bytes(content.encode(errors="surrogatepass"))
-            error = refused(lambda: read(folder, topology), expected)
+            error = refused(reading, expected)
             found["read" if error is None else "refused"] += 1
             assert error is None or (error.where and error.hint)
             file.write_bytes(whole)

@@ -15,7 +15,8 @@ import msgspec
 import pytest
 
 from tests.spark.comparison import Outputs, Seen
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from tests.spark.streams import keyed, stamped
+from windrow import DataStream, Pipeline, from_source
 from windrow.functions import AggregateFunction
 from windrow.sinks import CollectSink, JsonFileSink
 from windrow.sources import CollectionSource, JsonFileSource
@@ -94,9 +95,7 @@ def record(number: int) -> Record:
 
 def add_streams(outputs: Outputs, name: str, elements: Sequence[Any], key: Callable[[Any], Any]) -> None:
     stream: DataStream[Any] = from_source(CollectionSource(elements, batch_size=12))
-    timed = stream.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda element: element.at
-    )
+    timed = stamped(stream)
     windows = timed.key_by(key).window(TumblingEventTimeWindows.of(timedelta(milliseconds=700)))
     outputs.add(f"{name} in windows", windows.process(Seen()))
     outputs.add(f"{name} reduced", windows.reduce(max_by_time, Seen()))
@@ -173,14 +172,8 @@ def test_classes_of_every_origin(spark: SparkSession, program: ModuleType, tmp_p
     add_streams(outputs, "imported", records, lambda element: Tag(element.key, Kind.WARM))
     add_streams(outputs, "local", [Local(r.key, r.at, r.point) for r in records], key_of_local)
     add_streams(outputs, "of the main program", program.elements, program.key_of)
-    sessions = (
-        from_source(CollectionSource(records, Record, batch_size=9))
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda element: element.at
-        )
-        .key_by(lambda element: element.key)
-        .window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=300)))
-    )
+    by_key = keyed(from_source(CollectionSource(records, Record, batch_size=9)))
+    sessions = by_key.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=300)))
     outputs.add("accumulators", sessions.aggregate(Summed(), Seen()))
     written = from_source(CollectionSource(program.elements, program.Outer))
     pipeline = outputs.pipeline("classes", written.sink_to(JsonFileSink(tmp_path / "out")))

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.spark.comparison import millis
+from tests.spark.streams import files_of, tumbling
 from tests.support.files import put
-from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import Pipeline, from_collection, from_source
 from windrow.errors import CheckpointError, EngineError, SinkError
 from windrow.sinks import CollectSink, JsonFileSink
 from windrow.sources import JsonFileSource
-from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.spark import SparkRunner
 from windrow_spark.checkpoint.folder import Checkpoint
@@ -44,14 +42,7 @@ def write(folder: Path, number: int, *readings: Reading) -> None:
 
 def firsts(source: Path) -> tuple[Pipeline, CollectSink[Reading]]:
     sink = CollectSink[Reading]()
-    windows = (
-        from_source(JsonFileSource(source, Reading, files_per_batch=1))
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda reading: reading.at
-        )
-        .key_by(lambda reading: reading.key)
-        .window(TumblingEventTimeWindows.of(millis(10)))
-    )
+    windows = tumbling(files_of(source, Reading), 10)
     return Pipeline("damage", windows.reduce(lambda a, b: a).sink_to(sink)), sink
 
 
@@ -66,34 +57,16 @@ def run_before(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     return folder / "in", folder / "checkpoint"
 
 
-def spoil(pattern: str) -> Callable[[Path], None]:
+def rewrite(pattern: str, content: str | None = "garbage") -> Callable[[Path], None]:
+    """Puts something else into files of Spark's, which have no checksum then; None: takes them away."""
+
     def damage(checkpoint: Path) -> None:
         for file in sorted(checkpoint.glob(pattern)):
-            file.write_text("garbage")
-            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-
-    return damage
-
-
-def lose(pattern: str) -> Callable[[Path], None]:
-    def damage(checkpoint: Path) -> None:
-        for file in sorted(checkpoint.glob(pattern)):
-            file.unlink()
-
-    return damage
-
-
-def lose_folder(name: str) -> Callable[[Path], None]:
-    return lambda checkpoint: shutil.rmtree(checkpoint / name)
-
-
-def rewrite(name: str, content: str) -> Callable[[Path], None]:
-    """Put something else into a file of Spark's, which has no checksum then."""
-
-    def damage(checkpoint: Path) -> None:
-        file = checkpoint / name
-        file.write_text(content)
-        file.with_name(f".{file.name}.crc").unlink()
+            if content is None:
+                file.unlink()
+            else:
+                file.write_text(content)
+                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
     return damage
 
@@ -102,15 +75,15 @@ def rewrite(name: str, content: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("damage", "given", "where"),
     [
-        (spoil("plan"), "the file was changed", "plan"),
-        (lose("spark/sources/0/1"), "batch 2 has read the source beyond", "spark/sources/0/1"),
-        (lose_folder("spark"), "it is gone, and batches have run", "spark/offsets/2"),
-        (spoil("spark/offsets/*"), "spark/offsets/2", "checkpoint"),
+        (rewrite("plan"), "the file was changed", "plan"),
+        (rewrite("spark/sources/0/1", None), "batch 2 has read the source beyond", "spark/sources/0/1"),
+        (lambda checkpoint: shutil.rmtree(checkpoint / "spark"), "it is gone, and batches have run", "spark/offsets/2"),
+        (rewrite("spark/offsets/*"), "spark/offsets/2", "checkpoint"),
         (rewrite("spark/offsets/2", "v1\n{}"), "There are [0] sources", "checkpoint"),
         (rewrite("spark/offsets/2", "v1\n[["), "expected close marker for Array", "checkpoint"),
         (rewrite("spark/commits/2", "v1\n{"), "expected close marker for Object", "checkpoint"),
-        (lose("spark/state/0/*/SSTs/*"), "CANNOT_LOAD_STATE_STORE", "checkpoint"),
-        (lose("spark/state/0/*/*.changelog"), ".changelog does not exist", "checkpoint"),
+        (rewrite("spark/state/0/*/SSTs/*", None), "CANNOT_LOAD_STATE_STORE", "checkpoint"),
+        (rewrite("spark/state/0/*/*.changelog", None), ".changelog does not exist", "checkpoint"),
     ],
 )
 def test_a_damaged_checkpoint_is_refused(
@@ -158,21 +131,11 @@ def test_a_death_before_the_first_batch_leaves_nothing_in_the_way(
 
 
 @pytest.mark.parametrize("content", [b"", b"first\n", b"\xff"])
-@pytest.mark.parametrize(
-    ("name", "read"),
-    [
-        ("closed-sources-batch", lambda checkpoint: checkpoint.closed_sources.batch()),
-        ("clock/3", lambda checkpoint: ClockFiles(checkpoint.clock_folder).read(3)),
-    ],
-)
-def test_a_note_of_ours_that_is_damaged(
-    tmp_path: Path, name: str, read: Callable[[Checkpoint], object], content: bytes
-) -> None:
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_bytes(content)
+def test_a_note_of_ours_that_is_damaged(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "closed-sources-batch").write_bytes(content)
     with pytest.raises(CheckpointError, match="the checkpoint is damaged") as caught:
-        read(Checkpoint.at(tmp_path))
-    assert caught.value.where == str(tmp_path / name)
+        Checkpoint.at(tmp_path).closed_sources.batch()
+    assert caught.value.where == str(tmp_path / "closed-sources-batch")
     assert "as a whole from a copy" in str(caught.value.hint)
 
 
@@ -205,18 +168,6 @@ def test_a_checkpoint_where_a_file_is(spark: SparkSession, tmp_path: Path) -> No
     with pytest.raises(CheckpointError, match="cannot be read or written") as caught:
         SparkRunner(spark, checkpoint=tmp_path / "file" / "checkpoint").run(firsts(tmp_path / "in")[0])
     assert "Not a directory" in str(caught.value.given)
-
-
-@pytest.mark.parametrize("run", [LocalRunner().run, lambda pipeline: SparkRunner().run(pipeline)])
-def test_a_folder_that_cannot_be_written(
-    spark: SparkSession, tmp_path: Path, run: Callable[[Pipeline], object]
-) -> None:
-    (tmp_path / "file").touch()
-    numbers = from_collection([1]).sink_to(JsonFileSink(tmp_path / "file" / "out"))
-    with pytest.raises(SinkError, match="the files of a sink cannot be written") as caught:
-        run(Pipeline("numbers", numbers))
-    assert "Not a directory" in str(caught.value.given)
-    assert f"{Path(__file__).name}:" in str(caught.value.where)
 
 
 @contextmanager

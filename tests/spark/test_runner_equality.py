@@ -36,7 +36,7 @@ from windrow.windows import (
     TimeWindow,
     TumblingEventTimeWindows,
 )
-from windrow_runtime.spark import SparkRunner
+from windrow_runtime.spark import PipelineProgress, SparkRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -307,7 +307,23 @@ def rolling(outputs: Outputs, keyed: KeyedStream[Event, str]) -> None:
     )
 
 
+class CountsByName(MapFunction[Event, Event]):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen = runtime_context.metrics.counter(f"seen by {runtime_context.step_name}")
+
+    def map(self, value: Event) -> Event:
+        self.seen.inc()
+        return value
+
+
+def scoped(stream: DataStream[Event], least: int = 0) -> DataStream[Event]:
+    counted = stream.map(CountsByName(), name="count").filter(lambda event: event.value >= least)
+    return counted.key_by(lambda event: event.key).reduce(add, name="sums")
+
+
 def functions(outputs: Outputs, stream: DataStream[Event]) -> None:
+    for least in (0, 2):
+        outputs.add(f"scoped {least}", stream.pipe(scoped, least=least))
     changed = stream.map(Doubled()).flat_map(Split()).filter(NotTheFifth()).map(lambda event: event)
     outputs.add("changed", changed)
     outputs.add(
@@ -337,7 +353,9 @@ def everything(
 def test_every_kind_of_step(spark: SparkSession) -> None:
     outputs, pipeline = everything(47, 20)
     expected, counters = outputs.expected(pipeline)
-    result = SparkRunner(spark).run(pipeline)
+    reports: list[PipelineProgress] = []
+    result = SparkRunner(spark, on_progress=reports.append).run(pipeline)
+    assert {"scoped/sums", "scoped#2/sums"} <= {name.split(".", 2)[2] for name in reports[0].steps}
     found = outputs.of(result)
     for name, elements in expected.items():
         assert (name, found[name]) == (name, elements)
@@ -350,4 +368,6 @@ def test_every_kind_of_step(spark: SparkSession) -> None:
         "mapped",
         "sums",
         "timers",
+        "seen by scoped/count",
+        "seen by scoped#2/count",
     }

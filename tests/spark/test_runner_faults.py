@@ -1,20 +1,26 @@
-"""Functions that raise, and what Spark does not run: one short error, with step, line, key, window and element."""
+"""Functions that raise, and what Spark does not run: one short error on both engines, with step, line and element."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from tests.budget import for_a_night
 from tests.spark.comparison import Event, Seen, millis
 from tests.support.thorough import thorough
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_collection, from_source
-from windrow.errors import EngineError, UnsupportedOperationError, UserFunctionError, WindrowError
+from windrow.errors import EngineError, InvalidArgumentError, UnsupportedOperationError, UserFunctionError, WindrowError
 from windrow.evictors import Evictor, EvictorContext, TimestampedValue
 from windrow.functions import (
     AggregateFunction,
@@ -26,20 +32,36 @@ from windrow.functions import (
     RichFunction,
     RuntimeContext,
 )
-from windrow.sinks import CollectSink
-from windrow.sources import CollectionSource
-from windrow.triggers import EventTimeTrigger, Trigger, TriggerContext, TriggerResult
+from windrow.sinks import CollectSink, FunctionSink, JsonFileSink, ParquetFileSink, Sink
+from windrow.sources import CollectionSource, JsonFileSource
+from windrow.triggers import (
+    ComposableTrigger,
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeTrigger,
+    Trigger,
+    TriggerContext,
+    TriggerResult,
+    repeatedly,
+)
 from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import (
     AssignerContext,
     EventTimeSessionWindows,
+    GlobalWindows,
     TimeWindow,
     TumblingEventTimeWindows,
     Window,
     WindowAssigner,
 )
+from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.spark import SparkRunner
+from windrow_spark.exchange.packer import Packer
+from windrow_spark.exchange.rows import Phase
+from windrow_spark.key_groups import KeyGroups
+from windrow_spark.keyed.level import Collector, KeyedStep
 from windrow_spark.session import is_connect
 
 if TYPE_CHECKING:
@@ -47,6 +69,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).name
 BAD = 13
+IN_ORDER = WatermarkStrategy[Event].for_monotonous_timestamps()
 
 # Any in this module: results of every type.
 
@@ -160,10 +183,10 @@ def events() -> DataStream[Event]:
     return from_source(CollectionSource([Event("ab"[number % 2], number, number) for number in range(16)], Event))
 
 
-def timed(timestamp: Callable[[Event], int | None] = lambda event: event.at) -> DataStream[Event]:
-    # Any: a function that may give no timestamp is one of the faults.
-    function: Any = timestamp
-    return events().assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=function)
+def timed(
+    timestamp: Callable[[Event], int] = lambda event: event.at, strategy: WatermarkStrategy[Event] = IN_ORDER
+) -> DataStream[Event]:
+    return events().assign_timestamps_and_watermarks(strategy, timestamp=timestamp)
 
 
 def keyed() -> KeyedStream[Event, str]:
@@ -195,62 +218,47 @@ def bridging() -> KeyedStream[Event, str]:
     return stamped.key_by(lambda event: event.key)
 
 
-FUNCTIONS: dict[str, Callable[[], DataStream[Any]]] = {
-    "map": lambda: events().map(lambda event: check(event.value)),
-    "filter": lambda: events().filter(lambda event: check(event.value) > 3),
-    "flat_map": lambda: events().flat_map(bad_parts),
-    "timestamps": lambda: timed(lambda event: check(event.value)),
-    "key_by": lambda: timed().key_by(lambda event: check(event.value)).count_window(2).process(Seen()),
-    "reduce": lambda: tumbling().reduce(bad_add),
-    "aggregate": lambda: tumbling().aggregate(BadAggregate()),
-    "process": lambda: tumbling().process(BadWindowFunction()),
-    "trigger": lambda: tumbling().trigger(BadTrigger()).process(Seen()),
-    "gap": lambda: keyed().window(EventTimeSessionWindows.with_dynamic_gap(bad_gap)).process(Seen()),
-    "assigner": lambda: keyed().window(BadAssigner()).process(Seen()),
-    "get_result": lambda: tumbling().aggregate(BadResult()),
-    "merge": lambda: bridging().window(EventTimeSessionWindows.with_gap(millis(6))).aggregate(BadMerge()),
-    "evictor": lambda: tumbling().evictor(BadEvictor()).process(Seen()),
-    "open": lambda: events().map(BadOpen(), name="opened"),
-    "generator": lambda: (
-        events()
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_generator(BadGenerator), timestamp=lambda event: event.at
-        )
-        .key_by(lambda event: event.key)
-        .count_window(2)
-        .process(Seen())
-    ),
-    "process_element": lambda: keyed().process(BadElement()),
-    "on_timer": lambda: keyed().process(BadTimer()),
-    "map behind windows": lambda: (
-        keyed().count_window(1).reduce(bad_add).map(lambda event: check(event.value), name="behind")
-    ),
-}
-
-
-EVENT = "Event(key='b', at=13, value=13)"
+EVENT = "element Event(key='b', at=13, value=13)"
 KEY = "key 'b'"
-WINDOW = "window TimeWindow(start=0, end=100)"
-GIVEN = {
-    "map": f"element {EVENT}",
-    "filter": f"element {EVENT}",
-    "flat_map": f"element {EVENT}",
-    "timestamps": f"element {EVENT}",
-    "key_by": f"element {EVENT}",
-    "reduce": f"{KEY}, {WINDOW}, element {EVENT}",
-    "aggregate": f"{KEY}, {WINDOW}, element {EVENT}",
-    "process": f"{KEY}, {WINDOW}",
-    "trigger": f"{KEY}, {WINDOW}, element {EVENT}",
-    "gap": f"{KEY}, element {EVENT}",
-    "assigner": f"{KEY}, element {EVENT}",
-    "get_result": f"{KEY}, {WINDOW}",
-    "merge": "key 'a', window TimeWindow(start=0, end=16), element Event(key='a', at=5, value=13)",
-    "evictor": f"{KEY}, {WINDOW}",
-    "open": "open() of BadOpen",
-    "generator": f"element {EVENT}",
-    "process_element": f"{KEY}, element {EVENT}",
-    "on_timer": f"{KEY}, timer 13 in event_time",
-    "map behind windows": f"element {EVENT}",
+WINDOW = f"{KEY}, window TimeWindow(start=0, end=100)"
+# What fails, and what the error says was given.
+FAULTS: dict[str, tuple[Callable[[], DataStream[Any]], str]] = {
+    "map": (lambda: events().map(lambda event: check(event.value)), EVENT),
+    "filter": (lambda: events().filter(lambda event: check(event.value) > 3), EVENT),
+    "flat_map": (lambda: events().flat_map(bad_parts), EVENT),
+    "timestamps": (lambda: timed(lambda event: check(event.value)), EVENT),
+    "key_by": (lambda: timed().key_by(lambda event: check(event.value)).count_window(2).process(Seen()), EVENT),
+    "reduce": (lambda: tumbling().reduce(bad_add), f"{WINDOW}, {EVENT}"),
+    "aggregate": (lambda: tumbling().aggregate(BadAggregate()), f"{WINDOW}, {EVENT}"),
+    "process": (lambda: tumbling().process(BadWindowFunction()), WINDOW),
+    "trigger": (lambda: tumbling().trigger(BadTrigger()).process(Seen()), f"{WINDOW}, {EVENT}"),
+    "gap": (
+        lambda: keyed().window(EventTimeSessionWindows.with_dynamic_gap(bad_gap)).process(Seen()),
+        f"{KEY}, {EVENT}",
+    ),
+    "assigner": (lambda: keyed().window(BadAssigner()).process(Seen()), f"{KEY}, {EVENT}"),
+    "get_result": (lambda: tumbling().aggregate(BadResult()), WINDOW),
+    "merge": (
+        lambda: bridging().window(EventTimeSessionWindows.with_gap(millis(6))).aggregate(BadMerge()),
+        "key 'a', window TimeWindow(start=0, end=16), element Event(key='a', at=5, value=13)",
+    ),
+    "evictor": (lambda: tumbling().evictor(BadEvictor()).process(Seen()), WINDOW),
+    "open": (lambda: events().map(BadOpen(), name="opened"), "open() of BadOpen"),
+    "generator": (
+        lambda: (
+            timed(strategy=WatermarkStrategy.for_generator(BadGenerator))
+            .key_by(lambda event: event.key)
+            .count_window(2)
+            .process(Seen())
+        ),
+        EVENT,
+    ),
+    "process_element": (lambda: keyed().process(BadElement()), f"{KEY}, {EVENT}"),
+    "on_timer": (lambda: keyed().process(BadTimer()), f"{KEY}, timer 13 in event_time"),
+    "map behind windows": (
+        lambda: keyed().count_window(1).reduce(bad_add).map(lambda event: check(event.value), name="behind"),
+        EVENT,
+    ),
 }
 
 
@@ -264,42 +272,44 @@ def short(error: WindrowError) -> WindrowError:
     return error
 
 
-def failure(spark: SparkSession, stream: DataStream[Any]) -> WindrowError:
-    pipeline = Pipeline("faulty", stream.sink_to(CollectSink[Any]()))
+def failure(run: Callable[[Pipeline], object], stream: DataStream[Any]) -> WindrowError:
     with pytest.raises(WindrowError) as caught:
-        SparkRunner(spark).run(pipeline)
+        run(Pipeline("faulty", stream.sink_to(CollectSink[Any]())))
     return short(caught.value)
 
 
 @pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_that_raises_in_the_interpreter(name: str, fast: bool) -> None:
-    pipeline = Pipeline("faulty", FUNCTIONS[name]().sink_to(CollectSink[Any]()))
-    with pytest.raises(UserFunctionError) as caught:
-        LocalRunner(fast=fast).run(pipeline)
-    error = short(caught.value)
+@pytest.mark.parametrize(("stream", "given"), FAULTS.values(), ids=FAULTS)
+def test_a_function_that_raises_in_the_interpreter(
+    stream: Callable[[], DataStream[Any]], given: str, fast: bool
+) -> None:
+    error = failure(LocalRunner(fast=fast).run, stream())
+    assert type(error) is UserFunctionError
     assert error.message == "a function of the step raised LookupError: no 13"
-    assert error.given == GIVEN[name]
+    assert error.given == given
     assert isinstance(error.__cause__, LookupError)
 
 
 # One of each place where Spark runs functions; the same operators tell of the others, as the test above shows, and
-# test_same_errors.py has more of them as batch jobs.
-ON_SPARK = ("map", "reduce", "generator", "on_timer", "map behind windows", "key_by", "timestamps", "merge")
+# a test below has more of them. What runs as a batch job fails within Spark at the same place as in a stream.
+AS_STREAMS = ("map", "reduce", "generator", "map behind windows")
+ON_SPARK = (*AS_STREAMS, "on_timer", "key_by", "timestamps", "merge")
 
 
 @pytest.mark.parametrize(
     "name",
     [
         name if name in ON_SPARK else thorough(name, reason="one of each place runs; batch jobs tell of more")
-        for name in FUNCTIONS
+        for name in FAULTS
     ],
 )
 def test_a_function_that_raises(spark: SparkSession, name: str) -> None:
-    error = failure(spark, FUNCTIONS[name]())
+    stream, given = FAULTS[name]
+    runner = SparkRunner(spark)
+    error = failure(runner.run if name in AS_STREAMS else runner.run_batch, stream())
     assert type(error) is UserFunctionError
     assert error.message == "a function of the step raised LookupError: no 13"
-    assert error.given == GIVEN[name]
+    assert error.given == given
     cause = str(error.__cause__)
     if name == "generator" and not is_connect(spark):
         # Such a generator runs on the driver, which is this process.
@@ -350,6 +360,187 @@ def test_long_and_unkind_values_are_shown_short() -> None:
 
 
 def test_a_timer_on_the_clock_that_the_plan_knows_nothing_of(spark: SparkSession) -> None:
-    error = failure(spark, keyed().process(ClockTimer()))
+    error = failure(SparkRunner(spark).run, keyed().process(ClockTimer()))
     assert type(error) is UnsupportedOperationError
     assert "uses_processing_time = True" in str(error.expected)
+
+
+@dataclass
+class Row:
+    a: int
+    b: str
+
+
+class WrongPositions(Evictor[int, Any]):
+    def evict_before(self, elements: Any, size: int, window: Any, context: Any) -> list[int]:
+        return [size]
+
+    def evict_after(self, elements: Any, size: int, window: Any, context: Any) -> list[int]:
+        return []
+
+
+class Undecided(ComposableTrigger[int, Any]):
+    def is_ready(self, window: Any, context: Any) -> Any:
+        return pd.NA
+
+    def on_fire(self, window: Any, context: Any) -> bool:
+        return False
+
+
+def unfit(number: int) -> Row:
+    wrong: Any = "x"
+    return Row(wrong, "y")
+
+
+def first_of(a: Any, b: Any) -> Any:
+    return a
+
+
+BY_EVENT_TIME = WatermarkStrategy[int].for_monotonous_timestamps()
+
+
+def together(numbers: DataStream[int]) -> KeyedStream[int, int]:
+    return numbers.key_by(lambda n: 0)
+
+
+def everything(numbers: DataStream[int]) -> Any:
+    return together(numbers).window(GlobalWindows.create())
+
+
+def clocked(numbers: DataStream[int], timestamp: Any) -> DataStream[int]:
+    return numbers.assign_timestamps_and_watermarks(BY_EVENT_TIME, timestamp=timestamp)
+
+
+# Any: what a function gives is the fault.
+def later(numbers: Any) -> Any:
+    return (each for each in [numbers])
+
+
+STREAMS: dict[str, Callable[[Any], DataStream[Any]]] = {
+    "a list as key": lambda numbers: numbers.key_by(lambda n: sorted([n], key=abs)).reduce(first_of),
+    "a list in a key": lambda numbers: (
+        numbers.key_by(lambda n: (n, sorted([n], key=abs))).count_window(2).reduce(first_of)
+    ),
+    "a record without a hash": lambda numbers: numbers.key_by(lambda n: max([Row(n, "")], key=str)).reduce(first_of),
+    "a flat map that gives no sequence": lambda numbers: numbers.flat_map(lambda n: n),
+    "a flat map that gives a text": lambda numbers: numbers.flat_map(lambda n: f"{n}b"),
+    "windows that give a text": lambda numbers: together(numbers).count_window(2).apply(lambda key, *_: f"{key}b"),
+    "a map that exits": lambda numbers: numbers.map(sys.exit),
+    "an element without a timestamp": lambda numbers: clocked(numbers, lambda n: n if n < 2 else None),
+    "a timestamp that is none": lambda numbers: clocked(numbers, lambda n: "noon"),
+    "a map that gives a generator": lambda numbers: numbers.map(lambda n: n if n < 2 else later(n)),
+    "a key that is read later": lambda numbers: numbers.key_by(lambda n: map(abs, [n])).reduce(first_of),
+    "a reduce that gives a generator": lambda numbers: together(numbers).count_window(2).reduce(lambda a, b: later(a)),
+    "a filter by a missing value": lambda numbers: numbers.filter(lambda n: pd.NA if n > 1 else True),
+    "a filter by an array": lambda numbers: numbers.filter(lambda n: np.array([n])),
+    "a condition of a trigger": lambda numbers: everything(numbers).trigger(repeatedly(Undecided())).reduce(first_of),
+    "a distance": lambda numbers: (
+        everything(numbers).trigger(DeltaTrigger.of(1.0, lambda a, b: pd.NA)).reduce(first_of)
+    ),
+    "positions of an evictor": lambda numbers: (
+        everything(numbers).trigger(CountTrigger.of(2)).evictor(WrongPositions()).reduce(first_of)
+    ),
+    "open": lambda numbers: FAULTS["open"][0](),
+    "a process function": lambda numbers: FAULTS["process_element"][0](),
+}
+
+
+# One of each place that raises; the others are told by the same code.
+TOLD_ON_SPARK = {
+    "a list as key",
+    "windows that give a text",
+    "a map that exits",
+    "open",
+    "a process function",
+    "an element without a timestamp",
+    "a reduce that gives a generator",
+    "a filter by a missing value",
+    "positions of an evictor",
+    "an element that does not fit ParquetFileSink",
+    "a sink",
+}
+
+
+def told(run: Callable[[Pipeline], object], pipeline: Pipeline) -> str:
+    with pytest.raises(WindrowError) as caught:
+        run(pipeline)
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+def fail(batch: int, values: Sequence[Any]) -> None:
+    raise RuntimeError("the sink is gone")
+
+
+def test_both_engines_tell_faults_alike(spark: SparkSession, tmp_path: Path) -> None:
+    pipelines: dict[str, Pipeline] = {
+        name: Pipeline("faults", make(from_collection([1, 2, 3])).sink_to(CollectSink[Any]()))
+        for name, make in STREAMS.items()
+    }
+    sinks: list[Sink[Any]] = [JsonFileSink(tmp_path / "a"), ParquetFileSink(tmp_path / "b")]
+    for sink in sinks:
+        rows = from_collection([1]).map(unfit).sink_to(sink)
+        pipelines[f"an element that does not fit {type(sink).__name__}"] = Pipeline("faults", rows)
+    pipelines["a sink"] = Pipeline("faults", from_collection([1]).sink_to(FunctionSink(fail)))
+    on_spark = for_a_night(pipelines.keys(), TOLD_ON_SPARK)
+    assert on_spark <= pipelines.keys()
+    for name, pipeline in pipelines.items():
+        expected = told(LocalRunner().run, pipeline)
+        if name in on_spark:
+            assert (name, told(SparkRunner(spark).run_batch, pipeline)) == (name, expected)
+        assert __file__ in expected
+        assert "hint: " in expected or name == "a timestamp that is none"
+    assert told(LocalRunner().run, pipelines["a list as key"]).splitlines()[0].endswith("cannot be hashed")
+
+
+def test_both_engines_tell_malformed_records_alike(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for line in ('{"a": "one", "b": ""}', '{"a": '):
+        (tmp_path / "in" / "rows.json").write_text(f"{line}\n")
+        rows = from_source(JsonFileSource(tmp_path / "in", Row)).sink_to(CollectSink[Row]())
+        pipeline = Pipeline("faults", rows)
+        found = [told(run, pipeline) for run in (LocalRunner().run, SparkRunner(spark).run_batch)]
+        assert found[0] == found[1]
+        assert re.search(rf"where: .*{re.escape(__file__)}:\d+.*rows\.json:1(\n|$)", found[0])
+
+
+@dataclass
+class Sized:
+    a: int
+    b: str = None  # type: ignore[assignment]
+
+
+def as_it_is(stream: DataStream[Any]) -> DataStream[Any]:
+    return stream
+
+
+def quadrupled(stream: DataStream[Any]) -> DataStream[Any]:
+    return stream.map(lambda row: Row(row.a * 4, "x"))
+
+
+@pytest.mark.parametrize(
+    ("line", "make", "where"),
+    [
+        (f'{{"a": {2**62}, "b": ""}}', quadrupled, "faults.2.map, {}, Row.a"),
+        ('{"a": 1}', as_it_is, "faults.1.source, {}, Sized.b"),
+    ],
+)
+def test_values_that_fit_no_column_are_told_with_their_step(
+    spark: SparkSession, tmp_path: Path, line: str, make: Any, where: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "rows.json").write_text(f"{line}\n")
+    rows = from_source(JsonFileSource(tmp_path / "in", Sized))
+    pipeline = Pipeline("faults", make(rows).sink_to(ParquetFileSink(tmp_path / "out")))
+    assert "runs as columns" in pipeline.explain(SparkRunner(spark))
+    text = told(SparkRunner(spark).run_batch, pipeline)
+    assert re.search(where.format(f"{re.escape(__file__)}:[0-9]+"), text)
+
+
+def test_results_that_fit_no_column_are_told_with_their_step() -> None:
+    edge: Any = object()
+    step = KeyedStep(0, "sum", "sum", KeyedOperator, None, where="here", targets=(edge,), results=record_type(int))
+    collector = Collector(step)
+    collector.collect(2**63, 0)
+    with pytest.raises(InvalidArgumentError, match="int of 64 bits") as caught:
+        collector.drain(Packer(KeyGroups.balanced(1, 1), Phase.AFTER_WATERMARK))
+    assert caught.value.where == "here, int"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
+from tests.spark.streams import files_of, keyed, stamped
 from tests.spark.versions import records
 from tests.support.files import put
-from tests.support.thorough import thorough
-from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import IncompatibleStateError, UserFunctionError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
 from windrow.sinks import CollectSink, FunctionSink
@@ -58,22 +58,15 @@ def write(folder: Path, numbers: Iterable[int]) -> None:
 def build(folder: Path, size: int = 250, name: str = "windows", *, moved: bool = False) -> tuple[Outputs, Pipeline]:
     """The pipeline; where it is moved, every step has another number and another pipeline's name."""
     outputs = Outputs()
-    events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
-    keyed = (
-        (events.filter(lambda event: True) if moved else events)
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(millis(50)), timestamp=lambda event: event.at
-        )
-        .key_by(lambda event: event.key)
-    )
-    windows = (
-        keyed.window(TumblingEventTimeWindows.of(millis(size))).side_output_late_data(late).process(Seen(), name=name)
-    )
+    events = files_of(folder, Event)
+    by_key = keyed(events.filter(lambda event: True) if moved else events, 50)
+    tumbling_ = by_key.window(TumblingEventTimeWindows.of(millis(size)))
+    windows = tumbling_.side_output_late_data(late).process(Seen(), name=name)
     outputs.add("windows", windows)
     outputs.add("late", windows.get_side_output(late))
-    outputs.add("sessions", keyed.window(EventTimeSessionWindows.with_gap(millis(120))).process(Seen()))
-    outputs.add("rolling", keyed.sum(lambda event: event.value))
-    outputs.add("silence", keyed.process(Silence()))
+    outputs.add("sessions", by_key.window(EventTimeSessionWindows.with_gap(millis(120))).process(Seen()))
+    outputs.add("rolling", by_key.sum(lambda event: event.value))
+    outputs.add("silence", by_key.process(Silence()))
     outputs.add(
         "windows of windows",
         windows.key_by(lambda seen: seen[0]).window(TumblingEventTimeWindows.of(millis(1_000))).process(Seen()),
@@ -149,16 +142,8 @@ def test_staggered_windows_stay_where_they_are(spark: SparkSession, tmp_path: Pa
 
     def staggered() -> tuple[Outputs, Pipeline]:
         outputs = Outputs()
-        windows = (
-            from_source(JsonFileSource(folder, Event, files_per_batch=1))
-            .assign_timestamps_and_watermarks(
-                WatermarkStrategy.for_bounded_out_of_orderness(millis(50)), timestamp=lambda event: event.at
-            )
-            .key_by(lambda event: event.key)
-            .window(TumblingEventTimeWindows.of(millis(250), stagger=WindowStagger.NATURAL))
-            .process(Seen())
-        )
-        outputs.add("windows", windows)
+        assigner = TumblingEventTimeWindows.of(millis(250), stagger=WindowStagger.NATURAL)
+        outputs.add("windows", keyed(files_of(folder, Event), 50).window(assigner).process(Seen()))
         return outputs, outputs.pipeline("staggered")
 
     write(folder, range(4))
@@ -210,10 +195,7 @@ def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(spark: Spark
     assert found
 
 
-@pytest.mark.parametrize("batches", [thorough(1, reason="a source in two batches covers it"), 2])
-def test_a_run_that_failed_before_the_end_of_the_stream_leaves_it_open(
-    spark: SparkSession, tmp_path: Path, batches: int
-) -> None:
+def test_a_run_that_failed_before_the_end_of_the_stream_leaves_it_open(spark: SparkSession, tmp_path: Path) -> None:
     folder, mended = tmp_path / "in", tmp_path / "mended"
     write(folder, range(2))
 
@@ -226,19 +208,12 @@ def test_a_run_that_failed_before_the_end_of_the_stream_leaves_it_open(
         # Two sources, so that one of them may be read in several batches.
         first = from_source(JsonFileSource(folder, Event)).map(checked).returns(Event)
         second = from_source(
-            CollectionSource([Event("abc"[number % 3], 30, 0) for number in range(6)], Event, batch_size=6 // batches)
+            CollectionSource([Event("abc"[number % 3], 30, 0) for number in range(6)], Event, batch_size=3)
         )
         sink = CollectSink[tuple[int, int]]()
-        windows = (
-            first.union(second)
-            .assign_timestamps_and_watermarks(
-                WatermarkStrategy.for_bounded_out_of_orderness(millis(300)), timestamp=lambda event: event.at
-            )
-            .key_by(lambda event: 0)
-            .window(TumblingEventTimeWindows.of(millis(1_000)))
-            .apply(lambda _, window, events: [(window.end, len(list(events)))])
-        )
-        return Pipeline("mended", windows.sink_to(sink)), sink
+        windows = stamped(first.union(second), 300).window_all(TumblingEventTimeWindows.of(millis(1_000)))
+        sizes = windows.apply(lambda window, events: [(window.end, len(list(events)))])
+        return Pipeline("mended", sizes.sink_to(sink)), sink
 
     checkpoint = tmp_path / "checkpoint"
     with pytest.raises(UserFunctionError, match="a mistake"):
@@ -274,10 +249,8 @@ def test_a_copy_of_a_checkpoint_reads_a_collection_in_its_order(spark: SparkSess
 
     sink = CollectSink[int]()
     numbers = from_source(CollectionSource(range(6), int, batch_size=2)).map(checked).returns(int)
-    stamped = numbers.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda number: number * 1_000
-    )
-    sums = stamped.key_by(lambda _: 0).window(TumblingEventTimeWindows.of(millis(2_000))).sum(lambda number: number)
+    timed = stamped(numbers, at=lambda number: number * 1_000)
+    sums = timed.key_by(lambda _: 0).window(TumblingEventTimeWindows.of(millis(2_000))).sum(lambda number: number)
     pipeline = Pipeline("copied", sums.sink_to(sink))
     with pytest.raises(UserFunctionError, match="a mistake"):
         SparkRunner(spark, checkpoint=checkpoint).run(pipeline)
@@ -306,17 +279,11 @@ def measuring(folder: Path, version: int) -> tuple[Outputs, Pipeline]:
                 peak.update(highest(at=value.at, value=value.value, **unit))
 
     outputs = Outputs()
-    keyed = (
-        from_source(JsonFileSource(folder, measured))
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda record: record.at
-        )
-        .key_by(lambda record: record.key, str)
-    )
-    window = keyed.window(TumblingEventTimeWindows.of(millis(100)))
+    by_key: KeyedStream[Any, str] = stamped(from_source(JsonFileSource(folder, measured))).key_by(lambda r: r.key, str)
+    window = by_key.window(TumblingEventTimeWindows.of(millis(100)))
     outputs.add("all", window.apply(lambda key, _, found: [(key, *map(repr, found))]))
     outputs.add("lowest", window.reduce(lambda a, b: a if a.value <= b.value else b))
-    outputs.add("peaks", keyed.process(Peak()))
+    outputs.add("peaks", by_key.process(Peak()))
     return outputs, outputs.pipeline("measuring")
 
 

@@ -1,27 +1,43 @@
-"""Sinks on Spark: what is written, and what is written when a batch is run again."""
+"""Sinks on Spark: what is written, failures between several sinks, and what is written when a batch is run again."""
 
 from __future__ import annotations
 
 import shutil
+import sqlite3
+import traceback
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import msgspec
+import psycopg
 import pytest
+from deltalake import DeltaTable
 
-from tests.spark.comparison import Event, millis
+from tests.outputs.postgres import PASSWORD
+from tests.spark.comparison import Event
+from tests.spark.streams import tumbling
 from tests.support.files import forget_batch
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, Pipeline, from_source
 from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError
-from windrow.sinks import CollectSink, ConsoleSink, FunctionSink, JsonFileSink, ParquetFileSink, WriterSink
+from windrow.sinks import (
+    CollectSink,
+    ConsoleSink,
+    DatabaseSink,
+    DeltaSink,
+    FunctionSink,
+    JsonFileSink,
+    ParquetFileSink,
+    WriterSink,
+)
 from windrow.sources import CollectionSource, JsonFileSource, ParquetFileSource
-from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 from windrow_spark.faults import RemoteError
@@ -121,7 +137,7 @@ def count_of(record: Report) -> int:
 
 
 def test_files_hold_what_the_interpreter_writes_and_stay_where_a_batch_is_run_again(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reports = events().map(report)
     noted = tmp_path / "noted"
@@ -140,11 +156,14 @@ def test_files_hold_what_the_interpreter_writes_and_stay_where_a_batch_is_run_ag
         reports.sink_to(FunctionSink(note)),
         reports.sink_to(collect),
         events().map(route).sink_to(ParquetFileSink(tmp_path / "routes")),
+        events(9).map(lambda event: event.value).sink_to(ConsoleSink("> ")),
     )
     expected = [report(event) for event in read_back(events())]
     checkpoint = tmp_path / "checkpoint"
     result = SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
     assert result.collected(collect) == expected
+    # Over Spark Connect the server shows the lines.
+    assert capsys.readouterr().out == "".join(f"> {number}\n" for number in range(9)) or is_connect(spark)
     taken = [f"{batch} {[*range(8 * batch, 8 * batch + 8)]}" for batch in range(3)]
     assert noted.read_text().splitlines() == taken
     assert sorted(read_json(tmp_path / "json"), key=count_of) == expected
@@ -174,10 +193,7 @@ def test_files_hold_what_the_interpreter_writes_and_stay_where_a_batch_is_run_ag
 
 
 def totals(stream: DataStream[Event]) -> DataStream[Event]:
-    stamped = stream.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
-    )
-    return stamped.key_by(lambda event: event.key).window(TumblingEventTimeWindows.of(millis(60))).reduce(total)
+    return tumbling(stream, 60).reduce(total)
 
 
 def by_time(event: Event) -> tuple[int, str]:
@@ -358,26 +374,12 @@ def test_paths_with_a_scheme(spark: SparkSession, tmp_path: Path) -> None:
     assert lines("elsewhere") == 0
 
 
-@pytest.mark.classic(reason="the lines are shown by the server")
-def test_the_console_shows_a_line_for_each_element(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    SparkRunner(spark).run(Pipeline("console", events(9).map(lambda e: e.value).sink_to(ConsoleSink("> "))))
-    assert capsys.readouterr().out == "".join(f"> {number}\n" for number in range(9))
-
-
 def total(a: Event, b: Event) -> Event:
     return Event(a.key, a.at, a.value + b.value)
 
 
 def test_a_writer_of_sparks_own(spark: SparkSession, tmp_path: Path) -> None:
-    windows = (
-        events()
-        .assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda event: event.at
-        )
-        .key_by(lambda event: event.key)
-        .window(TumblingEventTimeWindows.of(millis(60)))
-        .reduce(total)
-    )
+    windows = totals(events())
     out = tmp_path / "out"
 
     # Any: a DataFrame and its writer.
@@ -386,9 +388,7 @@ def test_a_writer_of_sparks_own(spark: SparkSession, tmp_path: Path) -> None:
 
     SparkRunner(spark).run(Pipeline("writer", windows.sink_to(WriterSink(write))))
     found = read_back(from_source(ParquetFileSource(out / "*.parquet", Event)))
-    assert sorted(found, key=lambda event: (event.at, event.key)) == sorted(
-        read_back(windows), key=lambda event: (event.at, event.key)
-    )
+    assert sorted(found, key=by_time) == sorted(read_back(windows), key=by_time)
 
 
 def lie(event: Event) -> int:
@@ -410,3 +410,130 @@ def test_a_function_that_cannot_write(spark: SparkSession) -> None:
     # Over Spark Connect it was raised in another process, and shows where.
     cause = raised.value.__cause__
     assert isinstance(cause, OSError) or (isinstance(cause, RemoteError) and "in fail" in str(cause))
+
+
+EVENTS = [Event("abc"[number % 3], number * 10, number) for number in range(12)]
+ROWS = [(event.key, event.at, event.value) for event in EVENTS]
+
+
+class Outputs:
+    """A folder with the outputs of one pipeline: files, two tables of a database, a Delta table."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = folder / "files"
+        self.database = folder / "test.db"
+        self.delta = folder / "delta"
+
+    def pipeline(self) -> Pipeline:
+        events = from_source(CollectionSource(EVENTS, Event, batch_size=4))
+        url = f"sqlite:///{self.database}"
+        return Pipeline(
+            "outputs",
+            events.sink_to(ParquetFileSink(self.files)),
+            events.sink_to(DatabaseSink(url, "every")),
+            events.sink_to(DatabaseSink(url, "latest", key="key")),
+            events.sink_to(DeltaSink(self.delta)),
+        )
+
+    # Any: rows as SQLite gives them.
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self.database)) as connection, connection:
+            return sorted(connection.execute(statement).fetchall())
+
+    def found(self) -> dict[str, list[tuple[str, int, int]]]:
+        files = from_source(ParquetFileSource(self.files / "*.parquet", Event))
+        copy = self.database.with_name("copy.db")
+        copy.unlink(missing_ok=True)
+        LocalRunner().run(Pipeline("copy", files.sink_to(DatabaseSink(f"sqlite:///{copy}", "files"))))
+        with closing(sqlite3.connect(copy)) as connection:
+            in_files = sorted(connection.execute("SELECT * FROM files").fetchall())
+        delta = DeltaTable(self.delta).to_pyarrow_table().to_pydict()
+        return {
+            "files": in_files,
+            "every": self.run("SELECT * FROM every"),
+            "latest": self.run("SELECT * FROM latest"),
+            "delta": sorted(zip(*delta.values(), strict=True)),
+        }
+
+
+def expected(count: int) -> list[tuple[str, int, int]]:
+    return sorted(ROWS[:count])
+
+
+#  batch        0      1: the second table of the database refuses it      1, by another run      2      2 again
+def test_a_failure_between_the_sinks_doubles_and_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    outputs = Outputs(tmp_path)
+    outputs.run("CREATE TABLE latest (key TEXT PRIMARY KEY, at BIGINT, value BIGINT)")
+    outputs.run(
+        "CREATE TRIGGER refuse BEFORE INSERT ON latest WHEN NEW.value = 6 "
+        "BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+    )
+    checkpoint = tmp_path / "checkpoint"
+    with pytest.raises(SinkError, match="the database refused a batch: the disk is full") as caught:
+        SparkRunner(spark, checkpoint=checkpoint).run(outputs.pipeline(), drain=False)
+    assert str(caught.value.given).startswith("batch 1 of 4 elements for database sqlite:///")
+    assert f"{HERE}:" in str(caught.value.where)
+    # The first table has the batch, the second one has not.
+    assert outputs.run("SELECT * FROM every") == expected(8)
+    assert outputs.run("SELECT * FROM latest") == expected(4)[1:]
+
+    outputs.run("DROP TRIGGER refuse")
+    SparkRunner(spark, checkpoint=checkpoint).run(outputs.pipeline(), drain=False)
+    everything = {
+        "files": expected(12), "every": expected(12), "latest": sorted(ROWS[-3:]), "delta": expected(12),
+    }  # fmt: skip
+    assert outputs.found() == everything
+
+    forget_batch(checkpoint, 2)
+    version = DeltaTable(outputs.delta).version()
+    SparkRunner(spark, checkpoint=checkpoint).run(outputs.pipeline(), drain=False)
+    assert outputs.found() == everything
+    assert DeltaTable(outputs.delta).version() == version
+    assert len(outputs.run("SELECT DISTINCT query_id FROM windrow_batches")) == 1
+
+
+def test_postgresql_takes_a_batch_that_is_run_again_once(spark: SparkSession, postgres: Path, tmp_path: Path) -> None:
+    url = f"postgresql://windrow:{quote(PASSWORD, safe='')}@/postgres?host={postgres}"
+    events = from_source(CollectionSource(EVENTS, Event, batch_size=6))
+    pipeline = Pipeline(
+        "postgresql",
+        events.sink_to(DatabaseSink(url, "runner_every")),
+        events.sink_to(DatabaseSink(url, "runner_latest", key="key")),
+    )
+    runner = SparkRunner(spark, checkpoint=tmp_path)
+    runner.run(pipeline, drain=False)
+    forget_batch(tmp_path, 1)
+    runner.run(pipeline, drain=False)
+    with psycopg.connect(url) as connection:
+        every = connection.execute("SELECT key, at, value FROM runner_every").fetchall()
+        latest = connection.execute("SELECT key, at, value FROM runner_latest").fetchall()
+        # Other tests write to the same server.
+        newest = "SELECT query_id FROM windrow_batches ORDER BY written_at DESC LIMIT 1"
+        noted = connection.execute(f"SELECT batch FROM windrow_batches WHERE query_id = ({newest})").fetchall()
+    assert sorted(every) == expected(12)
+    assert sorted(latest) == sorted(ROWS[-3:])
+    assert noted == [(1,), (1,)]
+
+
+def test_what_a_sink_raises_shows_no_secret_of_another(spark: SparkSession, tmp_path: Path) -> None:
+    def refuse(batch: int, events: Sequence[Event]) -> None:
+        raise ValueError("no login with swordfish")
+
+    events = from_source(CollectionSource(EVENTS, Event))
+    delta = DeltaSink[Event](tmp_path / "delta", storage_options={"token": "swordfish"})
+    pipeline = Pipeline("secret", events.sink_to(delta), events.sink_to(FunctionSink(refuse)))
+    with pytest.raises(UserFunctionError, match=r"ValueError: no login with \*{5}") as caught:
+        SparkRunner(spark).run(pipeline)
+    assert f"{HERE}:" in str(caught.value.where)
+    text = "".join(traceback.format_exception(caught.value))
+    # The line of the function is the user's to show.
+    assert "swordfish" not in text.replace('raise ValueError("no login with swordfish")', "")
+    assert "ValueError: no login with *****" in text
+
+
+def test_a_sink_that_does_not_fit_is_refused_before_anything_runs(spark: SparkSession, tmp_path: Path) -> None:
+    events = from_source(CollectionSource(EVENTS, Event))
+    sink = DatabaseSink[Event](f"sqlite:///{tmp_path}/test.db", "events", key="kay")
+    with pytest.raises(InvalidArgumentError, match="the key of the table names a field"):
+        SparkRunner(spark).run(Pipeline("refused", events.sink_to(sink)))
+    assert not (tmp_path / "test.db").exists()

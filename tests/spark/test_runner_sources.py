@@ -8,20 +8,23 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.spark.comparison import Outputs, Seen, millis
-from tests.support.thorough import thorough
-from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from tests.spark.streams import stamped, tumbling
+from windrow import OutputTag, Pipeline, from_collection, from_source
+from windrow import aggregates as agg
 from windrow.errors import MalformedRecordError, SourceError, UnsupportedOperationError, WindrowError
 from windrow.sinks import CollectSink
 from windrow.sources import (
+    CollectionSource,
     CsvFileSource,
     DataFrameSource,
     FileSource,
@@ -75,9 +78,6 @@ FORMATS: dict[str, tuple[Write, Callable[..., FileSource[Reading]]]] = {
 }
 
 
-LINES = ("json", "csv")
-
-
 def readings(count: int) -> list[dict[str, Any]]:
     return [
         asdict(
@@ -106,23 +106,54 @@ def split(records: Sequence[dict[str, Any]], size: int) -> list[Sequence[dict[st
     return [records[start : start + size] for start in range(0, len(records), size)]
 
 
+FOLDERS = ("", "celsius=7", "value=7/length=9", "key=x/day=1", "batch-0", "plain")
+"""By itself Spark takes celsius=7 for a column, and value=7 for the text of lines."""
+
+
 def test_files_of_every_format(spark: SparkSession, tmp_path: Path) -> None:
     outputs = Outputs()
+    below: dict[str, CollectSink[Reading]] = {}
+    ends = []
+    tag = OutputTag("bad", MalformedRecord)
     for name, (write, source) in FORMATS.items():
         folder = write_files(tmp_path / name, write, split(readings(30), 10))
         stream = from_source(source(folder, Reading, files_per_batch=1))
         outputs.add(f"all of {name}", stream)
-        timed = stream.assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(millis(100)), timestamp=lambda reading: reading.at
-        )
-        windows = timed.key_by(lambda reading: reading.key).window(TumblingEventTimeWindows.of(millis(200)))
-        outputs.add(f"windows of {name}", windows.process(Seen()))
+        outputs.add(f"windows of {name}", tumbling(stream, 200, behind=100).process(Seen()))
+
+        folder = write_files(tmp_path / f"bad {name}", write, [bad_records(name), readings(3)])
+        dropped = from_source(source(folder, Reading, on_malformed="drop"), name=f"{name} drop")
+        routed = from_source(source(folder, Reading, on_malformed=tag), name=f"{name} route")
+        outputs.add(f"left of {name}", dropped, key=None)
+        outputs.add(f"routed {name}", routed, key=None)
+        outputs.add(f"bad {name}", routed.get_side_output(tag), key=lambda _: name)
+
+        # Fields of files win over the names of folders.
+        folder = tmp_path / f"below {name}"
+        for number, place in enumerate(FOLDERS):
+            (folder / place).mkdir(parents=True, exist_ok=True)
+            write_files(folder / place, write, [readings(12)[2 * number : 2 * number + 2]])
+        stream = from_source(source(folder, Reading), name=f"{name} below")
+        outputs.add(f"below {name}", stream, key=None)
+        below[name] = CollectSink(name)
+        ends.append(stream.sink_to(below[name]))
     pipeline = outputs.pipeline("files")
     expected, counters = outputs.expected(pipeline)
-    assert sum(map(len, expected["all of csv"].values())) == 30
     result = SparkRunner(spark).run(pipeline)
     assert outputs.of(result) == expected
     assert result.counters == counters
+    assert sum(map(len, expected["all of csv"].values())) == 30
+    whole = sorted((Reading(**record) for record in readings(12)), key=repr)
+    as_batch = SparkRunner(spark, columnar=False).run_batch(Pipeline("below", *ends))
+    for name, sink in below.items():
+        assert expected[f"below {name}"] == {None: whole}, name
+        assert sorted(as_batch.collected(sink), key=repr) == whole, name
+    malformed = {step: counts for step, counts in counters.items() if "records_malformed" in counts}
+    assert malformed == {
+        step.id: {"records_malformed": 3 if "json" in step.id else 2}
+        for step in pipeline.steps
+        if step.id.endswith((" drop", " route"))
+    }
 
 
 def test_a_file_that_is_much_older_than_those_before_it_is_read(spark: SparkSession, tmp_path: Path) -> None:
@@ -142,29 +173,6 @@ def test_a_file_that_is_much_older_than_those_before_it_is_read(spark: SparkSess
     assert run() == 0
 
 
-def test_fields_of_files_win_over_the_names_of_folders(spark: SparkSession, tmp_path: Path) -> None:
-    # By itself Spark takes celsius=7 for a column, and value=7 for the text of the lines below.
-    sinks: dict[str, CollectSink[Reading]] = {}
-    ends = []
-    for name, (write, source) in FORMATS.items():
-        folder = tmp_path / name
-        for number, below in enumerate(("", "celsius=7", "value=7/length=9", "key=x/day=1", "batch-0", "plain")):
-            (folder / below).mkdir(parents=True, exist_ok=True)
-            write_files(folder / below, write, [readings(12)[2 * number : 2 * number + 2]])
-        sinks[name] = CollectSink(name)
-        ends.append(from_source(source(folder, Reading), name=name).sink_to(sinks[name]))
-    pipeline = Pipeline("below", *ends)
-    expected = [Reading(**record) for record in readings(12)]
-    for result in (
-        LocalRunner().run(pipeline),
-        SparkRunner(spark).run(pipeline),
-        SparkRunner(spark, columnar=False).run_batch(pipeline),
-    ):
-        for name, sink in sinks.items():
-            found = sorted(result.collected(sink), key=lambda reading: reading.celsius)
-            assert found == expected, name
-
-
 def bad_records(name: str) -> list[dict[str, Any]]:
     """One that fits between three that do not: null where a value must be, a wrong type, a field that is missing."""
     good = readings(2)
@@ -174,33 +182,7 @@ def bad_records(name: str) -> list[dict[str, Any]]:
     return [{**good[0], "celsius": "warm"}, good[1], null, {**good[0], "at": "yesterday"}]
 
 
-def test_malformed_records_are_dropped_or_routed(spark: SparkSession, tmp_path: Path) -> None:
-    outputs = Outputs()
-    bad: dict[str, CollectSink[MalformedRecord]] = {}
-    ends = []
-    for name, (write, source) in FORMATS.items():
-        folder = write_files(tmp_path / name, write, [bad_records(name), readings(3)])
-        outputs.add(f"left of {name}", from_source(source(folder, Reading, on_malformed="drop"), name=f"{name} drop"))
-        tag = OutputTag("bad", MalformedRecord)
-        routed = from_source(source(folder, Reading, on_malformed=tag), name=f"{name} route")
-        outputs.add(f"routed {name}", routed)
-        bad[name] = CollectSink(f"bad {name}")
-        ends.append(routed.get_side_output(tag).sink_to(bad[name]))
-    pipeline = outputs.pipeline("malformed", *ends)
-    local = LocalRunner().run(pipeline)
-    result = SparkRunner(spark).run(pipeline)
-    assert result.counters == local.counters
-    assert {name: sum(counts.values()) for name, counts in result.counters.items()} == {
-        step.id: 3 if "json" in step.id else 2 for step in pipeline.steps if step.inputs == ()
-    }
-    assert {name: sorted(map(repr, found["a"])) for name, found in outputs.of(result).items()} == {
-        name: sorted(map(repr, found["a"])) for name, found in outputs.of(local).items()
-    }
-    for sink in bad.values():
-        assert result.collected(sink) == local.collected(sink)
-
-
-@pytest.mark.parametrize("name", ["parquet", "csv", thorough("json", reason="test_same_errors.py has JSON")])
+@pytest.mark.parametrize("name", ["parquet", "csv"])  # test_runner_faults.py has JSON
 def test_a_malformed_record_fails_the_run(spark: SparkSession, tmp_path: Path, name: str) -> None:
     write, source = FORMATS[name]
     folder = write_files(tmp_path / name, write, [bad_records(name)])
@@ -209,7 +191,7 @@ def test_a_malformed_record_fails_the_run(spark: SparkSession, tmp_path: Path, n
     with pytest.raises(MalformedRecordError) as expected:
         LocalRunner().run(pipeline)
     with pytest.raises(MalformedRecordError) as caught:
-        SparkRunner(spark).run(pipeline)
+        SparkRunner(spark).run_batch(pipeline)
     assert str(caught.value) == str(expected.value)
     where = str(caught.value.where)
     assert where.startswith("failing.1.source, ")
@@ -283,13 +265,7 @@ def test_data_frames(spark: SparkSession, tmp_path: Path) -> None:
         "streaming": from_source(DataFrameSource(streaming, Reading)),
         "collection": collection,
     }.items():
-        windows = (
-            stream.assign_timestamps_and_watermarks(
-                WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=1)), timestamp=lambda reading: reading.at
-            )
-            .key_by(lambda reading: reading.key)
-            .window(TumblingEventTimeWindows.of(millis(200)))
-        )
+        windows = tumbling(stream, 200, behind=3_600_000)
         outputs.add(
             name, windows.apply(lambda key, window, found: [(key, window.start, sorted(e.celsius for e in found))])
         )
@@ -303,9 +279,7 @@ def test_data_frames(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_the_rate_source_runs_until_it_is_stopped(spark: SparkSession, tmp_path: Path) -> None:
     sink = CollectSink[RateRecord]()
-    stream = from_source(RateSource(50)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda record: record.timestamp
-    )
+    stream = stamped(from_source(RateSource(50)), at=lambda record: record.timestamp)
     largest = stream.key_by(lambda record: record.value % 2).count_window(2).reduce(max)
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     running = runner.start(Pipeline("rate", largest.sink_to(sink)))
@@ -326,13 +300,11 @@ def test_the_rate_source_runs_until_it_is_stopped(spark: SparkSession, tmp_path:
         assert of_parity == list(range(parity + 2, 4 * len(of_parity) + parity, 4))
 
 
-@pytest.mark.parametrize("name", ["parquet", *(thorough(name, reason="it is listed as Parquet is") for name in LINES)])
-def test_a_link_that_leads_out_of_the_folder(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    write, source = FORMATS[name]
-    folder = write_files(tmp_path / "in here%20", write, [readings(3)])
-    elsewhere = write_files(tmp_path / "elsewhere", write, [readings(2)])
+def test_a_link_that_leads_out_of_the_folder(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "in here%20", write_parquet, [readings(3)])
+    elsewhere = write_files(tmp_path / "elsewhere", write_parquet, [readings(2)])
     sink = CollectSink[Reading]()
-    pipeline = Pipeline("links", from_source(source(folder, Reading)).sink_to(sink))
+    pipeline = Pipeline("links", from_source(ParquetFileSource(folder, Reading)).sink_to(sink))
     (folder / "inside.data").symlink_to(folder / "part-9.data")
     assert len(SparkRunner(spark).run(pipeline).collected(sink)) == 6
     (folder / "outside.data").symlink_to(elsewhere / "part-9.data")
@@ -340,3 +312,54 @@ def test_a_link_that_leads_out_of_the_folder(spark: SparkSession, tmp_path: Path
         SparkRunner(spark).run(pipeline)
     assert f"{folder}/outside.data -> {elsewhere}/part-9.data" == caught.value.given
     assert f"links.1.source, {__file__}:" in str(caught.value.where)
+
+
+TEXTS = {
+    JsonFileSource: '{"sensor": "a", "celsius": 1}\n\n{"sensor": "b"}\n{"sensor": "c", "celsius": 3}\n',
+    CsvFileSource: 'sensor,celsius\n"a\nb",1\n\nb,\nc,3\n',
+}
+
+
+class Sample(NamedTuple):
+    sensor: str
+    celsius: int
+
+
+def test_spark_reports_how_many_records_each_source_has_read(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "columns").mkdir()
+    for number in range(2):
+        table = pa.table({"sensor": ["a", "b", None], "celsius": [1, 2, 3]})
+        pq.write_table(table, tmp_path / "columns" / f"{number}.parquet")
+    read_columns = from_source(ParquetFileSource(tmp_path / "columns", Sample, on_malformed="drop"), name="columns")
+    columns = stamped(read_columns, at=lambda reading: reading.celsius)
+    windows = columns.key_by(lambda reading: reading.sensor).window(TumblingEventTimeWindows.of(millis(10)))
+    ends = [windows.aggregate(agg.count(), name="windows").sink_to(CollectSink())]
+    for kind, text in TEXTS.items():
+        file = tmp_path / kind.__name__ / "1"
+        file.parent.mkdir()
+        file.write_text(text)
+        stream = from_source(kind(str(file.parent), Sample, on_malformed="drop"), name=kind.__name__)
+        # Nothing is passed on, and it counts all the same; a line without anything is no record.
+        ends.append(stream.filter(lambda reading: reading.celsius > 3).sink_to(CollectSink()))
+    one = from_source(CollectionSource(list(range(5)), int, batch_size=3), name="one")
+    other = from_collection(list(range(2)), name="other")
+    counts = one.union(other).key_by(lambda number: number % 2).count_window(1).aggregate(agg.count())
+    pipeline = Pipeline("read", *ends, counts.sink_to(CollectSink()))
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    assert "runs as columns" in pipeline.explain(runner)
+
+    running = runner.start(pipeline)
+    running.process_available()
+    read: dict[str, list[int]] = {}
+    for progress in running.streaming_query.recentProgress:
+        if progress.numInputRows:
+            for name, row in progress.observedMetrics.items():
+                read.setdefault(name.rpartition(".")[2], []).append(row["records_read"])
+    running.stop()
+    assert read == {
+        "columns": [6, 0],
+        "JsonFileSource": [3, 0],
+        "CsvFileSource": [3, 0],
+        "one": [3, 2],
+        "other": [2, 0],
+    }

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import AuthenticationError, get_context
 from multiprocessing.connection import Client
 from pathlib import Path
@@ -68,6 +69,7 @@ def test_a_checkpoint_elsewhere_notes_what_one_here_does(folder: StoragePath) ->
     assert Checkpoint(folder).newest_batch.batch() == 7
     ClockFiles(checkpoint.clock_folder).write(8, BatchClock({"one": 5}))
     assert ClockFiles(checkpoint.clock_folder).read(8).watermarks == {"one": 5}
+    assert ClockFiles(checkpoint.clock_folder).read(0).watermarks.get("one", MIN_TIMESTAMP) == MIN_TIMESTAMP
     with pytest.raises(CheckpointError, match="damaged"):
         ClockFiles(checkpoint.clock_folder).read(9)
 
@@ -122,12 +124,33 @@ def test_without_a_session_of_its_own_the_folder_must_be_mounted() -> None:
     assert "secret" not in str(caught.value)
 
 
+LOCK = "mem://checkpoint/locks/lock-1"
+
+
+def locked_elsewhere() -> tuple[MemoryFiles, MemoryPath]:
+    """A checkpoint that another process has locked."""
+    files = MemoryFiles()
+    write_whole(folder_in(files) / "locks" / "lock-4", OTHER)
+    return files, folder_in(files)
+
+
+def refused(use: Callable[[], object]) -> str:
+    """What is said of the other run."""
+    with pytest.raises(CheckpointError, match="another run uses the checkpoint") as caught:
+        use()
+    return str(caught.value.given)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+
+
 def test_a_second_run_is_refused_at_once_in_one_process() -> None:
     folder = folder_in(MemoryFiles())
     lock = LeaseLock(folder, 60)
-    with pytest.raises(CheckpointError, match="another run uses the checkpoint") as caught:
-        LeaseLock(folder, 60)
-    assert f"process {os.getpid()} on " in str(caught.value.given)
+    assert f"process {os.getpid()} on " in refused(lambda: LeaseLock(folder, 60))
     lock.release()
     lock.release()
     later = LeaseLock(folder, 60)
@@ -137,9 +160,7 @@ def test_a_second_run_is_refused_at_once_in_one_process() -> None:
 
 
 def test_a_run_that_gives_signs_of_life_is_left_alone() -> None:
-    files = MemoryFiles()
-    folder = folder_in(files)
-    write_whole(folder / "locks" / "lock-4", OTHER)
+    files, folder = locked_elsewhere()
     reads: list[str] = []
 
     def renewed(url: str) -> None:
@@ -148,15 +169,13 @@ def test_a_run_that_gives_signs_of_life_is_left_alone() -> None:
             write_whole(folder / "locks" / "lock-4", OTHER.replace(b"1\n", b"2\n"))
 
     files.before_read = renewed
-    with pytest.raises(CheckpointError) as caught:
-        LeaseLock(folder, 3)
-    assert caught.value.given == "process 1 on elsewhere, since 2026"
+    assert refused(lambda: LeaseLock(folder, 3)) == "process 1 on elsewhere, since 2026"
 
 
-def test_the_lease_of_a_dead_process_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    files = MemoryFiles()
-    folder = folder_in(files)
-    write_whole(folder / "locks" / "lock-4", OTHER)
+def test_the_lease_of_a_dead_process_is_waited_for_unless_it_has_ended_long_ago(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _, folder = locked_elsewhere()
     begun = time.monotonic()
     with caplog.at_level(logging.WARNING, "windrow"):
         lock = LeaseLock(folder, 0.5)
@@ -166,14 +185,28 @@ def test_the_lease_of_a_dead_process_is_waited_for(caplog: pytest.LogCaptureFixt
     lock.check()
     lock.release()
 
-
-def test_a_lease_that_has_ended_long_ago_costs_no_time(caplog: pytest.LogCaptureFixture) -> None:
-    files = MemoryFiles()
-    folder = folder_in(files)
-    write_whole(folder / "locks" / "lock-4", OTHER)
+    caplog.clear()
+    files, folder = locked_elsewhere()
     files.times["mem://checkpoint/locks/lock-4"] -= 100
     LeaseLock(folder, 60).release()
     assert caplog.text == ""
+
+
+def test_of_two_that_take_over_one_gets_the_lock() -> None:
+    files = MemoryFiles()
+    folder = folder_in(files)
+    LeaseLock(folder, 60).release()
+
+    def first(url: str) -> None:
+        files.before_read = lambda url: None
+        write_whole(folder / "locks" / "lock-2", OTHER)  # between the look and the file of this run
+
+    files.before_read = first
+    begun = time.monotonic()
+    lock = LeaseLock(folder, 0.4)
+    assert time.monotonic() - begun >= 0.4  # it has waited for the other one
+    assert file_numbers(folder / "locks", "lock-") == {2, 3}
+    lock.release()
 
 
 def test_who_was_taken_over_finds_it_before_its_next_batch() -> None:
@@ -181,57 +214,10 @@ def test_who_was_taken_over_finds_it_before_its_next_batch() -> None:
     lock = LeaseLock(folder, 60)
     lock.check()
     assert (folder / "locks" / "lock-2").write_once(OTHER)
-    with pytest.raises(CheckpointError, match="another run uses the checkpoint") as caught:
-        lock.check()
-    assert caught.value.given == "process 1 on elsewhere, since 2026"
+    assert refused(lock.check) == "process 1 on elsewhere, since 2026"
     assert not lock.is_held
     lock.release()
     assert read_whole(folder / "locks" / "lock-2") == OTHER
-
-
-def test_a_lock_is_renewed_again_after_failures(caplog: pytest.LogCaptureFixture) -> None:
-    files = MemoryFiles()
-    lock = LeaseLock(folder_in(files), 0.1)
-    file = "mem://checkpoint/locks/lock-1"
-    end = time.monotonic() + 20
-    files.fails_to_write = True
-    while "could not be renewed" not in caplog.text:
-        assert time.monotonic() < end
-    written = files.content[file]
-    files.fails_to_write = False
-    while files.content[file] == written:
-        assert time.monotonic() < end
-    assert lock.is_held
-    lock.release()
-    assert files.content[file] == b"free"
-
-
-def test_a_lock_that_is_not_there_for_a_moment_is_not_free() -> None:
-    files = MemoryFiles()
-    folder = folder_in(files)
-    write_whole(folder / "locks" / "lock-4", OTHER)
-
-    def between(url: str) -> None:
-        files.before_read = lambda url: write_whole(folder / "locks" / "lock-4", OTHER)
-        del files.content[url]  # the file system has deleted it to rename another one to it
-        files.content["mem://checkpoint/locks/_lock-4.1"] = OTHER
-
-    files.before_read = between
-    with pytest.raises(CheckpointError, match="another run uses the checkpoint"):
-        LeaseLock(folder, 3)
-
-
-def test_a_lock_that_is_renewed_is_in_its_folder_all_the_time() -> None:
-    files = MemoryFiles()
-    missing: list[str] = []
-    lock = LeaseLock(folder_in(files), 0.05)
-    files.in_gap = missing.append
-    first = files.content["mem://checkpoint/locks/lock-1"]
-    end = time.monotonic() + 20
-    while files.content["mem://checkpoint/locks/lock-1"] == first:
-        assert time.monotonic() < end
-    lock.release()
-    assert missing == []
 
 
 @pytest.mark.parametrize("content", [OTHER, b"free"])
@@ -241,10 +227,32 @@ def test_who_finds_another_run_in_its_own_file_was_taken_over(content: bytes) ->
     (folder / "locks" / "lock-1").write(b"")  # it is written anew
     lock.check()
     (folder / "locks" / "lock-1").write(content)
-    with pytest.raises(CheckpointError, match="another run uses the checkpoint"):
-        lock.check()
+    refused(lock.check)
     lock.release()
     assert read_whole(folder / "locks" / "lock-1") == content
+
+
+def test_a_lock_that_is_not_there_for_a_moment_is_not_free() -> None:
+    files, folder = locked_elsewhere()
+
+    def between(url: str) -> None:
+        files.before_read = lambda url: write_whole(folder / "locks" / "lock-4", OTHER)
+        del files.content[url]  # the file system has deleted it to rename another one to it
+        files.content["mem://checkpoint/locks/_lock-4.1"] = OTHER
+
+    files.before_read = between
+    refused(lambda: LeaseLock(folder, 3))
+
+
+def test_a_lock_that_is_renewed_is_in_its_folder_all_the_time() -> None:
+    files = MemoryFiles()
+    missing: list[str] = []
+    lock = LeaseLock(folder_in(files), 0.05)
+    files.in_gap = missing.append
+    first = files.content[LOCK]
+    wait_until(lambda: files.content[LOCK] != first)
+    lock.release()
+    assert missing == []
 
 
 def test_a_run_does_not_read_its_lock_while_it_writes_it() -> None:
@@ -258,13 +266,11 @@ def test_a_run_does_not_read_its_lock_while_it_writes_it() -> None:
     lock.release()
 
 
-def test_a_lock_is_renewed_until_java_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lock_is_renewed_again_after_failures_until_java_is_gone(caplog: pytest.LogCaptureFixture) -> None:
     files = MemoryFiles()
     others = set(threading.enumerate())
-    file = "mem://checkpoint/locks/lock-1"
     lock = LeaseLock(folder_in(files), 0.05)
     (renewing,) = set(threading.enumerate()) - others
-    end = time.monotonic() + 20
 
     def fail(error: Exception) -> Callable[[str], None]:
         def raise_it(url: str) -> None:
@@ -272,35 +278,37 @@ def test_a_lock_is_renewed_until_java_is_gone(caplog: pytest.LogCaptureFixture) 
 
         return raise_it
 
+    def check_renewed() -> None:
+        written = files.content[LOCK]
+        files.fails_to_write, files.before_read = False, lambda url: None
+        wait_until(lambda: files.content[LOCK] != written)
+        assert lock.is_held
+
+    files.fails_to_write = True
+    wait_until(lambda: "could not be renewed" in caplog.text)
+    check_renewed()
     files.before_read = fail(ValueError("no answer"))
-    while "could not be renewed: ValueError('no answer')" not in caplog.text:
-        assert time.monotonic() < end
-    written = files.content[file]
-    files.before_read = lambda url: None
-    while files.content[file] == written:
-        assert time.monotonic() < end
-    assert lock.is_held
+    wait_until(lambda: "could not be renewed: ValueError('no answer')" in caplog.text)
+    check_renewed()
     files.before_read = fail(ConnectionRefusedError())  # an OSError, which is a CheckpointError elsewhere
     renewing.join(20)
     assert not renewing.is_alive()
     assert "ConnectionRefused" not in caplog.text
     files.before_read = lambda url: None
     lock.release()
+    assert files.content[LOCK] == b"free"
 
 
+@pytest.mark.parametrize("in_folders", [True, False])
 def test_what_an_earlier_version_wrote_in_place_is_deleted_without_a_look_at_other_batches(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, in_folders: bool
 ) -> None:
     files = MemoryFiles()
-    folder = folder_in(files, "sink")
-    names = [
-        "windrow_batch=1/a",
-        "windrow_batch=2/b",
-        "key=c/windrow_batch=2/d",
-        "key=c/windrow_batch=1/e",
-        "_windrow/batch-1",
-        ".spark-staging-1/f",
-    ]
+    folder = folder_in(files, "all/windrow_batch=7/out")  # a sink may lie in the folder of a batch of another one
+    stays = ["key=1/windrow_batch=6/a", "key=1/windrow_batch=77/a", "windrow_batch=6/a", "_windrow/batch-6"]
+    gone = ["key=1/windrow_batch=7/a", "windrow_batch=7/a", ".spark-staging-1/key=1/windrow_batch=7/a"]
+    for name in (*stays, *gone):
+        write_whole(folder / name, name)
     looked: list[str] = []
     list_all = MemoryPath.rglob
 
@@ -309,13 +317,9 @@ def test_what_an_earlier_version_wrote_in_place_is_deleted_without_a_look_at_oth
         return list_all(self, pattern)
 
     monkeypatch.setattr(MemoryPath, "rglob", rglob)
-    for in_folders in (True, False):
-        for name in names:
-            write_whole(folder / name, name)
-        StagedBatch(folder, "mine", 2).begin(again=True, in_folders=in_folders)
-        left = {url.removeprefix("mem://sink/") for url in files.content}
-        assert left == {"windrow_batch=1/a", "key=c/windrow_batch=1/e", "_windrow/batch-1"}
-    assert looked == ["sink", ".spark-staging-1", "key=c"]
+    StagedBatch(folder, "mine", 7).begin(again=True, in_folders=in_folders)
+    assert sorted(url.removeprefix(f"{folder.url}/") for url in files.content) == sorted(stays)
+    assert looked == (["out"] if in_folders else [".spark-staging-1", "key=1"])
 
 
 STAGED = ["part-1", "part-2", "key=a%2Fb/_new=1/part-1", "key=a%2Fb/_new=2/part-1"]
@@ -348,6 +352,19 @@ def visible(files: MemoryFiles) -> dict[str, bytes]:
 
 def all_names(files: MemoryFiles) -> list[str]:
     return sorted(url.removeprefix("mem://sink/") for url in files.content)
+
+
+def attempts_seen(files: MemoryFiles) -> set[str]:
+    return {content.split()[0].decode() for content in visible(files).values()}
+
+
+@contextmanager
+def stopped(files: MemoryFiles, in_gap: Callable[[str], None]) -> Iterator[None]:
+    """Something happens within the moves of a batch, which is not published then; afterwards all is well again."""
+    files.in_gap = in_gap
+    with pytest.raises(OSError, match=r"is gone|is down"):
+        yield
+    files.fails, files.in_gap = False, lambda url: None
 
 
 def test_a_batch_appears_when_all_of_it_is_written() -> None:
@@ -384,10 +401,8 @@ def test_a_batch_that_was_stopped_at_any_move_is_finished_and_not_written_again(
                 del files.content[url]
             raise OSError(errno.EIO, "the process is gone", url)
 
-    files.in_gap = killed
-    with pytest.raises(OSError, match=r"is gone|is down"):
+    with stopped(files, killed):
         batch.publish(attempt)
-    files.fails, files.in_gap = False, lambda url: None
     before = visible(files)
     assert len(before) == moves + in_two_places
     assert list(begun_batches(folder, "mine", 7)) == [7]
@@ -396,7 +411,7 @@ def test_a_batch_that_was_stopped_at_any_move_is_finished_and_not_written_again(
     after = visible(files)
     assert sorted(after) == PLACES
     assert before.items() <= after.items()
-    assert {content.split()[0].decode() for content in after.values()} == {attempt.name}
+    assert attempts_seen(files) == {attempt.name}
     assert all_names(files) == sorted([*PLACES, "_windrow/batch-7"])
     assert later.finish()
     assert visible(files) == after
@@ -414,10 +429,8 @@ def test_a_file_that_was_taken_away_behind_its_move_is_not_missed() -> None:
             files.fails = True
             raise OSError(errno.EIO, "the process is gone", url)
 
-    files.in_gap = taken
-    with pytest.raises(OSError, match=r"is gone|is down"):
+    with stopped(files, taken):
         batch.publish(attempt)
-    files.fails, files.in_gap = False, lambda url: None
     assert StagedBatch(folder, "mine", 7).finish()
     assert sorted(visible(files)) == PLACES[1:]
 
@@ -442,7 +455,7 @@ def test_of_two_attempts_the_one_counts_that_lists_its_files_first() -> None:
     done = visible(files)
     assert met == [done]
     assert sorted(done) == PLACES
-    assert {content.split()[0].decode() for content in done.values()} == {first.name}
+    assert attempts_seen(files) == {first.name}
     # One comes when all is done and tidied up.
     write_whole(late / STAGED[0], "late")
     slow.publish(late)
@@ -459,10 +472,8 @@ def test_an_attempt_is_done_if_another_one_has_finished_meanwhile() -> None:
     def kill(url: str) -> None:
         files.fails = "windrow_batch" in url
 
-    files.in_gap = kill
-    with pytest.raises(OSError, match="is down"):
+    with stopped(files, kill):
         killed.publish(second)
-    files.fails, files.in_gap = False, lambda url: None
     finished: list[bool] = []
 
     def finish(url: str) -> None:
@@ -475,7 +486,7 @@ def test_an_attempt_is_done_if_another_one_has_finished_meanwhile() -> None:
     slow.publish(first)
     assert finished == [True]
     assert sorted(visible(files)) == PLACES
-    assert {content.split()[0].decode() for content in visible(files).values()} == {second.name}
+    assert attempts_seen(files) == {second.name}
     # A list that is gone without a mark is an error.
     files = MemoryFiles()
     broken, third = staged(folder_in(files, "sink"))
@@ -484,17 +495,6 @@ def test_an_attempt_is_done_if_another_one_has_finished_meanwhile() -> None:
     files.before_read = lambda url: listed.unlink(missing_ok=True)
     with pytest.raises(FileNotFoundError):
         broken.publish(third)
-
-
-@pytest.mark.parametrize("in_folders", [False, True])
-def test_what_an_earlier_version_has_written_of_a_batch_is_deleted_and_nothing_else(in_folders: bool) -> None:
-    files = MemoryFiles()
-    folder = folder_in(files, "all/windrow_batch=7/out")  # a sink may lie in the folder of a batch of another one
-    stays = ["key=1/windrow_batch=6/a", "key=1/windrow_batch=77/a", "windrow_batch=6/a", "_windrow/batch-6"]
-    for name in [*stays, "key=1/windrow_batch=7/a", "windrow_batch=7/a", ".spark-staging-1/key=1/windrow_batch=7/a"]:
-        write_whole(folder / name, name)
-    StagedBatch(folder, "mine", 7).begin(again=True, in_folders=in_folders)
-    assert sorted(url.removeprefix(f"{folder.url}/") for url in files.content) == sorted(stays)
 
 
 def test_what_dead_runs_have_staged_is_deleted() -> None:
@@ -518,27 +518,6 @@ def test_batches_that_readers_may_have_seen_are_told_from_others() -> None:
     write_whole(folder / "_windrow" / "staging" / "mine" / "batch-12" / "files", "{}")
     write_whole(folder / "_windrow" / "staging" / "mine" / "batch-13" / "attempt-1" / "a", "{}")
     assert list(begun_batches(folder, "mine", 4)) == [10, 12]
-
-
-def test_of_two_that_take_over_one_gets_the_lock() -> None:
-    files = MemoryFiles()
-    folder = folder_in(files)
-    LeaseLock(folder, 60).release()
-
-    def first(url: str) -> None:
-        files.before_read = lambda url: None
-        write_whole(folder / "locks" / "lock-2", OTHER)  # between the look and the file of this run
-
-    files.before_read = first
-    begun = time.monotonic()
-    lock = LeaseLock(folder, 0.4)
-    assert time.monotonic() - begun >= 0.4  # it has waited for the other one
-    assert file_numbers(folder / "locks", "lock-") == {2, 3}
-    lock.release()
-
-
-def test_the_first_batch_has_a_clock_without_a_file() -> None:
-    assert ClockFiles(folder_in(MemoryFiles())).read(0).watermarks.get("one", MIN_TIMESTAMP) == MIN_TIMESTAMP
 
 
 def open_there(path: StoragePath) -> str:

@@ -21,10 +21,11 @@ from tests.columnar import engine
 from tests.columnar.engine import LATE, Keyed, batches, by_key, millis, told
 from tests.columnar.planning import column_form
 from tests.spark.group_engine import GROUPS, GroupEngine
+from tests.spark.streams import stamped as timestamped
 from tests.spark.test_columns import in_order, late_sessions, readings, stamped, summary, write
 from tests.spark.test_joined_columns import Pair, take_at, take_celsius, take_number
 from tests.spark.versions import records
-from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source, joins
+from windrow import DataStream, Pipeline, from_collection, from_source, joins
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError, InvalidArgumentError, MissingTimestampError
 from windrow.functions.marked import LEFT, Tagged
@@ -227,10 +228,8 @@ class Untrue:
 def holding(kind: type[Any], then: Callable[[DataStream[Any]], DataStream[Any]] = lambda stream: stream) -> Topology:
     """A plan whose windows hold elements; late ones fire them again."""
     get = itemgetter if is_typeddict(kind) else attrgetter
-    stamped = from_source(ParquetFileSource("never read", kind)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=get("at")
-    )
-    windows = then(stamped).key_by(get("key"), str).window(TumblingEventTimeWindows.of(millis(100)))
+    timed = timestamped(from_source(ParquetFileSource("never read", kind)), at=get("at"))
+    windows = then(timed).key_by(get("key"), str).window(TumblingEventTimeWindows.of(millis(100)))
     lists_of = windows.allowed_lateness(millis(100)).aggregate(agg.collect_list())
     return Topology(Pipeline("lists", lists_of.sink_to(CollectSink())).steps)
 
@@ -261,80 +260,8 @@ def test_a_default_of_none_fills_a_field_that_a_map_always_sets() -> None:
     assert late.accumulators([state.column(2)]) == [[Noted("a", 1, None, 2)]]
 
 
-def kept_values(folder: Path, version: int) -> tuple[dict[str, CollectSink[Any]], Pipeline]:
-    """Windows on columns that hold records, in one of two versions of these; the second has an opaque filter."""
-    measured, _ = records(version)
-    sinks = {name: CollectSink[Any]() for name in ("all", "first", "highest", "sessions")}
-    stream = from_source(ParquetFileSource(str(folder), measured, files_per_batch=1))
-    keyed = (
-        (stream.filter(opaque) if version == 2 else stream)
-        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at)
-        .key_by(lambda r: r.key, str)
-    )
-    windows = keyed.window(TumblingEventTimeWindows.of(millis(100)))
-    ends = {
-        "all": windows.apply(lambda key, _, found: [(key, *map(repr, found))]),
-        "first": windows.aggregate(agg.combine(agg.key(), agg.first(), agg.collect_list())),
-        "highest": keyed.window(SlidingEventTimeWindows.of(millis(100), millis(50))).aggregate(
-            agg.max_by(lambda r: r.value)
-        ),
-        "sessions": keyed.window(EventTimeSessionWindows.with_gap(millis(15))).aggregate(
-            agg.combine(agg.key(), agg.max_by(lambda r: r.value))
-        ),
-    }
-    return sinks, Pipeline("kept", *(end.sink_to(sinks[name]) for name, end in ends.items()))
-
-
-def put(folder: Path, number: int, version: int, ats: Sequence[int]) -> None:
-    measured, _ = records(version)
-    units = {"unit": "F"} if version == 2 else {}
-    batch = encode_batch([measured(key="a", at=at, value=at / 2, **units) for at in ats], record_type(measured))
-    pa.parquet.write_table(pa.Table.from_batches([batch]), folder / f"{number}.parquet")
-
-
-@pytest.mark.thorough(reason="test_runner_restart.py has new fields on Spark, the tests around it those of columns")
-def test_records_in_columns_get_new_fields_behind_an_opaque_filter(spark: SparkSession, tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    found: dict[str, list[str]] = {}
-    for number, (version, ats) in enumerate([(1, [10, 20]), (2, [30, 40]), (2, [250])]):
-        put(folder, number, version, ats)
-        sinks, pipeline = kept_values(folder, version)
-        runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-        if version == 1:
-            assert pipeline.explain(runner).count("runs as columns") == 4
-        result = runner.run(pipeline, drain=number == 2)
-        for name, sink in sinks.items():
-            found[name] = found.get(name, []) + list(map(repr, result.collected(sink)))
-    one, two, three, four, last = (
-        f"Measured(key='a', at={at}, unit='{unit}', value={at / 2})"
-        for at, unit in ((10, "C"), (20, "C"), (30, "F"), (40, "F"), (250, "F"))
-    )
-    assert found["all"] == [repr(("a", one, two, three, four)), repr(("a", last))]
-    assert found["first"] == [f"('a', {one}, [{one}, {two}, {three}, {four}])", f"('a', {last}, [{last}])"]
-    assert found["highest"] == [four, four, last, last]
-    assert found["sessions"] == [f"('a', {four})", f"('a', {last})"]
-
-
-def plan_of(version: int, *, unlike: bool = False) -> Topology:
-    measured, _ = records(version)
-    if unlike:
-
-        @dataclass(frozen=True)
-        class Measured:
-            key: str
-            unit: str
-            at: int = 0
-            value: float = 0.0
-
-        Measured.__qualname__ = "Measured"
-        measured = Measured
-    stream = from_source(ParquetFileSource("never read", measured)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
-    )
-    keyed = (stream.filter(opaque) if version == 2 else stream).key_by(lambda r: r.key, str)
-    lists_of = keyed.window(TumblingEventTimeWindows.of(millis(100))).aggregate(agg.collect_list())
-    return Topology(Pipeline("plan", lists_of.sink_to(CollectSink())).steps)
+def plan_of(version: int) -> Topology:
+    return holding(records(version)[0], lambda stream: stream.filter(opaque) if version == 2 else stream)
 
 
 def test_a_stored_plan_knows_the_new_columns(tmp_path: Path) -> None:
@@ -354,13 +281,6 @@ def test_a_stored_plan_knows_the_new_columns(tmp_path: Path) -> None:
     assert again(plan_of(2)) == second
     with pytest.raises(IncompatibleStateError, match=r"Measured\.unit was str and is gone"):
         again(plan_of(1))
-
-
-def test_a_new_field_without_a_default_is_refused_as_ever(tmp_path: Path) -> None:
-    first, other = plan_of(1), plan_of(1, unlike=True)
-    resume(Checkpoint(tmp_path), physical_plan(first), "event time", SESSION)
-    with pytest.raises(IncompatibleStateError, match=r"Measured\.unit is new and has no default"):
-        resume(Checkpoint(tmp_path), physical_plan(other, stored={other.keyed[0].id}), "event time", SESSION)
 
 
 @dataclass(frozen=True)
@@ -472,10 +392,7 @@ def test_an_object_that_fits_no_column_is_told_with_its_step(number: Any) -> Non
 
 def test_an_object_without_a_timestamp_is_refused_where_the_step_needs_one() -> None:
     elements = [Read("a", 1, "", 1), Read("a", 2, "", 2)]
-    stamped_elements = from_collection(elements).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.at
-    )
-    keyed = stamped_elements.key_by(lambda r: r.key)
+    keyed = timestamped(from_collection(elements)).key_by(lambda r: r.key)
     pairs: Any = joins.into(Counted, key=joins.key(), number=joins.left(lambda r: r.number))
     joined = keyed.interval_join(keyed).between(millis(0), millis(9)).apply(pairs)
     counted = keyed.count_window(3).aggregate(agg.collect_list())

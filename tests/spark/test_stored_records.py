@@ -43,7 +43,7 @@ class Frozen(Registered, frozen=True, kw_only=True, rename="camel", tag="f", cac
     number: int
 
     def __post_init__(self) -> None:
-        ran.append("Frozen")
+        ran.append(type(self).__name__)
 
 
 class Mixed:
@@ -55,7 +55,7 @@ class Referred(Mixed, msgspec.Struct, weakref=True, dict=True):
     number: int
 
     def __post_init__(self) -> None:
-        ran.append("Referred")
+        ran.append(type(self).__name__)
 
 
 class Derived(Frozen, frozen=True):
@@ -64,7 +64,7 @@ class Derived(Frozen, frozen=True):
 
 class Nothing(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
-        ran.append("Nothing")
+        ran.append(type(self).__name__)
 
 
 class Guarded(msgspec.Struct):
@@ -90,7 +90,7 @@ class Checked:
     number: int
 
     def __post_init__(self) -> None:
-        ran.append("Checked")
+        ran.append(type(self).__name__)
 
 
 class Described:
@@ -224,7 +224,7 @@ class NewStruct(msgspec.Struct):
     parts: list[int] = []
 
     def __post_init__(self) -> None:
-        ran.append("NewStruct")
+        ran.append(type(self).__name__)
 
 
 class NewTuple(NamedTuple):
@@ -234,8 +234,8 @@ class NewTuple(NamedTuple):
 
 @dataclass
 class NewData:
-    number: int
     note: str = "none"
+    number: int = 0
     parts: dict[str, int] = field(default_factory=dict)
 
 
@@ -250,6 +250,12 @@ class WithFactory:
     parts: list[int] = field(default_factory=lambda: made_of("WithFactory"))
 
 
+@dataclass
+class WithoutDefault:
+    number: int
+    more: int
+
+
 class StructWithFactory(msgspec.Struct):
     number: int
     parts: list[int] = msgspec.field(default_factory=lambda: made_of("StructWithFactory"))
@@ -257,11 +263,11 @@ class StructWithFactory(msgspec.Struct):
 
 def test_new_fields_have_their_defaults_and_no_function_is_called() -> None:
     assert evolved(NewTuple) == NewTuple(1)
-    assert evolved(NewData) == NewData(1)
+    assert evolved(NewData) == NewData(number=1)
     expected = NewStruct(1)
     ran.clear()
     assert evolved(NewStruct) == expected
-    for kind in (WithFactory, StructWithFactory):
+    for kind in (WithFactory, StructWithFactory, WithoutDefault):
         with pytest.raises(IncompatibleStateError, match="do not fit the class as it is now") as caught:
             evolved(kind)
         assert "such as list as its factory" in str(caught.value.hint)

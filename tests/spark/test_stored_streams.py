@@ -1,8 +1,9 @@
-"""Streams that were exchanged between two runs of a checkpoint are refused. No Spark is needed to know."""
+"""Streams that were exchanged between two runs of a checkpoint, and keys of another type, are refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, make_dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
-from windrow.functions import KeySelector, ProcessFunction
+from windrow.functions import KeyedProcessFunction, KeySelector, ProcessFunction
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
@@ -39,9 +40,9 @@ class Click(NamedTuple):
 
 
 def read(path: str, name: str | None = None, at: Callable[[Click], int] = lambda click: click.at) -> DataStream[Click]:
-    return from_source(ParquetFileSource(f"/in/{path}", Click), name=name).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=at
-    )
+    in_order = WatermarkStrategy[Click].for_monotonous_timestamps()
+    source = from_source(ParquetFileSource(f"/in/{path}", Click), name=name)
+    return source.assign_timestamps_and_watermarks(in_order, timestamp=at)
 
 
 def windows(stream: DataStream[Any], key: Any = None, function: Any = None, name: str | None = None) -> DataStream[Any]:
@@ -54,15 +55,35 @@ def plan(*streams: DataStream[Any]) -> Topology:
     return Topology(Pipeline("plan", *(stream.sink_to(CollectSink()) for stream in streams)).steps)
 
 
+def of_function(function: Any) -> Topology:
+    return plan(windows(read("a"), function=function))
+
+
+def run(folder: Path, topology: Topology, accepted: Sequence[str] = ()) -> None:
+    """Goes on with a checkpoint, or begins it."""
+    resume(Checkpoint.at(folder), PhysicalPlan(topology), "event time", SESSION, accepted=accepted)
+
+
+def changeable(topology: Topology) -> list[str]:
+    """The steps whose changes a user may accept."""
+    return [step.id for step in (*topology.sources, *topology.keyed, *topology.timestamps)]
+
+
 def union(first: str, second: str, names: tuple[str | None, str | None] = (None, None)) -> Topology:
     return plan(windows(read(first, names[0]).union(read(second, names[1]))))
 
 
-def joined(left: str, right: str, *, sides: tuple[Any, Any] = (None, None), how: str = "join") -> Topology:
+def joined(
+    left: str,
+    right: str,
+    *,
+    sides: tuple[Any, Any] = (None, None),
+    how: str = "join",
+    then: Callable[[Any, Any], Any] = lambda a, b: (a, b),
+) -> Topology:
     stage: Any = getattr(read(left), how)(read(right))
     first, second = (side or (lambda click: click.user) for side in sides)
-    stage = stage.where(first).equal_to(second).window(TumblingEventTimeWindows.of(SECOND))
-    return plan(stage.apply(lambda a, b: (a, b)))
+    return plan(stage.where(first).equal_to(second).window(TumblingEventTimeWindows.of(SECOND)).apply(then))
 
 
 def near(lower: int, upper: int) -> Topology:
@@ -139,7 +160,47 @@ def stamps(click: Click) -> int:
     return click.at * 1000
 
 
+# Windows by a key, before and now.
+KEYS: dict[str, tuple[Any, Any, str]] = {
+    "a key of another field": (None, lambda click: click.page, r"\.user and is \.page"),
+    "a key of two fields in another order": (
+        lambda click: (click.user, click.page),
+        lambda click: (click.page, click.user),
+        r"\(\.user, \.page\) and is \(\.page, \.user\)",
+    ),
+    "an opaque key of another field": (opaque("user"), opaque("page"), "lambda and is another one"),
+    "a key by another constant": (
+        lambda click: click.user + "a",
+        lambda click: click.user + "b",
+        r"\.user \+ 'a' and is \.user \+ 'b'",
+    ),
+    "a selector that is an object": (ByField("user"), ByField("page"), "ByField and is another one"),
+}
+COST: Any = agg.sum(lambda c: c.cost)
+AT: Any = agg.sum(lambda c: c.at)
+# Windows with a function, before and now.
+FUNCTIONS: dict[str, tuple[Any, Any, str]] = {
+    "sums in another order": (
+        agg.combine(COST, AT),
+        agg.combine(AT, COST),
+        r"aggregate 1 takes was \.cost and is \.at.*what aggregate 2 takes was \.at and is \.cost",
+    ),
+    "a count of values": (agg.count(), agg.count(lambda c: c.page), r"aggregate 1 takes was the element and is \.page"),
+    "another order of the best": (
+        agg.max_by(lambda c: c.cost),
+        agg.max_by(lambda c: c.at),
+        r"aggregate 1 takes by 'by' was \.cost and is \.at",
+    ),
+}
 REFUSED: dict[str, tuple[Topology, Topology, str]] = {
+    **{
+        case: (plan(windows(read("a"), first)), plan(windows(read("a"), second)), f"the key was {told}")
+        for case, (first, second, told) in KEYS.items()
+    },
+    **{
+        case: (of_function(first), of_function(second), f"what {told}")
+        for case, (first, second, told) in FUNCTIONS.items()
+    },
     "two sources of one kind": (union("web", "app"), union("app", "web"), "what it reads was that of plan"),
     "a source that takes the place of another": (union("v1", "v2"), union("v2", "v3"), "what it reads was that of"),
     "sources with names": (
@@ -156,50 +217,10 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
     "a left join": (joined("a", "b"), joined("a", "b", how="left_join"), "the join was join and is left_join"),
     "a right join": (joined("a", "b"), joined("a", "b", how="right_join"), "the join was join and is right_join"),
     "bounds": (near(-1, 1), near(-1, 2), "the bounds was -1000 to 1000 ms and is -1000 to 2000 ms"),
-    "a key of another field": (
-        plan(windows(read("a"))),
-        plan(windows(read("a"), lambda click: click.page)),
-        r"the key was \.user and is \.page",
-    ),
-    "a key of two fields in another order": (
-        plan(windows(read("a"), lambda click: (click.user, click.page))),
-        plan(windows(read("a"), lambda click: (click.page, click.user))),
-        r"the key was \(\.user, \.page\) and is \(\.page, \.user\)",
-    ),
-    "an opaque key of another field": (
-        plan(windows(read("a"), opaque("user"))),
-        plan(windows(read("a"), opaque("page"))),
-        "the key was lambda and is another one",
-    ),
-    "a key by another constant": (
-        plan(windows(read("a"), lambda click: click.user + "a")),
-        plan(windows(read("a"), lambda click: click.user + "b")),
-        r"the key was \.user \+ 'a' and is \.user \+ 'b'",
-    ),
-    "sums in another order": (
-        plan(windows(read("a"), function=agg.combine(agg.sum(lambda c: c.cost), agg.sum(lambda c: c.at)))),
-        plan(windows(read("a"), function=agg.combine(agg.sum(lambda c: c.at), agg.sum(lambda c: c.cost)))),
-        r"what aggregate 1 takes was \.cost and is \.at.*what aggregate 2 takes was \.at and is \.cost",
-    ),
-    "a count of values": (
-        plan(windows(read("a"))),
-        plan(windows(read("a"), function=agg.count(lambda c: c.page))),
-        r"what aggregate 1 takes was the element and is \.page",
-    ),
-    "another order of the best": (
-        plan(windows(read("a"), function=agg.max_by(lambda c: c.cost))),
-        plan(windows(read("a"), function=agg.max_by(lambda c: c.at))),
-        r"what aggregate 1 takes by 'by' was \.cost and is \.at",
-    ),
     "a rolling sum of something else": (
         plan(read("a").key_by(lambda c: c.user, str).max(lambda c: c.at)),
         plan(read("a").key_by(lambda c: c.user, str).max(lambda c: c.cost)),
         r"what it takes was \.at and is \.cost",
-    ),
-    "a selector that is an object": (
-        plan(windows(read("a"), ByField("user"))),
-        plan(windows(read("a"), ByField("page"))),
-        "the key was ByField and is another one",
     ),
     "the last row before, or none": (
         nearest("as_of_join"),
@@ -230,19 +251,18 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_exchanged_streams_are_refused_unless_it_is_said_on_purpose(tmp_path: Path, case: str) -> None:
     first, second, told = REFUSED[case]
-    resume(Checkpoint(tmp_path), PhysicalPlan(first), "event time", SESSION)
+    run(tmp_path, first)
     with pytest.raises(IncompatibleStateError, match=f"another plan\n.*{told}") as caught:
-        resume(Checkpoint(tmp_path), PhysicalPlan(second), "event time", SESSION)
+        run(tmp_path, second)
     assert "test_stored_streams.py:" in str(caught.value.given)
     assert "accept_changes=" in str(caught.value.hint)
     # What is stored stands as it was.
-    resume(Checkpoint(tmp_path), PhysicalPlan(first), "event time", SESSION)
-    steps = [step.id for step in (*second.sources, *second.keyed, *second.timestamps)]
-    resume(Checkpoint(tmp_path), PhysicalPlan(second), "event time", SESSION, accepted=steps)
+    run(tmp_path, first)
+    run(tmp_path, second, accepted=changeable(second))
     # From then on the new plan is the one to compare with.
-    resume(Checkpoint(tmp_path), PhysicalPlan(second), "event time", SESSION)
+    run(tmp_path, second)
     with pytest.raises(IncompatibleStateError):
-        resume(Checkpoint(tmp_path), PhysicalPlan(first), "event time", SESSION)
+        run(tmp_path, first)
 
 
 def long_key(c: Click) -> str:
@@ -255,26 +275,13 @@ ACCEPTED: dict[str, tuple[Topology, Topology]] = {
     "a path of one of two": (union("web", "app"), union("web", "new")),
     "names that are new": (union("web", "app"), union("web", "app", ("web", "app"))),
     "a key that is written otherwise": (plan(windows(read("a"))), plan(windows(read("a"), long_key))),
-    "a named function instead of a lambda": (
-        plan(windows(read("a"), function=agg.sum(lambda c: c.cost))),
-        plan(windows(read("a"), function=agg.sum(cents))),
-    ),
+    "a named function instead of a lambda": (of_function(COST), of_function(agg.sum(cents))),
     "an opaque key in another place": (
         plan(windows(read("a"), lambda click: f"{click.user}")),
         plan(windows(read("a"), opaque("user"))),
     ),
     "another filter in front": (filtered(free, dear), filtered(free, lambda c: c.cost > 10)),
-    "what becomes of pairs": (
-        joined("a", "b"),
-        plan(
-            read("a")
-            .join(read("b"))
-            .where(lambda c: c.user)
-            .equal_to(lambda c: c.user)
-            .window(TumblingEventTimeWindows.of(SECOND))
-            .apply(lambda a, b: a.cost + b.cost)
-        ),
-    ),
+    "what becomes of pairs": (joined("a", "b"), joined("a", "b", then=lambda a, b: a.cost + b.cost)),
     "scopes with names that change places": (scoped("a", "b"), scoped("b", "a")),
     "another filter in front within a scope": (piped(free, dear), piped(free, lambda c: c.cost > 10)),
     "named steps that change places": (
@@ -286,9 +293,8 @@ ACCEPTED: dict[str, tuple[Topology, Topology]] = {
 
 @pytest.mark.parametrize("case", ACCEPTED)
 def test_other_changes_go_on(tmp_path: Path, case: str) -> None:
-    first, second = ACCEPTED[case]
-    resume(Checkpoint(tmp_path), PhysicalPlan(first), "event time", SESSION)
-    resume(Checkpoint(tmp_path), PhysicalPlan(second), "event time", SESSION)
+    for topology in ACCEPTED[case]:
+        run(tmp_path, topology)
 
 
 HELPED = """
@@ -408,11 +414,11 @@ def test_what_another_python_recognises_is_compared_by_names() -> None:
 
 
 def test_a_checkpoint_of_an_older_version_is_compared_from_the_next_run_on(tmp_path: Path) -> None:
-    resume(Checkpoint(tmp_path), PhysicalPlan(union("web", "app")), "event time", SESSION)
+    run(tmp_path, union("web", "app"))
     Checkpoint(tmp_path).streams.path.unlink()
-    resume(Checkpoint(tmp_path), PhysicalPlan(union("web", "app")), "event time", SESSION)
+    run(tmp_path, union("web", "app"))
     with pytest.raises(IncompatibleStateError, match="what it reads was that of"):
-        resume(Checkpoint(tmp_path), PhysicalPlan(union("app", "web")), "event time", SESSION)
+        run(tmp_path, union("app", "web"))
 
 
 def test_values_of_variables_and_addresses_are_not_stored(tmp_path: Path) -> None:
@@ -420,16 +426,114 @@ def test_values_of_variables_and_addresses_are_not_stored(tmp_path: Path) -> Non
     stream = read(f"{HIDDEN}/a")
     keyed = windows(stream, lambda click: click.user + token, agg.max_by(lambda click: click.user + token))
     opaque = windows(stream, lambda click: f"{click.user}{token}")
-    resume(Checkpoint(tmp_path), PhysicalPlan(plan(keyed, opaque)), "event time", SESSION)
+    run(tmp_path, plan(keyed, opaque))
     for file in tmp_path.rglob("*"):
         assert HIDDEN not in file.read_text()
 
 
 def test_names_of_no_step_and_changes_without_a_checkpoint_are_refused(tmp_path: Path) -> None:
-    plan = PhysicalPlan(union("web", "app"))
     with pytest.raises(InvalidArgumentError, match=r"names no step(.|\n)*plan\.9\.window"):
-        resume(Checkpoint(tmp_path), plan, "event time", SESSION, accepted=["plan.9.window"])
+        run(tmp_path, union("web", "app"), accepted=["plan.9.window"])
     runner: Any = SparkRunner
     for wrong in ({"accept_changes": ["a"]}, {"accept_changes": "a", "checkpoint": tmp_path}):
         with pytest.raises(InvalidArgumentError, match="accept"):
             runner(object(), **wrong)
+
+
+class ByPage(NamedTuple):
+    page: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    page: str
+    user: str
+
+
+Reordered = make_dataclass("Pair", [("user", str), ("page", str)], frozen=True)
+
+
+MADE_BY: dict[str, Any] = {"size": len, "text": repr}
+
+
+def size(c: Click) -> Any:
+    return MADE_BY["size"](c.page)
+
+
+def text(c: Click) -> Any:
+    return MADE_BY["text"](c.page)
+
+
+OTHER_KEYS: dict[str, tuple[Any, Any, str]] = {
+    "a pair": (lambda c: c.user, lambda c: (c.at, c.user), r"key type was str and is tuple\[int, str\]"),
+    "one of a pair": (lambda c: (c.at, c.user), lambda c: c.at, r"key type was tuple\[int, str\] and is int"),
+    "a text of a number": (lambda c: c.at, lambda c: str(c.at), "key type was int and is str"),
+    "a record": (lambda c: c.page, lambda c: ByPage(c.page), "key type was str and is ByPage"),
+    "a fraction": (lambda c: c.at, lambda c: c.at / 2, "key type was int and is float"),
+    "fields in another order": (
+        lambda c: Pair(c.page, c.user),
+        lambda c: Reordered(c.user, c.page),
+        r"key type: Pair has its fields in another",
+    ),
+    "fields of a part in another order": (
+        lambda c: (c.at, Pair(c.page, c.user)),
+        lambda c: (c.at, Reordered(c.user, c.page)),
+        r"key type\[1\]: Pair has",
+    ),
+    "no type that is known": (text, size, "type of the keys was and is not known"),
+    "a type that was not known": (text, lambda c: c.at, "type of the keys was not known, and the key"),
+    "a type that is not known": (lambda c: c.at, text, "type of the keys is not known, and the key"),
+}
+
+
+def keyed_steps(key: Any) -> dict[str, DataStream[Any]]:
+    clicks = read("a")
+    keyed: Any = clicks.key_by(key)
+    timed: Any = keyed.interval_join(read("b").key_by(key)).between(-SECOND, SECOND)
+    both: Any = clicks.join(read("b")).where(key).equal_to(key).window(TumblingEventTimeWindows.of(SECOND))
+    return {
+        "windows": keyed.window(TumblingEventTimeWindows.of(SECOND)).aggregate(agg.count()),
+        "function": keyed.process(Counted()),
+        "rolling": keyed.sum(lambda c: c.cost),
+        "interval join": timed.apply(lambda a, b: (a, b)),
+        "as-of join": keyed.as_of_join(read("b").key_by(key)).apply(lambda a, b: (a, b)),
+        "window join": both.apply(lambda a, b: (a, b)),
+    }
+
+
+class Counted(KeyedProcessFunction[Any, Click, int]):
+    def process_element(self, value: Click, context: Any) -> tuple[int, ...]:
+        return (1,)
+
+
+@pytest.mark.parametrize("case", OTHER_KEYS)
+def test_keys_of_another_type_are_refused_whatever_is_accepted(tmp_path: Path, case: str) -> None:
+    first, second, told = OTHER_KEYS[case]
+    streams = keyed_steps(second)
+    for number, (name, stream) in enumerate(keyed_steps(first).items()):
+        run(tmp_path / str(number), plan(stream))
+        changed = plan(streams[name])
+        with pytest.raises(IncompatibleStateError, match=told) as caught:
+            run(tmp_path / str(number), changed, accepted=changeable(changed))
+        assert "accept_changes" not in str(caught.value.hint)
+        assert ("key_by(selector, key_type)" in str(caught.value.hint)) == ("known" in case)
+
+
+def test_a_stream_that_gets_keys_of_a_type_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    each: Any = TumblingEventTimeWindows.of(SECOND)
+    without, keyed = plan(read("a").window_all(each).aggregate(agg.count())), plan(windows_by(text))
+    for number, (first, second) in enumerate([(without, keyed), (keyed, without)]):
+        run(tmp_path / str(number), first)
+        with pytest.raises(IncompatibleStateError, match=r"key type was (no keys and is not|not known and is no)"):
+            run(tmp_path / str(number), second, accepted=[second.keyed[0].id])
+
+
+def windows_by(key: Any) -> DataStream[Any]:
+    return keyed_steps(key)["windows"]
+
+
+def test_an_annotation_of_the_key_may_come_and_go(tmp_path: Path) -> None:
+    derived, stated = plan(windows_by(lambda c: c.user)), plan(windows(read("a"), lambda c: c.user))
+    wider: Any = read("a").key_by(lambda c: c.user, str | None).window(TumblingEventTimeWindows.of(SECOND))
+    for topology in (derived, stated, derived, plan(wider.aggregate(agg.count()))):
+        run(tmp_path, topology)

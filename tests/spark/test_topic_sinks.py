@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,9 +13,9 @@ from uuid import uuid4
 import pytest
 
 from tests.kafka.topics import Topics, in_json
+from tests.spark.streams import stamped
 from tests.support.files import forget_batch
-from tests.support.thorough import thorough
-from windrow import DataStream, DataStreamSink, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import DataStream, DataStreamSink, Pipeline, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.connectors.hybrid import HybridSource
 from windrow.errors import SinkError, UnsupportedOperationError, UserFunctionError
@@ -67,10 +66,8 @@ def given(topics: Topics, partitions: int = 2) -> DataStream[Reading]:
 
 
 def totals(stream: DataStream[Reading], check: Any = None) -> DataStream[Total]:
-    timed = stream.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=20)), timestamp=lambda each: each.at
-    )
-    windows = timed.key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
+    keyed = stamped(stream, 20_000).key_by(lambda each: each.sensor)
+    windows = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
     if check is None:
         return windows.aggregate(agg.into(Total, agg.key(), agg.window_end(), agg.sum(lambda each: each.n)))
 
@@ -160,14 +157,7 @@ def test_a_task_that_fails_leaves_nothing_and_its_batch_is_written_then(
 
 
 @pytest.mark.classic(reason="a server does not say into how many partitions a batch is divided")
-@pytest.mark.parametrize(
-    "form",
-    [
-        "rows, keyed",
-        "keyed",
-        *(thorough(form, reason="rows beside keyed results cover it") for form in ("rows", "dead letters, keyed")),
-    ],
-)
+@pytest.mark.parametrize("form", ["rows, keyed", "keyed"])
 def test_a_batch_of_files_on_other_cores(
     spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
@@ -181,11 +171,9 @@ def test_a_batch_of_files_on_other_cores(
     copied, summed = topics.make("copied"), topics.make("summed")
     source = JsonFileSource(folder, Reading, files_in_order="name", on_malformed=MALFORMED)
     stream = from_source(source)
-    letters = stream.get_side_output(MALFORMED).map(lambda each: each.reason.encode()).returns(bytes)
     sums = stream.key_by(lambda each: each.sensor).count_window(1).aggregate(agg.sum(lambda each: each.n))
     sinks: dict[str, Callable[[], DataStreamSink]] = {
         "rows": lambda: stream.sink_to(KafkaSink[Reading](topics.servers, copied)),
-        "dead letters": lambda: letters.sink_to(KafkaSink[Any](topics.servers, copied, value_format="bytes")),
         "keyed": lambda: sums.sink_to(KafkaSink[int](topics.servers, summed)),
     }
     pipeline = Pipeline("p", *(sinks[each]() for each in form.split(", ")))
@@ -248,29 +236,3 @@ def test_what_kafka_refuses_names_the_step(spark: SparkSession, topics: Topics) 
         with pytest.raises(SinkError, match="the topic of a sink is not there"):
             run(Pipeline("absent", texts.sink_to(absent)))
     assert found(topics, target).total() <= 2
-
-
-@pytest.mark.thorough(reason="tests/kafka/test_sink.py refuses a later batch, test_older_checkpoints.py an older copy")
-@pytest.mark.parametrize("is_keyed", [True, False])
-def test_an_older_copy_of_a_checkpoint_is_refused(
-    spark: SparkSession, topics: Topics, tmp_path: Path, *, is_keyed: bool
-) -> None:
-    source, target = topics.make("in"), topics.make("out", 2)
-    numbers: DataStream[int] = from_source(KafkaSource(topics.servers, source, int, starting_offsets="earliest"))
-    if is_keyed:
-        numbers = numbers.key_by(lambda number: number).reduce(max)
-    pipeline = Pipeline("copied", numbers.sink_to(KafkaSink(topics.servers, target)))
-
-    def run(*values: int) -> None:
-        topics.send(source, in_json(values))
-        SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1).run(pipeline, drain=False)
-
-    run(1)
-    shutil.copytree(tmp_path / "checkpoint", tmp_path / "copy")
-    run(2)
-    shutil.rmtree(tmp_path / "checkpoint")
-    (tmp_path / "copy").rename(tmp_path / "checkpoint")
-    for values in ((3,), ()):  # the second time Spark has planned the batch before
-        with pytest.raises(SinkError, match=r"has written a later batch(.|\n)*older copy"):
-            run(*values)
-    assert sorted(json.loads(record.value or b"") for record in topics.committed(target)) == [1, 2]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -13,10 +14,9 @@ from uuid import uuid4
 import pytest
 
 from tests.kafka.topics import Record, Topics, in_json
-from tests.services.kafka import launch, restart_kafka
 from tests.services.registry import running_registry
-from tests.services.server import stop_server
-from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from tests.spark.streams import stamped
+from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.connectors import HybridSource
 from windrow.errors import IncompatibleStateError, SourceError, UserFunctionError
@@ -70,10 +70,8 @@ def source(topics: Topics, topic: str, **options: Any) -> KafkaSource[Reading]:
 
 
 def means(stream: DataStream[Reading]) -> DataStream[Mean]:
-    timed = stream.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=1)), timestamp=lambda each: each.at
-    )
-    windows = timed.key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
+    keyed = stamped(stream, 3_600_000).key_by(lambda each: each.sensor)
+    windows = keyed.window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
     return windows.aggregate(agg.into(Mean, agg.key(), agg.window_end(), agg.mean(lambda each: each.celsius)))
 
 
@@ -115,9 +113,7 @@ def test_whole_records_cross_to_windows_functions_and_files_as_columns(
     ]
     topics.send(topic, [*records, Record(b"x", timestamp=START), Record(None, timestamp=START)])
     read = KafkaRecordSource(topics.servers, topic, Reading, starting_offsets="earliest", on_malformed="drop")
-    stream = from_source(read, name="in").assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda record: record.timestamp
-    )
+    stream = stamped(from_source(read, name="in"), at=lambda record: record.timestamp)
     windows = stream.key_by(lambda record: record.value.sensor).window(TumblingEventTimeWindows.of(timedelta(hours=1)))
     totals = CollectSink[tuple[str, float]]()
     lists, files = CollectSink[list[int]](), ParquetFileSink[KafkaRecord[Reading]](tmp_path / "records")
@@ -142,7 +138,7 @@ def test_whole_records_cross_to_windows_functions_and_files_as_columns(
     assert len(local.collected(expected)) == 60
 
 
-@pytest.mark.thorough(reason="test_registry_branches.py and tests/kafka/test_records.py have registries on Spark")
+@pytest.mark.thorough(reason="the test of branches and tests/kafka/test_records.py have registries on Spark")
 def test_avro_and_protobuf_by_a_registry_from_topic_to_topic(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
@@ -299,65 +295,79 @@ def test_a_batch_that_runs_again_reads_no_other_topic(spark: SparkSession, topic
     assert [each.at for each in taken] == [START + number * 1_000 for number in range(100, 120)]
 
 
-@pytest.mark.thorough(reason="tests/kafka/test_restart.py restarts a broker under a source, test_kills.py kills it")
-def test_a_run_outlasts_a_restart_of_its_broker(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
-    server = launch()  # the other tests need theirs; where none can be had, that one is missing first
-    try:
-        topics = Topics(server.address, "restart")
-        topic = topics.make("in")
-        topics.send(topic, readings(0, 10))
-        taken: list[Reading] = []
-        stream = from_source(source(topics, topic), name="in")
-        pipeline = Pipeline("p", stream.sink_to(FunctionSink(lambda batch, values: taken.extend(values))))
-        running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(pipeline)
-        with ThreadPoolExecutor(1) as pool:
-            running.process_available()
-            assert len(taken) == 10
-            server.kill()
-            restarted = pool.submit(restart_kafka, server)
-            running.process_available()  # which asks for offsets meanwhile
-            server = restarted.result()
-        topics.send(topic, readings(10, 20))
-        running.process_available()
-        running.stop()
-        assert [each.at for each in taken] == [START + number * 1_000 for number in range(20)]
-    finally:
-        stop_server(server)
+class Opened(NamedTuple):
+    door: int | None
 
 
-@pytest.mark.thorough(
-    reason="test_partition_watermarks.py has partitions on Spark, tests/kafka/test_client.py those of topics"
-)
-def test_a_partition_that_is_an_hour_behind_loses_nothing_and_new_ones_hold(
-    spark: SparkSession, topics: Topics, tmp_path: Path
-) -> None:
-    topic = topics.make("in", 2)
-    # Partition 1 comes up to where partition 0 began.
-    topics.send(topic, readings(3600, 3640))
-    topics.send(topic, readings(0, 30), partition=1)
-    late = OutputTag("late", Reading)
-    results, left_out = CollectSink[Mean](), CollectSink[Reading]()
-    stream = from_source(source(topics, topic, max_offsets_per_batch=20), name="in").assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda each: each.at
-    )
-    windows = stream.key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
-    means = windows.side_output_late_data(late).aggregate(
-        agg.into(Mean, agg.key(), agg.window_end(), agg.mean(lambda each: each.celsius))
-    )
-    pipeline = Pipeline("p", means.sink_to(results), means.get_side_output(late).sink_to(left_out))
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+class Event(NamedTuple):
+    n: int
+    what: Opened | None
+    number: int | None
+    at: datetime | None
 
-    def run() -> list[Mean]:
-        found = runner.run(pipeline, drain=False)
-        assert found.collected(left_out) == []
-        return sorted(found.collected(results))
 
-    of_partition_1 = sorted(each for each in expected_means(30) if each.end <= START + 20_000)
-    here = LocalRunner().run(pipeline, drain=False)
-    assert here.collected(left_out) == []
-    assert sorted(here.collected(results)) == run() == of_partition_1
-    # A partition that comes later holds the watermark.
-    topics.grow(topic, 3)
-    topics.send(topic, readings(3605, 3640), partition=1)
-    topics.send(topic, readings(100, 150), partition=2)
-    assert {each.end for each in run()} == {START + end * 1000 for end in (30, 110, 120, 130, 140)}
+SCHEMA = {
+    "type": "record",
+    "name": "Event",
+    "fields": [
+        {"name": "n", "type": "int"},
+        {"name": "what", "type": [
+            {"type": "record", "name": "Closed", "fields": [{"name": "reason", "type": "string"}]},
+            "null",
+            {"type": "record", "name": "Opened", "fields": [{"name": "door", "type": ["long", "null"]}]},
+        ]},
+        {"name": "number", "type": ["double", "long", "null"]},
+        {"name": "at", "type": [{"type": "long", "logicalType": "timestamp-nanos"}, "int", "null"]},
+        {"name": "unread", "type": {"type": "array", "items": "null"}},
+    ],
+}  # fmt: skip
+NOON = 1_767_268_800 * 10**9
+
+
+def event(n: int, what: Any = None, number: Any = None, at: Any = None) -> dict[str, Any]:
+    return {"n": n, "what": what, "number": number, "at": at, "unread": []}
+
+
+def test_branches_nulls_and_limits_on_both_engines(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    fastavro = pytest.importorskip("fastavro")
+    pytest.importorskip("confluent_kafka.schema_registry")
+    topics = Topics(kafka, f"branches-{uuid4().hex[:8]}")
+    topic = topics.make("in")
+    data = [
+        event(0, ("Opened", {"door": 7}), ("long", 5), ("long", NOON)), event(1), event(2, ("Opened", {"door": None})),
+        event(3, ("Closed", {"reason": "wind"})), event(4, None, ("double", 2.5)), event(5, None, None, ("int", 5)),
+        event(6, None, None, ("long", NOON + 1)), event(7, None, ("double", 2.0)), event(8),
+    ]  # fmt: skip
+    parsed = fastavro.parse_schema(json.loads(json.dumps(SCHEMA)))
+    with running_registry() as registry:
+        first = b"\0" + registry.register("in-value", {"schema": json.dumps(SCHEMA)}).to_bytes(4)
+        values = []
+        for each in data:
+            out = BytesIO()
+            fastavro.schemaless_writer(out, parsed, each)
+            values.append(first + out.getvalue())
+        endless = values[8][:-1] + b"\x80\x80\x80\x80\x80\x01\0"  # 2**34 nulls in the field that nothing reads
+        topics.send(topic, [Record(value) for value in (*values, endless)])
+        source = KafkaSource(
+            topics.servers, topic, Event, value_format=AvroFormat(registry.address), starting_offsets="earliest",
+            ending_offsets="latest", on_malformed=MALFORMED,
+        )  # fmt: skip
+        stream = from_source(source)
+        good, bad = CollectSink[Event](), CollectSink[MalformedRecord]()
+        pipeline = Pipeline("p", stream.sink_to(good), stream.get_side_output(MALFORMED).sink_to(bad))
+        results = [LocalRunner().run(pipeline), SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(pipeline)]
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    for result in results:
+        assert sorted(result.collected(good)) == [
+            Event(0, Opened(7), 5, noon), Event(1, None, None, None), Event(2, Opened(None), None, None),
+            Event(8, None, None, None),
+        ]  # fmt: skip
+        reasons = {int(each.origin.rpartition(" ")[2]): each.reason for each in result.collected(bad)}
+        assert {offset: reason.partition(": by schema 1: ")[2] for offset, reason in reasons.items()} == {
+            3: "the value is of another branch: the schema has record Closed, not Opened | None",
+            4: "the value is of another branch: the schema has double, not int | None",
+            5: "the value is of another branch: the schema has int, not datetime | None",
+            6: f"{NOON + 1} of 1,000,000,000 a second is finer than a microsecond of datetime",
+            7: "the value is of another branch: the schema has double, not int | None",
+            9: "arrays have 17179869184 items without bytes, more than 1048576",
+        }

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.comparison import Event, Outputs, millis
+from tests.spark.streams import files_of, stamped
 from tests.support.files import put
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, OutputTag, Pipeline
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError
 from windrow.evictors import Evictor, EvictorContext, TimestampedValue
@@ -27,7 +28,6 @@ from windrow.functions import (
     ProcessJoinContext,
     ProcessJoinFunction,
 )
-from windrow.sources import JsonFileSource
 from windrow.state import ReducingStateDescriptor
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows, Window
 from windrow_runtime.spark import SparkRunner
@@ -115,12 +115,7 @@ def write(folder: Path, numbers: Iterable[int]) -> None:
 
 
 def sides(folder: Path) -> tuple[DataStream[Event], DataStream[Event]]:
-    left, right = (
-        from_source(JsonFileSource(folder / side, Event, files_per_batch=1)).assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(millis(50)), timestamp=lambda event: event.at
-        )
-        for side in ("left", "right")
-    )
+    left, right = (stamped(files_of(folder / side, Event), 50) for side in ("left", "right"))
     return left, right
 
 

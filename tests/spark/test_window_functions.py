@@ -138,15 +138,6 @@ def test_functions_give_what_the_general_operator_gives(case: str, seed: int, mo
     assert ran.engine.counted["late_records_dropped"] == ran.dropped
 
 
-class FailsAt(Shown):
-    """Refuses windows with many elements."""
-
-    def process(self, key: str | None, context: Context, elements: Sequence[Any]) -> Iterator[Texts]:
-        if len(elements) > 2:
-            raise ValueError("too many")
-        yield from super().process(key, context, elements)
-
-
 class Plain(ProcessWindowFunction[Any, Texts, "str | None", TimeWindow]):
     """Refuses windows with many elements."""
 
@@ -262,7 +253,7 @@ def helper(key: Any, context: Context) -> Iterator[Texts]:
     yield key, context.global_state
 
 
-@pytest.mark.parametrize("function", [KeepsState, HandsOn, Renames, Captures, Asks, TakesAll, Clears, FailsAt])
+@pytest.mark.parametrize("function", [KeepsState, HandsOn, Renames, Captures, Asks, TakesAll, Clears])
 def test_functions_that_may_keep_state_are_declined(function: type[Shown]) -> None:
     def build(keyed: Keyed) -> DataStream[Any]:
         stream: DataStream[Any] = windows_of(keyed, "tumbling", timedelta(0), late=False).process(function())
