@@ -83,7 +83,7 @@ def test_pages_give_what_one_piece_gives(seed: int, shares: list[tuple[bool, int
         # Most batches have no rules.
         rules = [(rule, number * 60) for rule in random_rules(chance, chance.choice([0, 0, 1, 4]))]
         arrived: dict[Port, list[Any]] = {of_elements: elements, of_rules: rules}
-        chunks = {port: Elements([*values], [None] * len(values)) for port, values in arrived.items()}
+        chunks = {port: StampedElements([*values], [None] * len(values)) for port, values in arrived.items()}
         reference.round(chunks, watermark=watermark, processing_time=following.now)
         engine.batch(elements, BatchTimes(time, following), crash=number % 5 == seed, rules=rules)
         time = following
