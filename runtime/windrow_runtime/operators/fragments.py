@@ -327,7 +327,7 @@ class _FlatMap(FusedStep):
         type_form: object | None,
     ) -> None:
         super().__init__(step, then, function)
-        self._kind = type_form
+        self._type_form = type_form
         self._calls = partial(map, partial(self._results, function))
 
     def _results(self, function: Callable[[Any], Iterable[Any] | None], value: Any) -> Sequence[Any]:
@@ -335,7 +335,7 @@ class _FlatMap(FusedStep):
         results = function(value)
         if results is None:
             return ()
-        records = records_of(results, self._kind)
+        records = records_of(results, self._type_form)
         return list(records if self._constant else map(own, records))
 
     def push(self, values: Values, timestamps: Timestamps) -> None:

@@ -110,7 +110,7 @@ class ProcessStep(FusedStep):
         self.function: Any = node.function  # the fragment opens and closes it
         self._taps = taps
         self._context = _Context(_TimeOnly(step, times))
-        self._kind = node.element_type
+        self._element_type = node.element_type
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         """Processes elements; main results are passed on first, then side outputs by the names of their tags."""
@@ -123,7 +123,7 @@ class ProcessStep(FusedStep):
             try:
                 results = process(value, context)
                 if results is not None:
-                    for result in records_of(results, self._kind):
+                    for result in records_of(results, self._element_type):
                         main_results.append(own(result))
                         stamps.append(timestamp)
             except USER_ERRORS as error:
@@ -157,7 +157,7 @@ class BatchStep(FusedStep):
         super().__init__(step, then, constant=False)
         self.function: Any = node.function
         self._size = node.size
-        self._kind = node.element_type
+        self._element_type = node.element_type
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         """Cuts elements into batches, and calls the function with each."""
@@ -165,7 +165,7 @@ class BatchStep(FusedStep):
             batch = values[start : start + self._size]
             what = f"{len(batch)} elements, the first of them {shortened(batch[0])}"
             try:
-                results = [own(result) for result in _in_order(records_of(self.function(batch), self._kind))]
+                results = [own(result) for result in _in_order(records_of(self.function(batch), self._element_type))]
             except USER_ERRORS as error:
                 raise_call_error(self.step, error, what)
             if len(results) != len(batch):
