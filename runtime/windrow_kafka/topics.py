@@ -279,7 +279,7 @@ class TopicReads(Reads):
 
     def _is_of_other_topic(self, range_: Range) -> bool:
         """Returns whether the topic has another id than the range; refuses that unless the source says how to go on."""
-        before, topic = range_.topic_id, place_of(range_.partition)[0]
+        before, topic = range_.incarnation, place_of(range_.partition)[0]
         if before is None:
             return False  # a checkpoint of an earlier version, or a broker that tells no ids
         try:

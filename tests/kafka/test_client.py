@@ -335,7 +335,7 @@ def test_a_batch_that_runs_again_reads_no_other_topic(topics: Topics, on_lost: s
     read = planned(source)  # a checkpoint has the offsets, and no more
     assert read.ranges({}, end) == [range_]
     if expected is None:
-        given = rf"{topic}, partition 0, offsets 0 to 2 are read: its id was {range_.topic_id}, and is \S+\n"
+        given = rf"{topic}, partition 0, offsets 0 to 2 are read: its id was {range_.incarnation}, and is \S+\n"
         with pytest.raises(SourceError, match=rf"made anew after it was read\n +given: +{given}(.|\n)*p\.1\.in"):
             list(read.read(range_))
     else:

@@ -18,7 +18,7 @@ ALL: Final = "all"
 Offsets = Mapping[str, Sequence[Any]]
 """The offsets of partitions: two for each, the initial one, which is asked for only once, and how far it was read.
 
-Those of topics are three, if brokers tell the id of the topic: it comes last.
+A source whose partitions may be deleted and made anew gives a third, a text that tells one incarnation from another.
 """
 
 
@@ -28,7 +28,7 @@ class Range(NamedTuple):
     partition: str
     start: Any
     end: Any
-    topic_id: str | None = None  # of the topic for which the offsets were planned, if brokers tell it
+    incarnation: str | None = None  # that of the partition for which the offsets were planned, if the source has any
 
     @property
     def offsets(self) -> tuple[str, Any, Any]:
@@ -103,8 +103,8 @@ class Reads(ABC):
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
         """Returns the ranges that a batch reads; partitions without new elements are left out."""
         ranges = (
-            Range(name, start[name][1] if name in start else begin, reached, *topic_id)
-            for name, (begin, reached, *topic_id) in end.items()
+            Range(name, start[name][1] if name in start else begin, reached, *incarnation)
+            for name, (begin, reached, *incarnation) in end.items()
         )
         return [each for each in ranges if each.start != each.end]
 

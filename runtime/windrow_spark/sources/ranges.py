@@ -87,10 +87,10 @@ def _read_ranges(reads: Reads, batches: Iterator[Any]) -> Iterator[Any]:
     """Reads, in a worker, the elements of the ranges in Arrow batches, which may tell the open partitions."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
-            partition, start, end, topic_id, *partitions = json.loads(text)
+            partition, start, end, incarnation, *partitions = json.loads(text)
             yield PartitionMark(partition, OpenPartitions(*partitions[0]) if partitions else None)
             if start != end:
-                yield from reads.read(Range(partition, start, end, topic_id))
+                yield from reads.read(Range(partition, start, end, incarnation))
 
 
 class _RangeSource(DataSource):
