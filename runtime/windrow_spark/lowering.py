@@ -307,7 +307,7 @@ class Lowered:
             columns=needed,
         )
         scan = scanner_of(step).scan(context)
-        self.has_few_rows = self.has_few_rows and scan.open is not None
+        self.has_few_rows = self.has_few_rows and (scan.open is not None or scan.has_few_rows)
         rule = source.on_malformed
         # Nobody has to read the side output; malformed records are counted all the same.
         bad = Port(step.id, rule.name) if isinstance(rule, OutputTag) else None

@@ -54,7 +54,7 @@ class CollectionScanner(_StoredScanner[CollectionReader]):
     def scan(self, context: ScanContext) -> Scan:
         elements = self.reader.source.elements
         frame = _stored_batches(self.reader.source.batch_size, context, len(elements), partial(self._stored, context))
-        return Scan(frame, partial(_decode_stored, context.codec))
+        return Scan(frame, partial(_decode_stored, context.codec), has_few_rows=True)
 
     def _stored(self, context: ScanContext, start: int, end: int) -> list[bytes]:
         with errors_at(self.step.where):

@@ -39,6 +39,7 @@ class Scan:
     open: Callable[[Iterator[Any]], Iterator[Any]] | None = None
     record_type: RecordType | None = None  # the type of the elements, if batches have their fields as columns
     names: tuple[str, ...] | None = None  # the names of the columns, if the frame numbers them
+    has_few_rows: bool = False  # whether a row holds all elements of a batch, if the rows themselves are decoded
 
 
 @dataclass(frozen=True)
