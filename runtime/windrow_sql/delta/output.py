@@ -110,8 +110,7 @@ class DeltaOutput(TableOutput):
             texts = rows.column(field.column)
             row = max([pc.index(texts, text).as_py() for text in ("", NO_VALUE)])  # -1 where there is none
             if row >= 0:
-                text = texts[row].as_py()
-                reason = f"{short_repr(text)} is null once it names a partition of a Delta table"
+                reason = f"{short_repr(texts[row].as_py())} is null once it names a partition of a Delta table"
                 fault = UnfitError(f"{self._record_type.name}.{field.name}", reason, "another text, or None")
                 hint = "map such texts to another one, or partition by another field"
                 raise misfit(elements[row], fault, self._record_type.name, hint)
