@@ -1,6 +1,7 @@
-"""A run whose files all lie in one folder, here or elsewhere: ``python -m tests.elsewhere.program FOLDER [lock]``.
+"""A run whose files all lie in one folder, here or elsewhere: ``python -m tests.elsewhere.program FOLDER [WHAT]``.
 
-It prints what came of it, in JSON. With ``lock`` it is a second run on the checkpoint of the first one.
+It prints what came of it, in JSON. With ``lock`` it is a second run on the checkpoint of the first one. With ``more``
+further pipelines follow, whose checkpoints need nothing else of the file system than that of the first.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def by_spark(folder: str) -> None:
     runner.run(pipeline)
 
 
-def main(folder: str) -> dict[str, Any]:
+def main(folder: str, *, more: bool) -> dict[str, Any]:
     now = iter(range(1_000_000, 2_000_000, 1000))
     # With a clock of its own, workers need the time of each batch.
     runner = ImpatientRunner(checkpoint=f"{folder}/checkpoint", partitions=2, clock=lambda: next(now))
@@ -179,17 +180,25 @@ def main(folder: str) -> dict[str, Any]:
     put(spark, folder, 3)
     runner.run(totals(folder))
     seen["after"] = refused(folder)
-    by_spark(folder)
+    names = ["out", "by-key"]
     with tempfile.TemporaryDirectory() as here:
         seen["ordered"] = ordered(Path(here) / "in", f"{folder}/ordered")
-        seen["aligned"] = aligned(Path(here) / "logs", f"{folder}/aligned")
+        if more:
+            by_spark(folder)
+            names.append("by-spark")
+            seen["aligned"] = aligned(Path(here) / "logs", f"{folder}/aligned")
+            seen["numbers"] = numbers(folder)
     rows = {
         name: sorted([row.key, row.value] for row in spark.read.parquet(as_spark_path(f"{folder}/{name}")).collect())
-        for name in ("out", "by-key", "by-spark")
+        for name in names
     }
-    return {"process": os.getpid(), "numbers": numbers(folder), **seen, **rows}
+    return {"process": os.getpid(), **seen, **rows}
 
 
 if __name__ == "__main__":
-    said = refused(sys.argv[1]) if sys.argv[2:] == ["lock"] else json.dumps(main(sys.argv[1]))
+    said = (
+        refused(sys.argv[1])
+        if sys.argv[2:] == ["lock"]
+        else json.dumps(main(sys.argv[1], more=sys.argv[2:] == ["more"]))
+    )
     print(said)
