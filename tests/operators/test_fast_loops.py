@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -13,19 +15,23 @@ from hypothesis import strategies as st
 from tests.budget import examples
 from tests.operators.stories import WithWindow, collected
 from tests.support.records import millis
-from windrow import OutputTag, Pipeline, from_collection, from_source
+from windrow import OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.errors import UserFunctionError
-from windrow.functions import AggregateFunction
+from windrow.functions import AggregateFunction, ProcessWindowContext, ProcessWindowFunction
 from windrow.plan import WindowNode
 from windrow.sinks import CollectSink
+from windrow.state import ReducingStateDescriptor
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import (
     EventTimeSessionWindows,
     MergingWindowAssigner,
     SlidingEventTimeWindows,
+    TimeWindow,
     TumblingEventTimeWindows,
+    WindowAssigner,
 )
+from windrow_runtime.local import LocalRunner
 from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.windows.general import WindowOperator
@@ -225,3 +231,45 @@ def test_a_session_is_named_as_it_was_when_its_function_failed() -> None:
         texts.append(str(caught.value))
     assert texts[0] == texts[1]
     assert "TimeWindow(start=1, end=11)" in texts[0]
+
+
+class Cleaned(ProcessWindowFunction[int, tuple[int, int], int, TimeWindow]):
+    """Shows how many windows of the key were cleaned up before each firing."""
+
+    def __init__(self) -> None:
+        self._cleaned = ReducingStateDescriptor[int]("cleaned", operator.add)
+
+    def process(
+        self, key: int, context: ProcessWindowContext[TimeWindow], elements: Sequence[int]
+    ) -> Iterable[tuple[int, int]]:
+        return [(context.window.end, context.global_state.get_state(self._cleaned).get() or 0)]
+
+    def clear(self, context: ProcessWindowContext[TimeWindow]) -> None:
+        context.global_state.get_state(self._cleaned).add(1)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize(
+    ("assigner", "lateness", "elements", "expected"),
+    [
+        # The later window has elements first, so that its end was set before the clean-up of the earlier one.
+        (TumblingEventTimeWindows.of(millis(10)), 10, [16, 7], [(10, 0), (20, 0)]),
+        (TumblingEventTimeWindows.of(millis(10)), 10, [7, 16], [(10, 0), (20, 1)]),
+        (SlidingEventTimeWindows.of(millis(20), millis(10)), 10, [15], [(20, 0), (30, 0)]),
+        (EventTimeSessionWindows.with_gap(millis(10)), 12, [5, 17], [(15, 0), (27, 1)]),
+        # A session that begins earlier is another window, whose clean-up is set anew.
+        (EventTimeSessionWindows.with_gap(millis(10)), 12, [5, 17, 4], [(15, 0), (27, 0)]),
+    ],
+)
+def test_clean_ups_and_ends_of_one_time_come_in_the_order_in_which_they_were_set(
+    assigner: WindowAssigner[Any, TimeWindow],
+    lateness: int,
+    elements: list[int],
+    expected: list[tuple[int, int]],
+    fast: bool,
+) -> None:
+    stream = from_collection(elements).assign_timestamps_and_watermarks(
+        WatermarkStrategy.no_watermarks(), timestamp=lambda at: at
+    )
+    windows = stream.key_by(lambda at: 0).window(assigner).allowed_lateness(millis(lateness))
+    assert windows.reduce(operator.add, Cleaned()).collect(LocalRunner(fast=fast)) == expected

@@ -11,7 +11,7 @@ from windrow.plan import Step, WindowNode
 from windrow.plan.emitting import records_of
 from windrow.windows import TimeWindow
 from windrow_runtime.operators.copies import own_all
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
+from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, call_description, raise_call_error
 from windrow_runtime.operators.state.model import KeyState, WindowEntry
 from windrow_runtime.operators.windows.general import WindowOperator
 
@@ -44,6 +44,9 @@ class PartialsOperator(WindowOperator):
         super().__init__(step, node)
         process = self.process
         self._clears = process is not None and type(process).clear is not ProcessWindowFunction.clear
+        if self._clears and self.lateness:
+            # It may see which came first of timers of one time: that of a clean-up, or that of another window's end.
+            raise DeclinedError("the function is told when windows are cleaned up, between the firings of others")
         # Stand-ins for the entry of a window that fires once, and for the state of a key that has none.
         self._entry, self._blank = WindowEntry(), KeyState()
 
@@ -57,7 +60,7 @@ class PartialsOperator(WindowOperator):
         """
         keyed, sessions, entry, context = self.state.keys, self.state.sessions, self._entry, self._window_context
         process, collect, type_form, owns = self.process, self.output.collect, self._result_type, self.exposure.process
-        elements_of, clears = self.contents.elements, self._clears and not stays
+        elements_of, clears = self.contents.elements, self._clears
         with_state: list[tuple[Hashable, TimeWindow, dict[str, Any]]] = []
         blank = self._blank
         key: Hashable = None

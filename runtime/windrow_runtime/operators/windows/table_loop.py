@@ -59,7 +59,7 @@ class TableOperator(PartialsOperator):
         self, key: Hashable, key_state: KeyState, window: Any, value: Any, timestamp: int | None, stamp: int
     ) -> None:
         has_fired = window.end - 1 <= self.current_watermark
-        if window in key_state.windows or window.end - 1 > MAX_TIMESTAMP or (has_fired and self._clears):
+        if window in key_state.windows or window.end - 1 > MAX_TIMESTAMP:
             # A window of the general operator, or one beyond the end of time.
             super()._add(key, key_state, window, value, timestamp, stamp)
             return
@@ -246,10 +246,6 @@ class TableOperator(PartialsOperator):
                     collect(contents if result is None else result(contents), timestamp)
                 return
             stays = self.cleanup_time(window) > window.max_timestamp()
-            if stays and self._clears:
-                for key, contents in table.items():
-                    self._fire_entry(key, window, contents)
-                return
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, window=window))
         rows = zip(table, repeat(window), table.values(), strict=False)
@@ -258,11 +254,6 @@ class TableOperator(PartialsOperator):
                 self._keep_state(key, window, table, window_state)
         if stays:
             self.state.fired[window.start] = table
-
-    def _fire_entry(self, key: Hashable, window: TimeWindow, contents: Any) -> None:
-        self.open_entry(key, window, contents)
-        key_state = self.state.keys[key]
-        self._fire(key, key_state, window, key_state.windows[window])
 
     def pending_event_timers(self) -> Iterator[tuple[Hashable, Any, int]]:
         yield from super().pending_event_timers()
