@@ -13,7 +13,13 @@ from tests.counting import MergingCount
 from windrow import DataStream, KeyedStream, Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.evictors import CountEvictor
-from windrow.functions import KeyedProcessContext, KeyedProcessFunction, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions import (
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+)
 from windrow.sinks import CollectSink
 from windrow.triggers import CountTrigger, EndOfStreamTrigger, PurgingTrigger
 from windrow.windows import (
@@ -41,6 +47,19 @@ class All(ProcessWindowFunction[Element, int, str, TimeWindow]):
         return [len(elements)]
 
 
+class OfAll(ProcessAllWindowFunction[Element, int, TimeWindow]):
+    def process(self, context: ProcessWindowContext[TimeWindow], elements: Sequence[Element]) -> list[int]:
+        return [len(elements)]
+
+
+class Clearing(All):
+    def clear(self, context: ProcessWindowContext[TimeWindow]) -> None: ...
+
+
+class ClearingAll(OfAll):
+    def clear(self, context: ProcessWindowContext[TimeWindow]) -> None: ...
+
+
 class Each(KeyedProcessFunction[str, Element, int]):
     def process_element(self, value: Element, context: KeyedProcessContext[str]) -> list[int]:
         return [value[1]]
@@ -57,11 +76,18 @@ def larger(a: Element, b: Element) -> Element:
     return max(a, b)
 
 
+def every(keyed: Keyed) -> DataStream[Element]:
+    """The elements without their keys."""
+    return keyed.flat_map(lambda element: [element]).returns(tuple[str, int])
+
+
 LOOPS: dict[str, tuple[Build, ...]] = {
     "loop of tumbling windows": (
         lambda keyed: keyed.window(TUMBLING).reduce(larger),
         lambda keyed: keyed.window(TUMBLING).allowed_lateness(SECOND).aggregate(MergingCount()),
         lambda keyed: keyed.window(SlidingEventTimeWindows.of(SECOND, SECOND)).reduce(larger),
+        lambda keyed: every(keyed).window_all(TUMBLING).allowed_lateness(SECOND).reduce(larger, OfAll()),
+        lambda keyed: keyed.window(TUMBLING).reduce(larger, Clearing()),
     ),
     "loop of sliding windows": (lambda keyed: keyed.window(SLIDING).aggregate(agg.count()),),
     "loop of sessions": (
@@ -99,6 +125,13 @@ GENERAL: dict[str, tuple[Build, ...]] = {
     "the function takes all elements of a window": (
         lambda keyed: keyed.window(TUMBLING).process(All()),
         lambda keyed: keyed.window(SLIDING).process(All()),
+    ),
+    "clear of the function runs between the firings of other windows": (
+        lambda keyed: keyed.window(TUMBLING).allowed_lateness(SECOND).reduce(larger, Clearing()),
+        lambda keyed: every(keyed).window_all(SLIDING).allowed_lateness(SECOND).reduce(larger, ClearingAll()),
+        lambda keyed: (
+            keyed.window(EventTimeSessionWindows.with_gap(SECOND)).allowed_lateness(SECOND).reduce(larger, Clearing())
+        ),
     ),
     "there is no loop for ScriptedWindows": (
         lambda keyed: keyed.window(SCRIPTED).reduce(larger),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from windrow.functions.names import function_name
 from windrow.functions.window_function import ProcessAllWindowFunction, ProcessWindowContext, ProcessWindowFunction
@@ -58,3 +58,11 @@ class WithoutKey(Wrapper, ProcessWindowFunction[T, R, object, W]):
 
     def describe(self) -> str:
         return self.function.describe()
+
+
+# Any: functions of elements and results of every type.
+def sees_cleanups(function: ProcessWindowFunction[Any, Any, Any, Any]) -> bool:
+    """Returns whether a window function overrides ``clear``, which runs when a window is cleaned up."""
+    if isinstance(function, WithoutKey):
+        return type(function.function).clear is not ProcessAllWindowFunction.clear
+    return type(function).clear is not ProcessWindowFunction.clear

@@ -111,18 +111,15 @@ class Partitions:
     def elements(self, values: Sequence[object]) -> Iterator[tuple[object, list[object]]]:
         """Yields elements, dicts without the fields that name folders, each with the values of these fields."""
         values_of = self._values()
-        is_dict = self.record_type.root.shape is RecordShape.TYPED_DICT
+        root, name = self.record_type.root, self.record_type.name
+        is_dict = root.shape is RecordShape.TYPED_DICT
         for value in values:
             try:
-                if type(value) is not self.record_type.root.python_type and not self.record_type.root.admits(
-                    type(value)
-                ):
-                    raise UnfitError(
-                        self.record_type.name, f"it is a {type(value).__name__}", str(self.record_type.root)
-                    )
+                if type(value) is not root.python_type and not root.admits(type(value)):
+                    raise UnfitError(name, f"it is a {type(value).__name__}", str(root))
                 named = values_of(value)
             except UnfitError as error:
-                raise misfit(value, error, self.record_type.name) from error
+                raise misfit(value, error, name) from error
             yield (self._without(value) if is_dict else value), named
 
     def _check_lengths(self, values: Sequence[object], element: object) -> None:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from windrow.functions import ProcessWindowFunction
+from windrow.functions.plain import sees_cleanups
 from windrow.plan import Step, WindowNode
 from windrow.plan.emitting import records_of
 from windrow.windows import TimeWindow
@@ -42,11 +42,10 @@ class PartialsOperator(WindowOperator):
 
     def __init__(self, step: Step, node: WindowNode) -> None:
         super().__init__(step, node)
-        process = self.process
-        self._clears = process is not None and type(process).clear is not ProcessWindowFunction.clear
+        self._clears = self.process is not None and sees_cleanups(self.process)
         if self._clears and self.lateness:
-            # It may see which came first of timers of one time: that of a clean-up, or that of another window's end.
-            raise DeclinedError("the function is told when windows are cleaned up, between the firings of others")
+            # The function may see which of two timers of one time came first: a clean-up, or the end of another window.
+            raise DeclinedError("clear of the function runs between the firings of other windows")
         # Stand-ins for the entry of a window that fires once, and for the state of a key that has none.
         self._entry, self._blank = WindowEntry(), KeyState()
 
