@@ -101,7 +101,8 @@ class TopicBrokers:
             try:
                 with reasons_told(admin, errors):
                     answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds)
-                    offsets = {f"{at.topic}/{at.partition}": each.result().offset for at, each in answers.items()}
+                    names = {f"{at.topic}/{at.partition}": each for at, each in answers.items()}
+                    offsets = {name: _described(name, each).offset for name, each in names.items()}
             except client.KafkaException as error:
                 if may_pass(error.args[0]):
                     # The client would ask the leaders that it knows of, by their old epochs, for ever.
@@ -152,7 +153,7 @@ class TopicBrokers:
 
 
 def _described(name: str, answer: Any) -> Any:
-    """Returns what brokers answer of a topic; an error of theirs names it."""
+    """Returns what brokers answer of a topic or a partition; an error of theirs names it."""
     client = client_library()
     try:
         return answer.result()

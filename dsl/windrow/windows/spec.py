@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from windrow.aggregates.facts import FilledWindow
 from windrow.evictors import CountEvictor, Evictor
 from windrow.functions import ProcessWindowFunction
+from windrow.functions.plain import sees_cleanups
 from windrow.functions.with_pane import ResultWithPane
 from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner
 from windrow.panes.settings import PaneSettings
@@ -331,7 +332,7 @@ class WindowSpec:
 
     @property
     def why_asked(self) -> str | None:
-        """Says why an evictor or a trigger has to see each element; None: windows fire at their end."""
+        """Says why the general operator runs the windows element by element; None: nothing but their end fires them."""
         trigger = self.asked_trigger
         if not self.lateness and type(_inside(trigger)) is EventTimeTrigger:
             # Without lateness a window is cleaned up when its end fires it.
@@ -339,7 +340,12 @@ class WindowSpec:
         if self.evictor is not None:
             return "an evictor sees each element"
         at_end = EndOfStreamTrigger if type(self.assigner) is GlobalWindows else EventTimeTrigger
-        return None if type(trigger) is at_end else _asked(trigger).why
+        if type(trigger) is not at_end:
+            return _asked(trigger).why
+        if self.lateness and self.process is not None and sees_cleanups(self.process):
+            # It may see which of two timers of one time came first: a clean-up, or the end of another window.
+            return "clear of the function runs between the firings of other windows"
+        return None
 
     @cached_property
     def column_rule(self) -> FiringRule | Declined:

@@ -11,7 +11,7 @@ from windrow.plan import Step, WindowNode
 from windrow.plan.emitting import records_of
 from windrow.windows import TimeWindow
 from windrow_runtime.operators.copies import own_all
-from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, call_description, raise_call_error
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.state.model import KeyState, WindowEntry
 from windrow_runtime.operators.windows.general import WindowOperator
 
@@ -43,9 +43,6 @@ class PartialsOperator(WindowOperator):
     def __init__(self, step: Step, node: WindowNode) -> None:
         super().__init__(step, node)
         self._clears = self.process is not None and sees_cleanups(self.process)
-        if self._clears and self.lateness:
-            # The function may see which of two timers of one time came first: a clean-up, or the end of another window.
-            raise DeclinedError("clear of the function runs between the firings of other windows")
         # Stand-ins for the entry of a window that fires once, and for the state of a key that has none.
         self._entry, self._blank = WindowEntry(), KeyState()
 
