@@ -6,30 +6,22 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from benchmarks.growth import __main__ as growth
 from benchmarks.growth import joins as joining
-from benchmarks.growth.live import Steps
-from benchmarks.growth.scale import QUICK
 from benchmarks.section import Claim, markdown_table
 from benchmarks.soak.flatness import Sample, flat_claims
-from tests.budget import PROFILE
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.thorough(reason="tests/spark/test_step_pages.py and test_stored_columns.py show what a batch writes")
 @pytest.mark.spark
-def test_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growth(tmp_path: Path) -> None:
     """All of them in the session of the tests: a start of Java takes as long as all of them do."""
-    if PROFILE != "thorough":
-        # Less than --quick: the other form of a join differs in a function alone, and nothing has to settle.
-        monkeypatch.setattr(growth, "QUICK", replace(QUICK, settling=0))
-        monkeypatch.delitem(cast("dict[str, Steps]", joining._FORMS), "function")
     file = tmp_path / "growth.json"
     options = ["--quick", "--form", "session", "--one-process", "--json", str(file)]
     for name in ("pages", "shrinking", "idle", "joins"):

@@ -15,6 +15,7 @@ import pytest
 from tests.crash.elsewhere import Elsewhere
 from tests.elsewhere.stopped import BY
 from tests.spark.stopped_moves import ROWS
+from tests.support.thorough import thorough
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,8 +24,6 @@ ORDERED = [["c3", "c9"], ["c10"], ["a1", "a20"], ["b2", "b4"], ["b5", "b6"], ["b
 
 ALIGNED = [["a0", "b0"], ["a100", "b10"], ["b20"], ["b60"], ["a200"], ["b120"], ["b160"], ["b300"]]
 """What each batch reads of two logs, of which one waits for the other."""
-
-ON_HDFS = pytest.mark.thorough(reason="the test of a whole run has HDFS, and the other case the stop between two moves")
 
 # Any in this module: what a program prints.
 
@@ -45,7 +44,13 @@ def outcome(folder: str, submit_arguments: str, program: str = "program", *more:
 
 @pytest.mark.timeout(900)  # each starts Spark several times
 @pytest.mark.program
-@pytest.mark.parametrize(("system", "more"), [("s3", ["more"]), ("hdfs", [])], ids=["s3", "hdfs"])
+@pytest.mark.parametrize(
+    ("system", "more"),
+    [
+        pytest.param("s3", ["more"], id="s3"),
+        thorough("hdfs", [], reason="tests/crash/test_crash.py kills a run on HDFS", id="hdfs"),
+    ],
+)
 def test_a_run_elsewhere_gives_what_one_here_does(system: str, more: list[str], request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(system)  # skips where there is none
     with Elsewhere.opened(system, f"run-{uuid4().hex[:8]}") as elsewhere:
@@ -69,9 +74,10 @@ def test_a_run_elsewhere_gives_what_one_here_does(system: str, more: list[str], 
         assert marks == batches
 
 
+@pytest.mark.thorough(reason="tests/spark/test_partitions.py has it on a file system of Hadoop's that needs no server")
 @pytest.mark.timeout(900)  # each starts Spark
 @pytest.mark.program
-@pytest.mark.parametrize(("system", "moves"), [("s3", 1), pytest.param("hdfs", 0, marks=ON_HDFS)])
+@pytest.mark.parametrize(("system", "moves"), [("s3", 1), ("hdfs", 0)])
 def test_a_run_that_was_stopped_between_two_moves_goes_on_elsewhere(
     system: str, moves: int, request: pytest.FixtureRequest
 ) -> None:
@@ -90,6 +96,7 @@ def test_a_run_that_was_stopped_between_two_moves_goes_on_elsewhere(
         assert found[f"hidden-{name}"] == ["batch-0", "batch-1", "batch-3"]
 
 
+@pytest.mark.thorough(reason="the test of a whole run has a checkpoint on S3, in a session that the runner starts")
 @pytest.mark.timeout(900)  # it starts Spark
 @pytest.mark.program
 def test_a_users_session_needs_no_setting_for_a_checkpoint_on_s3(s3: str) -> None:

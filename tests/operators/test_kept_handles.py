@@ -135,9 +135,16 @@ def visits(size: int | None) -> DataStream[Visit]:
 
 
 def results(runner: Any, function: Any, size: int | None = 3) -> list[Any]:
-    sink = CollectSink[Any]()
-    stream = visits(size).key_by(lambda visit: visit.user).process(function)
-    return sorted(runner.run(Pipeline("visits", stream.sink_to(sink))).collected(sink), key=repr)
+    return results_of_all(runner, [function], size)[0]
+
+
+def results_of_all(runner: Any, functions: Sequence[Any], size: int | None = 3) -> list[list[Any]]:
+    """Runs a pipeline in which each function gets all visits, and returns the results of each."""
+    sinks = [CollectSink[Any]() for _ in functions]
+    keyed = visits(size).key_by(lambda visit: visit.user)
+    steps = [keyed.process(function).sink_to(sink) for function, sink in zip(functions, sinks, strict=True)]
+    run = runner.run(Pipeline("visits", *steps))
+    return [sorted(run.collected(sink), key=repr) for sink in sinks]
 
 
 @pytest.mark.parametrize("keeps", [AsksOnce, AsksInOpen])
@@ -152,18 +159,15 @@ def test_a_kept_handle_follows_the_key(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("keeps", [AsksOnce, AsksInOpen])
-@pytest.mark.parametrize(("descriptor", "use"), [STATES[0], STATES[7]])
-def test_a_kept_handle_follows_the_key_on_spark(
-    spark: SparkSession, descriptor: StateDescriptor, use: Use, keeps: type[AsksInEachCall]
-) -> None:
+def test_a_kept_handle_follows_the_key_on_spark(spark: SparkSession) -> None:
     from windrow_runtime.spark import SparkRunner
 
-    expected = results(LocalRunner(), AsksInEachCall(descriptor, use))
-    # The interpreter ran the same object before: what open made does not keep it from being sent.
-    function = keeps(descriptor, use)
-    assert results(LocalRunner(), function) == expected
-    assert results(SparkRunner(spark), function) == expected
+    cases = [(keeps, *STATES[number].values) for keeps in (AsksOnce, AsksInOpen) for number in (0, 7)]
+    expected = results_of_all(LocalRunner(), [AsksInEachCall(descriptor, use) for _, descriptor, use in cases])
+    # The interpreter runs the same objects before: what open made does not keep them from being sent.
+    functions = [keeps(descriptor, use) for keeps, descriptor, use in cases]
+    assert results_of_all(LocalRunner(), functions) == expected
+    assert results_of_all(SparkRunner(spark), functions) == expected
 
 
 class Deadlines(KeyedProcessFunction[str, Visit, tuple[str, int]]):

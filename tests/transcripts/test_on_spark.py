@@ -28,6 +28,7 @@ def test_sessions_with_early_and_late_panes(spark: SparkSession) -> None:
     run_transcript(case_of("early_late_sessions"), spark_engine(spark))
 
 
+@pytest.mark.thorough(reason="tests/spark/test_replay.py compares runs by the clock with those of the interpreter")
 def test_sessions_that_retract_by_the_clock(spark: SparkSession) -> None:
     # clock      30         60   61            120
     # elements   1  30      |    10  20        |
