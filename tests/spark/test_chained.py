@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,10 +17,10 @@ from tests.spark.test_arrivals import Texts
 from tests.spark.timed import timed
 from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, from_source
 from windrow import aggregates as agg
-from windrow.functions import AggregateFunction
+from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowContext
 from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import ParquetFileSource
-from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.operators.topology import Topology
 from windrow_spark.exchange.rows import RowKind
 from windrow_spark.storage.tuning import MEASURED
@@ -158,6 +158,13 @@ def three_windows(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
     }
 
 
+class ShownAll(ProcessAllWindowFunction[Any, tuple[Any, ...], TimeWindow]):
+    """Gives a window without a key, and what it has."""
+
+    def process(self, context: ProcessWindowContext[TimeWindow], elements: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        yield context.window.start, context.window.end, *sorted(elements, key=str)
+
+
 def results_without_a_class(stream: DataStream[Element]) -> dict[str, DataStream[Any]]:
     keyed = stream.key_by(lambda e: e.key).window(tumbling(40))
     pairs = keyed.aggregate(agg.combine(agg.key(), agg.count(), agg.max(lambda e: e.level)))
@@ -168,6 +175,7 @@ def results_without_a_class(stream: DataStream[Element]) -> dict[str, DataStream
         "last": windows(pairs, tumbling(200), of_pairs, key=lambda p: p[0]),
         "longest": longest.aggregate(agg.combine(agg.window_end(), agg.count(), agg.max(lambda text: text))),
         "values": keyed.aggregate(agg.count()).window_all(tumbling(90)).aggregate(agg.sum(lambda n: n)),
+        "shown": keyed.aggregate(agg.max(lambda e: e.text)).window_all(tumbling(90)).process(ShownAll()),
     }
 
 

@@ -28,6 +28,7 @@ from windrow_runtime.operators.timed_joins import AsOfJoinOperator, IntervalJoin
 from windrow_runtime.operators.windows.changing import ChangingPaneOperator, ChangingWindowOperator
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_runtime.operators.windows.pane_operator import PaneOperator
+from windrow_runtime.operators.windows.partials import PartialsOperator
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
 from windrow_runtime.operators.windows.table_loop import TableOperator
 
@@ -63,14 +64,14 @@ def _chosen(step: Step, *, fast: bool) -> tuple[Callable[[], KeyedOperator], str
     try:
         if not fast:
             raise DeclinedError("faster forms are turned off")
-        loop = _loop_for(step, node)
+        loop = loop_of_windows(step, node)
     except DeclinedError as declined:
         return partial(WindowOperator, step, node), f"general operator: {declined}"
     return lambda: loop, loop.form
 
 
-def _loop_for(step: Step, node: WindowNode) -> WindowOperator:
-    """The loop over the elements of a step; declined where only the general operator runs it."""
+def loop_of_windows(step: Step, node: WindowNode) -> PartialsOperator:
+    """Makes the loop that runs the windows of a step; declined where only the general operator does."""
     spec = node.spec
     if spec.why_asked is not None:
         raise DeclinedError(spec.why_asked)

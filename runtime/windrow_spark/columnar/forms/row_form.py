@@ -38,6 +38,7 @@ from windrow.functions import AggregateFunction, RichFunction
 from windrow.plan import AggregateSpec, ReduceSpec, Step
 from windrow.windows import TimeWindow
 from windrow.windows.spec import FARTHEST
+from windrow_runtime.operators.choose import loop_of_windows
 from windrow_runtime.operators.copies import accumulator_maker
 from windrow_runtime.operators.errors import USER_ERRORS, DeclinedError, call_description, raise_call_error
 from windrow_runtime.operators.operator import KeyedOperator
@@ -335,8 +336,7 @@ def task_aggregation_of(step: Step) -> TaskAggregation:
     windows = windows_fired_at_end(node)
     if node.allowed_lateness and isinstance(windows, Sessions):
         raise DeclinedError("each late element fires its window")
-    if isinstance(windows, Slices) and windows.is_global:
-        raise DeclinedError("the general operator runs the window of all time")
+    loop_of_windows(step, node)  # no other operator takes accumulators
     function = node.function.aggregate
     if not function.can_merge:
         raise DeclinedError("the function has no merge")

@@ -7,8 +7,9 @@ from types import FunctionType
 from typing import Any, Final
 
 from windrow.facts.code import facts
-from windrow.functions import ProcessWindowFunction
+from windrow.functions import ProcessAllWindowFunction, ProcessWindowFunction
 from windrow.functions.marked import CoGroup, JoinPairs
+from windrow.functions.plain import WithoutKey, sees_cleanups
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar.windows.geometry import Slices
 from windrow_spark.columnar.windows.step_windows import Sessions, Windows
@@ -18,7 +19,7 @@ from windrow_spark.columnar.windows.step_windows import Sessions, Windows
 _SEEN: Final = frozenset({"window", "current_watermark", "current_processing_time", "pane", "output"})
 """What a function may read of its context; the rest is state, which columns do not keep for it."""
 
-_PARAMETERS: Final = 4  # self, key, context, elements
+_PARAMETERS: Final = 4  # self, key, context, elements; a function without a key has one less
 
 
 def check_window_function(process: ProcessWindowFunction[Any, Any, Any, Any], windows: Windows) -> None:
@@ -30,13 +31,15 @@ def check_window_function(process: ProcessWindowFunction[Any, Any, Any, Any], wi
         raise DeclinedError(f"{name} follows the aggregate")
     if isinstance(windows, Slices) and windows.is_global:
         raise DeclinedError("the general operator runs the window of all time")
-    if type(process).clear is not ProcessWindowFunction.clear:
+    if sees_cleanups(process):
         raise DeclinedError(f"{name} clears state")
-    if not _sees_window_alone(process):
+    if not _sees_window_alone(process.function if isinstance(process, WithoutKey) else process):
         raise DeclinedError(f"{name} may use the state of its context")
 
 
-def _sees_window_alone(process: ProcessWindowFunction[Any, Any, Any, Any]) -> bool:
+def _sees_window_alone(
+    process: ProcessWindowFunction[Any, Any, Any, Any] | ProcessAllWindowFunction[Any, Any, Any],
+) -> bool:
     """Returns whether the code of a function reads attributes of its context, none of them state, and no more."""
     class_ = type(process)
     method = class_.process
@@ -45,6 +48,7 @@ def _sees_window_alone(process: ProcessWindowFunction[Any, Any, Any, Any]) -> bo
     if not isinstance(method, FunctionType):
         return False
     parameters = facts(method).parameters
-    if len(parameters) != _PARAMETERS or facts(method).takes_more or iscoroutinefunction(method):
+    expected = _PARAMETERS if isinstance(process, ProcessWindowFunction) else _PARAMETERS - 1
+    if len(parameters) != expected or facts(method).takes_more or iscoroutinefunction(method):
         return False
-    return facts(method).reads_only(parameters[2], _SEEN)
+    return facts(method).reads_only(parameters[-2], _SEEN)
