@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
+from threading import Barrier
 from typing import Any, NotRequired, TypedDict
 
 import pyarrow as pa
@@ -34,6 +36,7 @@ from windrow_runtime.connectors.files.batch_files import LISTS_KEPT, BatchFiles,
 from windrow_runtime.connectors.files.partition_columns import escaped, partitions_of
 from windrow_runtime.connectors.files.parts import FileOutput
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.outputs import whole_files
 from windrow_runtime.outputs.registry import claim_targets
 
 # Any in this module: pyarrow has no types, and rows have columns of several.
@@ -360,6 +363,34 @@ def test_a_batch_that_an_earlier_version_began_to_replace_is_replaced(tmp_path: 
     assert found_in(tmp_path) == contents(OLD, "old")
     BatchFiles(tmp_path, 7, None).begin()
     assert found_in(tmp_path) == contents(NEW, "new")
+
+
+def test_files_of_a_slow_file_system_are_moved_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace, parts, sink = os.replace, [f"name={number}/part-0.json" for number in range(40)], tmp_path / "out"
+    sink.mkdir()
+    moved_alone = [0]
+    meeting = Barrier(2, timeout=60)
+
+    def slow(source: Any, target: Any) -> None:
+        if Path(target).suffix == ".json":
+            if moved_alone[0] < 16:
+                moved_alone[0] += 1
+            else:
+                meeting.wait()  # until another file is moved
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "perf_counter", lambda: float(moved_alone[0]))  # a second for each
+        patch.setattr(os, "replace", slow)
+        put(sink, 7, parts, "x")
+    assert found_in(sink) == contents(parts, "x")
+
+    def failing(number: int) -> None:
+        if number > 2:
+            raise OSError(28, f"No space left for {number}")
+
+    with pytest.raises(OSError, match="No space left for 3"):
+        whole_files.change_all(failing, range(100), few=0)
 
 
 def test_an_error_between_two_renames_is_mended_by_the_next_attempt(

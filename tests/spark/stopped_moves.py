@@ -6,8 +6,8 @@ from tests.spark.comparison import Event
 from windrow import Pipeline, from_source
 from windrow.sinks import FileSink
 from windrow.sources import CollectionSource
+from windrow_runtime.outputs import whole_files
 from windrow_spark.checkpoint.storage import HadoopPath
-from windrow_spark.connectors.files import staged as staged_files
 
 __all__ = ["ROWS", "Stopper", "pipeline"]
 
@@ -28,7 +28,7 @@ class Stopper:
 
     def __init__(self, moves: int) -> None:
         self._left = moves
-        self._before = HadoopPath.rename, staged_files._MOVES_AT_ONCE
+        self._before = HadoopPath.rename, whole_files._AT_ONCE
         rename = HadoopPath.rename
 
         def stopping(source: HadoopPath, target: HadoopPath) -> None:
@@ -39,11 +39,11 @@ class Stopper:
             rename(source, target)
 
         HadoopPath.rename = stopping  # type: ignore[assignment, method-assign]
-        staged_files._MOVES_AT_ONCE = 1  # type: ignore[misc]
+        whole_files._AT_ONCE = 1  # type: ignore[misc]
 
     def end(self) -> None:
         """Let runs go on."""
-        HadoopPath.rename, staged_files._MOVES_AT_ONCE = self._before  # type: ignore[method-assign, misc]
+        HadoopPath.rename, whole_files._AT_ONCE = self._before  # type: ignore[method-assign, misc]
 
 
 def pipeline(sink: FileSink[Event]) -> Pipeline:

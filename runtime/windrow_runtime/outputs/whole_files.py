@@ -11,11 +11,21 @@ import os
 import secrets
 import shutil
 import stat
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 _CHECKSUM_BYTES: Final = 16
+_AT_ONCE: Final = 16
+"""How many files are changed at the same time: a network file system or an object store answers each in its time."""
+_SLOW_SECONDS: Final = 0.001
+"""A change that takes longer waits for an answer; a local file system renames a file in 0.1 ms."""
 # Windows has neither.
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -63,6 +73,22 @@ def check_no_link(path: Path) -> None:
     """Raise an ``OSError`` for a folder that is a link: windrow does not touch what it leads to."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, "a link stands where a folder is expected", str(path))
+
+
+def change_all(change: Callable[[T], object], files: Sequence[T], few: int = _AT_ONCE) -> None:
+    """Changes files, several at the same time; raises the first error, and leaves the files whose turn has not come.
+
+    The first ``few`` are changed one by one, and so are all where threads would take longer, as in a local file system.
+    """
+    begun = time.perf_counter()
+    for done, file in enumerate(files):
+        is_slow = time.perf_counter() - begun > done * _SLOW_SECONDS
+        if done >= few and is_slow and sys.platform != "emscripten":  # a browser has no threads
+            with ThreadPoolExecutor(_AT_ONCE, "windrow-files") as pool:
+                for _ in pool.map(change, files[done:]):
+                    pass
+            return
+        change(file)
 
 
 def clear(folder: Path) -> None:

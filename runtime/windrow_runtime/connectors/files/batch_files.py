@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from windrow.addresses.paths import BATCH_PREFIX
-from windrow_runtime.outputs.whole_files import check_no_link, checksum, clear
+from windrow_runtime.outputs.whole_files import change_all, check_no_link, checksum, clear
 
 LISTS_KEPT: Final = 100
 """The number of batches whose lists are kept: as many as Spark keeps in a checkpoint, which may be rolled back."""
@@ -76,8 +76,7 @@ class BatchFiles:
         # The listing of a network file system may be outdated, so that missing files are looked up by name.
         missing = sorted(name for name in names - staged if not (self.staging / name).exists())
         if not missing:
-            for name in staged - names:
-                (self.staging / name).unlink()
+            change_all(lambda name: (self.staging / name).unlink(), [*staged - names])
             self._kept = names
         return missing
 
@@ -108,10 +107,13 @@ class BatchFiles:
         self._lists.mkdir(exist_ok=True)
         # The staging folder is cleared with the rest of the batch, also where the process is killed here.
         unfinished = self.staging / "list"
-        for name in [*map(_entry_of, names), _checksum(self._batch, names)]:
+
+        def note(name: str) -> None:
             entry = unfinished / name
             entry.parent.mkdir(parents=True, exist_ok=True)
             entry.touch(exist_ok=False)
+
+        change_all(note, [*map(_entry_of, names), _checksum(self._batch, names)])
         os.replace(unfinished, self._begun)
 
     def _finish(self, *, lenient: bool) -> None:
@@ -129,7 +131,8 @@ class BatchFiles:
             with suppress(FileNotFoundError, NotADirectoryError):
                 path.unlink()
             self._remove_empty(path.parent)
-        for name in names:
+
+        def move(name: str) -> None:
             path = self._place(name)
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -137,6 +140,8 @@ class BatchFiles:
             except FileNotFoundError:
                 if not (lenient or path.exists()):
                     raise
+
+        change_all(move, names)
         self._remove_done()
         os.replace(self._begun, self._done)
         clear(self.staging)

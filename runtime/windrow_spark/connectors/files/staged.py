@@ -11,19 +11,17 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from windrow.addresses.paths import BATCH_COLUMN, BATCH_PREFIX, is_hidden
 from windrow_runtime.connectors.files.owner import OWNER
+from windrow_runtime.outputs.whole_files import change_all
 from windrow_spark.checkpoint.storage import HadoopPath
 
 _STAGING: Final = "staging"
 _LIST: Final = "files"
 _SUCCESS: Final = "_SUCCESS"
 """The file by which Spark says that a folder is whole; readers may wait for it."""
-_MOVES_AT_ONCE: Final = 16
-"""An object store copies a file to rename it, and takes its time for each."""
 _RENAMES_FOLDERS: Final = "hdfs://"
 """Where a folder is renamed in one step. That others do so is not known."""
 
@@ -116,10 +114,7 @@ class StagedBatch:
             *values, file = name.split("/")
             _move(attempt / name, self._folder / "/".join([*values, self._own, file]), lenient=lenient)
 
-        with ThreadPoolExecutor(_MOVES_AT_ONCE, "windrow-move") as pool:
-            # The first error is raised, and files whose turn has not come stay.
-            for _ in pool.map(move, names):
-                pass
+        change_all(move, names, few=0)  # an object store copies a file to rename it
 
 
 def _move(source: HadoopPath, target: HadoopPath, *, lenient: bool, is_folder: bool = False) -> None:
