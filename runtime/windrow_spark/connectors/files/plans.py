@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -23,9 +23,13 @@ from windrow_spark.checkpoint.spark_files import LogOffset
 from windrow_spark.session import own_partitions
 from windrow_spark.sources.scan import ScanContext
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 # Any in this module: the listing that Spark's planner hands back.
 
-MOST_PARTS: Final = 64
+_SPARE_TASKS: Final = 64
+"""Up to so many tasks read files where the session has more partitions than cores; more would wait for a core."""
 _CHUNK_BYTES: Final = 128 << 20  # Spark's own default, as the next one
 _OPENING_BYTES: Final = 4 << 20
 
@@ -45,10 +49,8 @@ class TaskShares:
     @classmethod
     def of(cls, context: ScanContext) -> TaskShares:
         """Returns the shares for the session of a source."""
-        parts = max(1, min(own_partitions(context.spark), MOST_PARTS))
-        spark_context = getattr(context.spark, "sparkContext", None)  # a session of a Spark Connect server has none
-        cores = parts if spark_context is None else spark_context.defaultParallelism
-        return cls(parts, cores, context.limits.large_file_bytes)
+        parts = task_count(context.spark)
+        return cls(parts, _cores(context.spark) or parts, context.limits.large_file_bytes)
 
     def divide(self, files: Iterable[str]) -> list[Chunk]:
         """Returns the chunks, each for one task, in order."""
@@ -64,6 +66,16 @@ class TaskShares:
                 chunks.setdefault(int(reached * count / total), []).append((file, part, divided[file]))
                 reached += cost
         return list(chunks.values())
+
+
+def task_count(spark: SparkSession) -> int:
+    """Returns how many tasks share the files of a batch, or the parts of a large file: at least one for each core."""
+    return max(1, _cores(spark), min(own_partitions(spark), _SPARE_TASKS))
+
+
+def _cores(spark: SparkSession) -> int:
+    context = getattr(spark, "sparkContext", None)  # a session of a Spark Connect server has none
+    return 0 if context is None else int(context.defaultParallelism)
 
 
 def _size(file: str) -> int:

@@ -41,11 +41,10 @@ from windrow_spark.checkpoint.file_log import FileLog
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.checkpoint.planner_paths import for_planners
 from windrow_spark.checkpoint.stored_file import damaged_file
-from windrow_spark.connectors.files.plans import MOST_PARTS, FilePlans, TaskShares
+from windrow_spark.connectors.files.plans import FilePlans, TaskShares, task_count
 from windrow_spark.exchange.picklable import check_picklable, make_picklable
 from windrow_spark.faults import engine_errors
 from windrow_spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
-from windrow_spark.session import own_partitions
 from windrow_spark.sources.ranges import range_frame
 from windrow_spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
 from windrow_spark.sources.scanner import SparkScanner
@@ -243,7 +242,7 @@ def _names(context: ScanContext, stream: Any, path: str, spark_path: str, *, kee
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(spark_path)
     large = context.limits.large_file_bytes
     has_large = not split_pattern(path)[1] and any(_has_bytes(file, large) for file in visible_below(path))
-    most = max(1, min(own_partitions(context.spark), MOST_PARTS))
+    most = task_count(context.spark)
     parts = f"IF(length < {large}, 1, {most})" if has_large else "1"
     frame = frame.selectExpr("path", FILE_COLUMN, "unix_millis(modificationTime) AS __time", f"{parts} AS __parts")
     frame = frame.selectExpr("*", f"{'explode(sequence(0, __parts - 1))' if has_large else '0'} AS __part")

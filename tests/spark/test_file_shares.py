@@ -1,0 +1,39 @@
+"""How the tasks of a batch share its files: by the cores that there are, in the order of the files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from windrow_spark.connectors.files.plans import TaskShares, task_count
+
+MIB = 1 << 20
+
+
+# Any: stands in for a session, of which a test cannot have one on a cluster.
+def session(cores: int | None, partitions: int) -> Any:
+    context = {} if cores is None else {"sparkContext": SimpleNamespace(defaultParallelism=cores)}
+    return SimpleNamespace(conf=SimpleNamespace(get=lambda name, default: str(partitions)), **context)
+
+
+@pytest.mark.parametrize(
+    ("cores", "partitions", "tasks"), [(2, 2, 2), (2, 200, 64), (320, 200, 320), (320, 8, 320), (None, 200, 64)]
+)
+def test_each_core_has_a_task(cores: int | None, partitions: int, tasks: int) -> None:
+    assert task_count(session(cores, partitions)) == tasks
+
+
+def test_a_large_file_is_read_by_all_cores_of_a_cluster(tmp_path: Path) -> None:
+    sizes = {"a": 1 * MIB, "b": 4096 * MIB, "c": 2 * MIB}
+    for name, size in sizes.items():
+        (tmp_path / name).touch()
+        os.truncate(tmp_path / name, size)  # without blocks on the disk
+    files = [str(tmp_path / name) for name in sizes]
+    chunks = TaskShares(parts=320, cores=320, large_file_bytes=32 * MIB).divide(files)
+    assert 300 <= len(chunks) <= 320
+    read = [piece for chunk in chunks for piece in chunk]
+    assert read == [(files[0], 0, 1), *((files[1], part, 320) for part in range(320)), (files[2], 0, 1)]
