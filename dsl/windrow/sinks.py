@@ -456,7 +456,8 @@ class DeltaSink(Sink[T_contra]):
 
     Each batch is written once. The commit holds the number of the batch as an application transaction, under the
     identity of the checkpoint, and a batch that the table has already is left out. A run without a checkpoint has an
-    identity of its own. The elements of a batch pass through the driver.
+    identity of its own. On Spark workers write the files in a mounted file system; merged rows, and object stores,
+    are left to the driver.
 
     Needs the extra ``delta``. The table is made, or its columns are checked, before the first
     batch.

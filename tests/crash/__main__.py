@@ -20,6 +20,7 @@ from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from deltalake import DeltaTable
 from pyarrow import csv
 
 from tests.crash.batches import give_next, given, taken, write_taken
@@ -36,6 +37,7 @@ from tests.crash.pipeline import (
     Span,
     Total,
     build,
+    delta_table,
     write_input,
 )
 from tests.crash.starts import await_moment, end_of, kill, log_end, started
@@ -114,6 +116,8 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0], e
         print(fault)
     for database in (folder / "out").glob("*.db"):
         shutil.copy(database, folder / "followed" / "out")
+    if Path(delta_table(folder / "out")).exists():
+        shutil.copytree(delta_table(folder / "out"), delta_table(folder / "followed" / "out"))
     differences = _differences(written(folder / "out", plan), written(folder / "followed" / "out", plan))
     print(f"a reader beside took {follower.files} files, in {follower.looks} looks")
     return 1 if follower.faults or differences else 0
@@ -262,6 +266,9 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Record]]:
         sinks.append(from_source(ParquetFileSource(output / "late", Event)).sink_to(late))
     result = LocalRunner().run(Pipeline("written", *sinks))
     found = Counter() if all_parquet else _rows(output, "sessions", "latest")
+    if not all_parquet:
+        rows = DeltaTable(delta_table(output)).to_pyarrow_table().to_pylist()
+        found.update(("Delta table of sessions", Total(**row)) for row in rows)
     found.update(("files of sessions", total) for total in result.collected(sessions))
     found.update(("files of seconds", total) for total in result.collected(seconds))
     if all_parquet:

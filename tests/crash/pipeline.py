@@ -28,7 +28,7 @@ from windrow.functions import (
     ReadOnlyOnTimerContext,
 )
 from windrow.panes import ChangeKind
-from windrow.sinks import CsvFileSink, DatabaseSink, JsonFileSink, ParquetFileSink
+from windrow.sinks import CsvFileSink, DatabaseSink, DeltaSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 from windrow.state import MapStateDescriptor, ReducingStateDescriptor
 from windrow.triggers import (
@@ -205,7 +205,14 @@ def build(folder: Path | Url, output: Path | Url, plan: str = PLANS[0], other: P
         # Without a key, so that a row that is doubled shows.
         sessions.sink_to(DatabaseSink(url, "sessions")),
         seconds.sink_to(DatabaseSink(url, "latest", key=("key", "kind"))),
+        # Beside the folder of the others, as only the log of a table says which files it has.
+        sessions.sink_to(DeltaSink(delta_table(output), partition_by="key")),
     )
+
+
+def delta_table(output: Path | Url) -> str:
+    """The Delta table that belongs to a folder of sinks."""
+    return f"{os.fspath(output)}-delta"
 
 
 def _joined(left: DataStream[Event], right: DataStream[Event], output: Path | Url) -> Pipeline:

@@ -1,0 +1,155 @@
+"""Writes Delta Lake tables on Spark: workers write the files, and the driver commits them.
+
+It is so for tables in a mounted file system to which rows are appended. Rows that are merged by key, and the rows of a
+table in an object store, go through the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from windrow.addresses.paths import local_path
+from windrow.errors import SinkError
+from windrow.plan import Step
+from windrow.sinks import DeltaSink
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.codecs.value_type import Kind
+from windrow_runtime.outputs.output import Identity
+from windrow_spark.session import is_connect
+from windrow_spark.shipping import sink_alone
+from windrow_spark.sinks.spark_writer import SparkWriter, WrittenBy
+from windrow_spark.sinks.worker_sink import WorkerSink, WorkerTask
+from windrow_sql.delta.writer import DeltaWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from windrow_sql.delta.output import DeltaOutput
+    from windrow_sql.delta.parts import TableFiles
+
+# Any in this module: elements of every type, and pyarrow has no types.
+
+_IN_LOG: Final = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.DATE})
+"""The values of partitions whose texts in the log of a table are the same for all who write it."""
+
+
+class DeltaSparkWriter(SparkWriter[DeltaWriter]):
+    """Writes Delta Lake tables."""
+
+    @property
+    def written_by(self) -> WrittenBy:
+        return WrittenBy.WORKERS if self._folder is not None else super().written_by
+
+    @property
+    def takes_columns(self) -> bool:
+        return self._folder is not None
+
+    @property
+    def _folder(self) -> Path | None:
+        """The folder of the table, if workers write its files."""
+        sink = self.writer.sink
+        path = local_path(sink.path)
+        if path is None or sink.key or sink.storage_options:
+            return None
+        by_name = {field.name: field for field in record_type(self.step.node.element_type).columns}
+        kinds = {by_name[name].type.scalar_kind for name in sink.partition_by if name in by_name}
+        return Path(path).absolute() if kinds <= _IN_LOG else None
+
+    def check_target(self, spark: SparkSession) -> None:
+        if self._folder is not None and not is_connect(spark):
+            _opened(self.step, self.writer.sink, Identity("", ""))
+
+    def worker_sink(self, identity: Identity | None) -> WorkerSink:
+        assert identity is not None, "it has a target"
+        assert self._folder is not None, "the driver writes others"
+        return DeltaWorkerSink(sink_alone(self.step), self.writer.sink, identity, self._folder)
+
+
+def _opened(step: Step, sink: DeltaSink[Any], identity: Identity) -> DeltaOutput:
+    # The library is imported only if a plan has such a sink.
+    from windrow_sql.delta.output import DeltaOutput
+
+    output = DeltaOutput(step, sink, identity)
+    output.open()
+    return output
+
+
+class DeltaWorkerSink(WorkerSink):
+    """A Delta Lake table whose files workers write; its step comes without the steps upstream."""
+
+    def __init__(self, step: Step, sink: DeltaSink[Any], identity: Identity, folder: Path) -> None:
+        self.step = step
+        self._sink, self._identity, self._folder = sink, identity, folder
+        self._table: DeltaOutput | None = None  # of the driver
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DeltaWorkerSink, (self.step, self._sink, self._identity, self._folder)
+
+    def task(self, batch: int) -> WorkerTask:
+        from windrow_sql.delta.output import DeltaOutput
+        from windrow_sql.delta.parts import TableFiles
+
+        output = DeltaOutput(self.step, self._sink, self._identity)
+        return _FilesTask(output, TableFiles(output, self._folder))
+
+    def check(self, batch: int, division: str, *, again: bool) -> None:
+        self._opened_table().check(batch, again=again)
+
+    def publish(self, batch: int, names: Sequence[bytes]) -> None:
+        """Adds the files of a batch to the table, or deletes them if it has the batch; the driver calls this."""
+        from windrow_sql.delta.parts import added_file
+
+        if not names:
+            return
+        table = self._opened_table()
+        try:
+            added = [added_file(self._folder, name.decode(), table.partition_columns) for name in names]
+        except FileNotFoundError as error:
+            raise SinkError(
+                "a file that a worker wrote is not where the driver looks for it",
+                given=str(error.filename),
+                expected="a folder that the driver and all workers share",
+                where=self.step.where,
+                hint="write to a file system that every machine has mounted at the same path",
+            ) from error
+        if not table.commit(batch, [file for file, _ in added], sum(rows for _, rows in added)):
+            for file, _ in added:
+                (self._folder / file.path).unlink(missing_ok=True)
+
+    def _opened_table(self) -> DeltaOutput:
+        if self._table is None:
+            self._table = _opened(self.step, self._sink, self._identity)
+        return self._table
+
+
+class _FilesTask(WorkerTask):
+    """Writes the files of one task."""
+
+    def __init__(self, output: DeltaOutput, files: TableFiles) -> None:
+        self._output, self._files = output, files
+        self._is_done = False
+
+    def write(self, values: Sequence[Any]) -> int:
+        return self._written(self._output.encoded(values)) if values else 0
+
+    def write_rows(self, rows: Any) -> int:
+        self._output.check_rows(rows)
+        return self._written(rows) if rows.num_rows else 0
+
+    def _written(self, rows: Any) -> int:
+        with self._output.failures("a file of the Delta table cannot be written"):
+            return self._files.write(rows)
+
+    def take_names(self) -> Sequence[str]:
+        return self._files.take_names()
+
+    def finish(self) -> None:
+        with self._output.failures("a file of the Delta table cannot be written"):
+            self._files.close()
+        self._is_done = True
+
+    def close(self) -> None:
+        if not self._is_done:
+            self._files.delete()

@@ -1,0 +1,212 @@
+"""Files of Delta tables that tasks write, and commits of a batch's files: once each, read back as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from deltalake import DeltaTable
+
+from tests.outputs.outputs import output_of
+from tests.outputs.test_delta import REPORTS, Report, Total, rows
+from windrow import Pipeline, from_source
+from windrow.errors import InvalidArgumentError, SinkError
+from windrow.sinks import DeltaSink
+from windrow.sources import CollectionSource
+from windrow_runtime.codecs.arrow.encoding import encode_batch
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.outputs.output import Identity
+from windrow_spark.sinks.spark_writer import WrittenBy, spark_writer_of
+from windrow_spark.sinks.worker_sink import WorkerSink
+from windrow_sql.delta.spark_writer import DeltaWorkerSink
+
+# Any in this module: elements of every type, and pyarrow has no types.
+
+
+def worker_sink(element_type: type[Any], sink: DeltaSink[Any], query: str = "query") -> WorkerSink:
+    """The sink as an engine has it, with the table."""
+    pipeline = Pipeline("parts", from_source(CollectionSource([], element_type)).sink_to(sink))
+    writer = spark_writer_of(pipeline.step_of(pipeline.sinks[0].node))
+    assert writer.written_by is WrittenBy.WORKERS
+    made = writer.worker_sink(Identity(query, "sink"))
+    made.check(0, "", again=True)
+    return made
+
+
+def run_task(sink: WorkerSink, *portions: Sequence[Any] | pa.RecordBatch) -> list[bytes]:
+    """Runs a task that succeeds, with elements or columns; returns the names that the driver gets."""
+    task = sink.task(0)
+    names: list[str] = []
+    for portion in portions:
+        write = task.write_rows if isinstance(portion, pa.RecordBatch) else task.write
+        write(portion)
+        names += task.take_names()
+    task.finish()
+    task.close()
+    return [name.encode() for name in names]
+
+
+def files_in(folder: Path) -> int:
+    return len(list(folder.rglob("*.parquet")))
+
+
+def test_the_files_of_all_tasks_are_one_commit_and_are_added_once(tmp_path: Path) -> None:
+    sink = worker_sink(Total, DeltaSink[Total](tmp_path))
+    names = run_task(sink, [Total("a", 1)], [Total("b", 2)]) + run_task(sink, [Total("c", 3)])
+    assert len(names) == files_in(tmp_path) == 2
+    assert rows(tmp_path) == []
+    sink.publish(0, names)
+    assert rows(tmp_path) == [("a", 1), ("b", 2), ("c", 3)]
+    # A batch that runs again writes other files, which go.
+    for again in (sink, worker_sink(Total, DeltaSink[Total](tmp_path))):
+        again.publish(0, run_task(again, [Total("a", 10)]))
+        assert files_in(tmp_path) == 2
+    sink.publish(1, run_task(sink))  # nothing to write
+    assert DeltaTable(tmp_path).version() == 1
+    with pytest.raises(SinkError, match=r"batch 0 for .*, which has batch 0\n(.|\n)*older copy"):
+        sink.check(0, "", again=False)
+    # The interpreter goes on in the same table, under the same identity.
+    output_of(Total, DeltaSink[Total](tmp_path), query="other").write(0, [Total("d", 4)])
+    assert rows(tmp_path)[-1] == ("d", 4)
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "%41 b/l=u'e"
+
+
+class Sale(NamedTuple):
+    shop: str | None
+    n: int | None
+    day: date
+    paid: bool
+    colour: Colour
+    note: str
+
+
+SALES = [
+    Sale(shop, n, date(2026, 1, 1 + place % 3), place % 2 == 0, Colour.RED if place % 4 else Colour.BLUE, "x" * place)
+    for place, (shop, n) in enumerate((shop, n) for shop in (None, "a", " ", "é/%") for n in (None, -1, 2**62))
+]
+
+
+@pytest.mark.parametrize("by", [(), "shop", ("shop", "n", "day", "paid", "colour")])
+def test_values_and_partitions_are_those_of_the_driver(tmp_path: Path, by: str | tuple[str, ...]) -> None:
+    output_of(Sale, DeltaSink[Sale](tmp_path / "driver", partition_by=by)).write(0, SALES)
+    sink = worker_sink(Sale, DeltaSink[Sale](tmp_path / "workers", partition_by=by))
+    columns = encode_batch(SALES[6:], record_type(Sale))
+    sink.publish(0, run_task(sink, SALES[:6], columns))
+
+    def found(name: str, where: Any = None) -> list[str]:
+        table = DeltaTable(tmp_path / name).to_pyarrow_dataset().to_table(filter=where)
+        return sorted(map(repr, table.select(sorted(table.column_names)).to_pylist()))
+
+    assert found("workers") == found("driver")
+    # Readers pass over files by their statistics, and by the values of partitions.
+    day, n, note, shop = (ds.field(name) for name in ("day", "n", "note", "shop"))
+    for where in (day > date(2026, 1, 2), n > 0, n.is_null(), note >= "xxxx", shop == "é/%", shop.is_null()):
+        assert 0 < len(found("workers", where)) < len(SALES)
+        assert found("workers", where) == found("driver", where)
+
+
+def test_columns_of_every_type_come_back_as_they_were(tmp_path: Path) -> None:
+    output_of(Report, DeltaSink[Report](tmp_path / "driver", partition_by="day")).write(0, REPORTS)
+    sink = worker_sink(Report, DeltaSink[Report](tmp_path / "workers", partition_by="day"))
+    sink.publish(0, run_task(sink, REPORTS))
+    tables = [DeltaTable(tmp_path / name).to_pyarrow_table() for name in ("workers", "driver")]
+    assert sorted(map(repr, tables[0].to_pylist())) == sorted(map(repr, tables[1].to_pylist()))
+    assert tables[0].schema == tables[1].schema
+
+
+class Renamed(msgspec.Struct, rename="camel"):
+    shop_name: str
+    sold_pieces: int
+
+
+def test_partitions_have_the_names_of_columns(tmp_path: Path) -> None:
+    sink = worker_sink(Renamed, DeltaSink[Renamed](tmp_path, partition_by="shop_name"))
+    sink.publish(0, run_task(sink, [Renamed("a", 1), Renamed("b", 2)]))
+    found = DeltaTable(tmp_path).to_pyarrow_table().to_pylist()
+    assert sorted(map(repr, found)) == ["{'shopName': 'a', 'soldPieces': 1}", "{'shopName': 'b', 'soldPieces': 2}"]
+
+
+def test_more_partitions_than_open_files(tmp_path: Path) -> None:
+    sink = worker_sink(Total, DeltaSink[Total](tmp_path, partition_by="key"))
+    totals = [Total(f"k{number}", number) for number in range(70)]
+    names = run_task(sink, totals, totals[:1])
+    assert len(names) == 71  # the file of the first one was finished
+    sink.publish(0, names)
+    assert rows(tmp_path) == sorted([*totals, totals[0]], key=repr)
+
+
+def test_a_task_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    sink = worker_sink(Total, DeltaSink[Total](tmp_path, partition_by="key"))
+    task = sink.task(0)
+    task.write([Total("a", 1), Total("b", 2)])
+    assert files_in(tmp_path) == 2
+    bad = encode_batch([Total("a", 1), Total("", 2)], record_type(Total))
+    for write, portion in ((task.write, [Total("", 1)]), (task.write_rows, bad)):
+        with pytest.raises(InvalidArgumentError, match="is null once it names a partition") as caught:
+            write(portion)
+        assert str(caught.value.where).endswith(", Total.key")
+    task.close()
+    assert files_in(tmp_path) == 0
+
+
+#  stale        sees that the table has no batch 0                    commits batch 0
+#  successor                                       commits batch 0
+def test_of_two_commits_with_one_number_the_table_takes_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale, successor = (worker_sink(Total, DeltaSink[Total](tmp_path)) for _ in range(2))
+    files, others = run_task(stale, [Total("a", 10)]), run_task(successor, [Total("a", 1)])
+    commit = DeltaTable.create_write_transaction
+
+    def late(*arguments: Any, **options: Any) -> None:
+        monkeypatch.undo()
+        successor.publish(0, others)
+        commit(*arguments, **options)
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", late)
+    with pytest.raises(SinkError, match="the Delta table refused a batch"):
+        stale.publish(0, files)
+    assert rows(tmp_path) == [("a", 1)]
+    stale.publish(1, run_task(stale, [Total("b", 2)]))
+    assert rows(tmp_path) == [("a", 1), ("b", 2)]
+
+
+def test_a_file_that_the_driver_does_not_find_is_told(tmp_path: Path) -> None:
+    sink = worker_sink(Total, DeltaSink[Total](tmp_path))
+    names = run_task(sink, [Total("a", 1)])
+    (file,) = tmp_path.glob("*.parquet")
+    file.unlink()
+    with pytest.raises(SinkError, match="not where the driver looks for it") as caught:
+        sink.publish(0, names)
+    assert caught.value.given == str(file)
+
+
+def test_the_driver_writes_what_workers_do_not(tmp_path: Path) -> None:
+    for sink in (
+        DeltaSink[Report](tmp_path, key="key"),
+        DeltaSink[Report]("s3://bucket/table"),
+        DeltaSink[Report](tmp_path, storage_options={"region": "eu"}),
+        DeltaSink[Report](tmp_path, partition_by="at"),
+    ):
+        pipeline = Pipeline("parts", from_source(CollectionSource([], Report)).sink_to(sink))
+        assert spark_writer_of(pipeline.step_of(pipeline.sinks[0].node)).written_by is WrittenBy.OUTPUT
+
+
+def test_workers_get_no_connection(tmp_path: Path) -> None:
+    sink = worker_sink(Total, DeltaSink[Total](tmp_path))
+    assert isinstance(sink, DeltaWorkerSink)
+    constructor, arguments = sink.__reduce__()
+    copy = constructor(*arguments)
+    copy.publish(0, run_task(copy, [Total("a", 1)]))
+    assert rows(tmp_path) == [("a", 1)]
