@@ -88,7 +88,7 @@ def joined(runs: Iterable[Found]) -> Found:
 
 def test_runs_one_after_another_give_what_one_run_gives(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "in"
-    write(folder, range(6))
+    write(folder, range(5))
     outputs, pipeline = build(folder)
     expected, _ = outputs.expected(pipeline)
     for file in folder.iterdir():
@@ -123,7 +123,7 @@ def test_runs_one_after_another_give_what_one_run_gives(spark: SparkSession, tmp
     ):
         with pytest.raises(IncompatibleStateError, match=rf"another plan(.|\n)*{what}"):
             SparkRunner(spark, checkpoint=checkpoint).run(changed[1])
-    write(folder, range(4, 6))
+    write(folder, [4])
     run(drain=True)
     assert joined(runs) == expected
 
@@ -146,17 +146,16 @@ def test_staggered_windows_stay_where_they_are(spark: SparkSession, tmp_path: Pa
         outputs.add("windows", keyed(files_of(folder, Event), 50).window(assigner).process(Seen()))
         return outputs, outputs.pipeline("staggered")
 
-    write(folder, range(4))
+    write(folder, range(2))
     outputs, pipeline = staggered()
     expected = outputs.of(LocalRunner(clock=lambda: 1_030).run(pipeline))
-    for number in range(2, 4):
-        (folder / f"{number}.json").unlink()
+    (folder / "1.json").unlink()
     runs: list[Found] = []
     for clock, drain in ((lambda: 1_030, False), (lambda: 2_100, True)):
         outputs, pipeline = staggered()
         runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", clock=clock)
         runs.append(outputs.of(runner.run(pipeline, drain=drain)))
-        write(folder, range(2, 4))
+        write(folder, [1])
     assert joined(runs) == expected
     assert all(runs[0].values())
     assert {window.start % 250 for found in expected["windows"].values() for _, window, *_ in found} == {30}
@@ -165,7 +164,7 @@ def test_staggered_windows_stay_where_they_are(spark: SparkSession, tmp_path: Pa
 @pytest.mark.classic(reason="the function shares a list with the test")
 def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "in"
-    write(folder, range(3))
+    write(folder, [0])
     checkpoint = tmp_path / "checkpoint"
     down = [True]
     taken: list[Event] = []
@@ -195,6 +194,7 @@ def test_a_run_that_failed_at_the_end_of_the_stream_can_be_finished(spark: Spark
     assert found
 
 
+@pytest.mark.thorough(reason="test_exhausted_sources.py has a draining run that fails before the end of a source")
 def test_a_run_that_failed_before_the_end_of_the_stream_leaves_it_open(spark: SparkSession, tmp_path: Path) -> None:
     folder, mended = tmp_path / "in", tmp_path / "mended"
     write(folder, range(2))
@@ -248,7 +248,7 @@ def test_a_copy_of_a_checkpoint_reads_a_collection_in_its_order(spark: SparkSess
         return number
 
     sink = CollectSink[int]()
-    numbers = from_source(CollectionSource(range(6), int, batch_size=2)).map(checked).returns(int)
+    numbers = from_source(CollectionSource(range(4), int, batch_size=2)).map(checked).returns(int)
     timed = stamped(numbers, at=lambda number: number * 1_000)
     sums = timed.key_by(lambda _: 0).window(TumblingEventTimeWindows.of(millis(2_000))).sum(lambda number: number)
     pipeline = Pipeline("copied", sums.sink_to(sink))
@@ -258,7 +258,7 @@ def test_a_copy_of_a_checkpoint_reads_a_collection_in_its_order(spark: SparkSess
     for age, file in enumerate(sorted((checkpoint / "sources").rglob("batch-*"))):
         os.utime(file, (2_000_000_000 - age,) * 2)
     result = SparkRunner(spark, checkpoint=checkpoint).run(pipeline)
-    assert result.collected(sink) == [1, 5, 9]
+    assert result.collected(sink) == [1, 5]
     assert not any("late_records_dropped" in counts for counts in result.counters.values())
 
 
@@ -287,6 +287,9 @@ def measuring(folder: Path, version: int) -> tuple[Outputs, Pipeline]:
     return outputs, outputs.pipeline("measuring")
 
 
+@pytest.mark.thorough(
+    reason="tests/command/test_check_upgrade.py runs with a new field, test_stored_records.py has its default"
+)
 def test_stored_records_get_the_default_of_a_new_field(spark: SparkSession, tmp_path: Path) -> None:
     # records    10: 7.0    20: 9.0   |   30: 8.0 F
     # version    1                    |   2, with units
