@@ -176,11 +176,11 @@ def both(
 
 
 def test_partitions_and_files_far_behind_others_lose_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    put(tmp_path / "logs", a=[3600, 3601, 3612, 3613, 3625], b=[0, 1, 2, 13, 14])
+    put(tmp_path / "logs", a=[3600, 3601, 3612], b=[0, 1, 12])
     plans = [counted(logs(tmp_path / "logs"), strategy) for strategy in (MONOTONOUS, OWN)]
-    for size, writers in ((4, 3), (3, 1)):
+    for size, writers in ((3, 3), (2, 1)):
         random = Random(size)
-        files = write_hours(tmp_path / f"{size}", writers=writers, hours=5, random=random)
+        files = write_hours(tmp_path / f"{size}", writers=writers, hours=3, random=random)
         files.shuffle(random)
         plans.append(hourly(files, size, hour_of if writers > 1 else "name", name=f"{writers} writers"))
     both(spark, *plans, columnar=True)
@@ -196,14 +196,13 @@ def test_the_end_of_a_bounded_partition_and_idleness_release_the_others(spark: S
 
 
 def test_partitions_that_come_later_and_runs_that_go_on(spark: SparkSession, tmp_path: Path) -> None:
-    folder = put(tmp_path / "logs", a=[1, 11, 21], b=[2, 12, 22])
+    folder = put(tmp_path / "logs", a=[1, 21], b=[2, 22])
     plan, outputs = counted(logs(folder, bounded=False, lines=1))
 
     def run() -> tuple[list[Count], list[Entry]]:
         return outputs.of(SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(plan, drain=False))
 
-    tens = [("a", 10_000, 1), ("a", 20_000, 1), ("b", 10_000, 1), ("b", 20_000, 1)]
-    assert run() == (tens, [])
+    assert run() == ([("a", 10_000, 1), ("b", 10_000, 1)], [])
     # "c" holds the watermark as soon as it is found, even without a line.
     put(folder, a=[31], b=[32], c=[])
     assert run() == ([], [])
@@ -258,8 +257,8 @@ def test_a_batch_with_fewer_files_shows_that_none_waits(spark: SparkSession, tmp
 
 @pytest.mark.classic(reason="the function takes what the sink gets into a list of this process")
 def test_partitions_that_are_ahead_wait_for_the_others_of_their_group(spark: SparkSession, tmp_path: Path) -> None:
-    one = put(tmp_path / "one", a=[0, 100, 200, 300], c=[0, 40])
-    other = put(tmp_path / "other", b=[0, 10, 20, 30, 60, 90, 150, 250])
+    one = put(tmp_path / "one", a=[0, 100, 200], c=[0, 40])
+    other = put(tmp_path / "other", b=[0, 20, 40, 60, 150])
     found: dict[int, list[str]] = {}
 
     def take(batch: int, entries: Sequence[Entry]) -> None:
@@ -272,7 +271,7 @@ def test_partitions_that_are_ahead_wait_for_the_others_of_their_group(spark: Spa
         return [found[batch] for batch in sorted(found)], sorted(result.collected(counts))
 
     expected = run(LocalRunner())
-    assert expected[0][:5] == [["a0", "b0", "c0"], ["a100", "b10", "c40"], ["b20"], ["b30"], ["b60"]]
+    assert expected[0] == [["a0", "b0", "c0"], ["a100", "b20", "c40"], ["b40"], ["b60"], ["a200", "b150"]]
     for columnar in for_a_night((True, False), (True,)):
         assert run(SparkRunner(spark, columnar=columnar)) == expected
 
@@ -360,10 +359,10 @@ def test_a_source_that_waits_has_not_ended(spark: SparkSession, tmp_path: Path) 
 
 
 @pytest.mark.classic(reason="a clock of the test's is called in this process")
-@pytest.mark.parametrize("seed", for_a_night(range(8), [0, 1]))
+@pytest.mark.parametrize("seed", for_a_night(range(8), [1]))
 def test_random_partitions_on_both_engines(spark: SparkSession, seed: int) -> None:
     random = Random(seed)
-    cases = [random_case(random) for _ in range(5)]
+    cases = [random_case(random) for _ in range(for_a_night(5, 3))]
     plans = [counted(from_source(source), strategy) for source, strategy in cases]
     pipeline = Pipeline("random", *(sink for plan, _ in plans for sink in plan.sinks))
 
@@ -372,5 +371,5 @@ def test_random_partitions_on_both_engines(spark: SparkSession, seed: int) -> No
         return [outputs.of(result) for _, outputs in plans]
 
     expected = run(LocalRunner(clock=count(0, 100).__next__))
-    assert sum(len(counts) for counts, _ in expected) > 10
+    assert sum(len(counts) for counts, _ in expected) > 8
     assert run(SparkRunner(spark, clock=count(0, 100).__next__, columnar=seed % 2 == 0)) == expected
