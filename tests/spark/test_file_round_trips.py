@@ -61,42 +61,41 @@ def test_both_engines_write_the_same_files_as_a_stream_and_as_a_batch(spark: Spa
         assert read_back(LocalRunner().run, tmp_path / how) == expected
     assert read_back(SparkRunner(spark).run_batch, tmp_path / "stream") == expected
 
-    # Plain Spark, by the name of the folder.
-    for how in pipelines:
-        # PySpark makes no datetime of the year 1.
-        frame = spark.read.parquet(str(tmp_path / how / "flat-parquet")).drop("at")
-        flat = sorted(frame.collect(), key=lambda row: row["number"])
-        for row, record in zip(flat, sorted(FLATS, key=lambda record: record.number), strict=True):
-            values = ("flag", "number", "ratio", "text", "amount", "day", "took", "maybe", "perhaps")
-            assert [row[name] for name in values] == [getattr(record, name) for name in values]
-            assert bytes(row["raw"]) == record.raw
-        nested = spark.read.parquet(str(tmp_path / how / "nested-parquet")).where("size(spans) > 0").first()
-        assert nested is not None
-        assert nested["spans"] == NESTED[0].spans
-        assert nested["by_name"] == NESTED[0].by_name
-        assert nested["inner"]["point"]["span"] == timedelta(days=400)
-        assert spark.read.json(str(tmp_path / how / "flat-json")).count() == len(FLATS)
-        assert spark.read.csv(str(tmp_path / how / "columns-csv"), header=True).count() == len(COLUMNS)
-        for file in (tmp_path / how / "flat-parquet").glob("*.parquet"):
-            assert "INT96" not in str(pq.ParquetFile(file).schema)
+    # Plain Spark, by the names of the folders.
+    def folders(name: str) -> list[str]:
+        return [str(tmp_path / how / name) for how in pipelines]
+
+    # PySpark makes no datetime of the year 1.
+    frame = spark.read.parquet(*folders("flat-parquet")).drop("at")
+    flat = sorted(frame.collect(), key=lambda row: row["number"])
+    for row, record in zip(flat, sorted(FLATS * 3, key=lambda record: record.number), strict=True):
+        values = ("flag", "number", "ratio", "text", "amount", "day", "took", "maybe", "perhaps")
+        assert [row[name] for name in values] == [getattr(record, name) for name in values]
+        assert bytes(row["raw"]) == record.raw
+    nested = spark.read.parquet(*folders("nested-parquet")).where("size(spans) > 0").collect()
+    assert len(nested) == 3
+    for row in nested:
+        assert row["spans"] == NESTED[0].spans
+        assert row["by_name"] == NESTED[0].by_name
+        assert row["inner"]["point"]["span"] == timedelta(days=400)
+    assert spark.read.json(folders("flat-json")).count() == 3 * len(FLATS)
+    assert spark.read.csv(folders("columns-csv"), header=True).count() == 3 * len(COLUMNS)
+    for file in tmp_path.glob("*/flat-parquet/*.parquet"):
+        assert "INT96" not in str(pq.ParquetFile(file).schema)
 
 
-def test_what_spark_writes_elsewhere_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    """In a file system of Spark's that is not mounted, as far as windrow can see: one query writes all formats."""
-    (tmp_path / "elsewhere").mkdir()
-    spark.conf.set("fs.viewfs.mounttable.formats.link./out", f"file://{tmp_path}/elsewhere")
+def test_what_spark_writes_elsewhere_is_the_same(spark: SparkSession, view: str, tmp_path: Path) -> None:
+    """In a file system of Spark's that is not mounted, as far as windrow can see: one job writes all formats."""
     ends = []
     for name, (elements, kind) in RECORDS.items():
         stream = from_source(CollectionSource(elements, kind), name=name)
-        for form, (sink, _) in FORMATS.items():
-            ends.append(stream.sink_to(sink(f"viewfs://formats/out/{form}/{name}")))
-            ends.append(stream.sink_to(sink(tmp_path / "mounted" / form / name)))
-    SparkRunner(spark).run(Pipeline("elsewhere", *ends))
-    spark.conf.unset("fs.viewfs.mounttable.formats.link./out")
+        ends += [stream.sink_to(sink(f"{view}/{name}-{form}")) for form, (sink, _) in FORMATS.items()]
+    SparkRunner(spark).run_batch(Pipeline("elsewhere", *ends))
+    LocalRunner().run(pipeline_of(tmp_path / "mounted"))
     for form in FORMATS:
         for name in RECORDS:
-            assert_same(form, name, tmp_path / "elsewhere" / form / name, tmp_path / "mounted" / form / name)
-        assert spark.read.format(form).load(str(tmp_path / "elsewhere" / form / "columns")).count() > 0
+            assert_same(form, name, tmp_path / "here" / f"{name}-{form}", tmp_path / "mounted" / f"{name}-{form}")
+        assert spark.read.format(form).load(str(tmp_path / "here" / f"columns-{form}")).count() > 0
 
 
 def assert_same(form: str, name: str, *places: Path) -> None:

@@ -15,6 +15,7 @@ from tests.custom_sources import Logs
 from tests.spark.comparison import Event, millis
 from tests.spark.streams import stamped
 from tests.support.files import put
+from tests.support.thorough import thorough
 from windrow import DataStream, Pipeline, from_dataframe, from_source
 from windrow.aggregates import combine, count, key
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
@@ -164,9 +165,9 @@ DUE: dict[Steps, list[Fired]] = {
     ("read", "steps", "again"),
     [
         (files, [on_columns, on_objects, chained, timers, left_join], by_run),
-        (partitions, [on_objects, timers], by_start),
-        (custom, [ticks], by_start),
-        (frame, [on_objects], by_run),
+        (partitions, [on_objects, timers, ticks], by_start),
+        thorough(custom, [ticks], by_start, reason="a source with two partitions has the same timers"),
+        thorough(frame, [on_objects], by_run, reason="Spark keeps the watermark of files likewise"),
     ],
 )
 def test_what_is_due_needs_no_record(
