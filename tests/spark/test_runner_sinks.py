@@ -200,10 +200,10 @@ def by_time(event: Event) -> tuple[int, str]:
     return event.at, event.key
 
 
-#  batch      0: 0 ... 70     1: 80 ... 150     2: 160 ... 230     3: the end of the stream
-#  fire                       0-60              60-120             120-180, 180-240
+#  batch      0: 0 ... 70     1: 80 ... 150     2: the end of the stream
+#  fire                       0-60              60-120, 120-180
 def test_the_last_keyed_step_writes_files_itself(spark: SparkSession, tmp_path: Path) -> None:
-    windows = totals(events())
+    windows = totals(events(16))
     pairs = windows.key_by(lambda event: event.key).count_window(2).reduce(total)
     first = windows.filter(lambda event: event.at < 60)
     collect = CollectSink[Event]()
@@ -220,7 +220,7 @@ def test_the_last_keyed_step_writes_files_itself(spark: SparkSession, tmp_path: 
         "levels",
         windows.sink_to(ParquetFileSink(tmp_path / "windows")),
         first.sink_to(ParquetFileSink(tmp_path / "first")),
-        events().sink_to(ParquetFileSink(tmp_path / "events")),
+        events(16).sink_to(ParquetFileSink(tmp_path / "events")),
         pairs.sink_to(ParquetFileSink(tmp_path / "pairs")),
         pairs.sink_to(collect),
         windows.sink_to(JsonFileSink(tmp_path / "json")),
@@ -230,7 +230,7 @@ def test_the_last_keyed_step_writes_files_itself(spark: SparkSession, tmp_path: 
     assert sorted(result.collected(collect), key=by_time) == expected(pairs) == files("pairs")
     assert files("windows") == expected(windows)
     assert files("first") == expected(first)
-    assert files("events") == expected(events())
+    assert files("events") == expected(events(16))
     json = read_back(from_source(JsonFileSource(tmp_path / "json" / "*.json", Event)))
     assert sorted(json, key=by_time) == expected(windows)
     assert len(batches(tmp_path / "first")) == 1
@@ -379,7 +379,7 @@ def total(a: Event, b: Event) -> Event:
 
 
 def test_a_writer_of_sparks_own(spark: SparkSession, tmp_path: Path) -> None:
-    windows = totals(events())
+    windows = totals(events(8))
     out = tmp_path / "out"
 
     # Any: a DataFrame and its writer.
