@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.test_lifecycle import wait_for
+from tests.support.thorough import thorough
 from windrow import Pipeline, from_collection, from_source
 from windrow.connectors import CustomSink, SinkContext
 from windrow.errors import CheckpointError, UnsupportedOperationError
@@ -127,8 +128,8 @@ def is_called() -> bool:
     [
         "run",
         "run_batch",
-        pytest.param("stop", marks=pytest.mark.thorough(reason="a drain of a running one waits likewise")),
-        "drain of a running one",
+        thorough("stop", reason="run waits for the end of a batch likewise"),
+        thorough("drain of a running one", reason="run drains likewise"),
     ],
 )
 def test_the_query_ends_then_sinks_close_then_the_lock_goes(spark: SparkSession, tmp_path: Path, call: str) -> None:
@@ -175,7 +176,7 @@ IN_A_PROGRAM = pytest.mark.thorough(reason="the program below is interrupted in 
         "await_termination",
         pytest.param("await_termination(60)", marks=IN_A_PROGRAM),
         pytest.param("process_available", marks=IN_A_PROGRAM),
-        "run_batch",
+        thorough("run_batch", reason="the test above interrupts a batch job, and the first case leaves a pipeline"),
     ],
 )
 def test_ctrl_c_interrupts_the_call_and_no_other_pipeline(spark: SparkSession, tmp_path: Path, call: str) -> None:
@@ -253,12 +254,16 @@ for call in (running.await_termination, lambda: running.await_termination(60), r
         print("interrupted", flush=True)
 Path("go").touch()
 running.process_available()
-print(len(running.stop().collected(sink)))
+found = running.stop().collected(sink)
+for name in ("go", "begun"):
+    Path(name).unlink()
+print(len(found), flush=True)
+SparkRunner(partitions=1).run(Pipeline("ends", sums.sink_to(sink)))
 """
 
 
 @pytest.mark.program
-def test_a_program_goes_on_behind_ctrl_c(tmp_path: Path) -> None:
+def test_a_program_goes_on_behind_ctrl_c_or_ends_with_the_line_that_was_interrupted(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(PROGRAM)
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     command = [sys.executable, "main.py"]
@@ -269,8 +274,16 @@ def test_a_program_goes_on_behind_ctrl_c(tmp_path: Path) -> None:
             wait_for((tmp_path / "begun").exists)
             os.killpg(program.pid, signal.SIGINT)  # as a terminal does
             assert program.stdout.readline() == "interrupted\n"
-        rest, told = program.communicate(timeout=60)
-    assert rest == "2\n", told
+        assert program.stdout.readline() == "2\n"
+        wait_for((tmp_path / "begun").exists)
+        os.killpg(program.pid, signal.SIGINT)
+        _, told = program.communicate(timeout=60)
+    lines = [line for line in told.splitlines() if not line.startswith("WARNING: Using incubator modules")]
+    assert lines[0] == "Traceback (most recent call last):", told
+    assert lines[-1] == "KeyboardInterrupt", told
+    assert told.count("Traceback") == 1, told
+    assert "py4j" not in told
+    assert "SparkRunner(partitions=1).run" in told
 
 
 def test_a_start_that_is_interrupted_leaves_nothing(
