@@ -67,7 +67,7 @@ sums = CollectSink()
 doubled = from_collection([Number("a", 1), Number("a", 2)]).map(double).returns(Number)
 windows = doubled.key_by(lambda number: number.key).count_window(2)
 added = windows.reduce(lambda a, b: Number(a.key, a.value + b.value))
-print(SparkRunner(verbose=True).run(Pipeline("beside", added.sink_to(sums))).collected(sums))
+print(SparkRunner(verbose=True).run_batch(Pipeline("beside", added.sink_to(sums))).collected(sums))
 print("SPARK_LOCAL_IP" in os.environ)
 """
 
@@ -230,18 +230,18 @@ def test_every_way_to_run_leaves_the_session_as_it_was(
     running.stop()
 
     assert sorted(SparkRunner(spark, partitions=3).run_batch(pipeline).collected(sink)) == everything
-    static = SparkRunner(spark, partitions=7).to_dataframe(latest, batch=True)
+    static = SparkRunner(spark, partitions=4).to_dataframe(latest, batch=True)
     assert sorted(Reading(row["key"], row["at"].astimezone(UTC)) for row in static.collect()) == everything
     assert dict(spark.conf.getAll) == own_settings
 
     folder = str(tmp_path / "frame")
-    stream = SparkRunner(spark, checkpoint=folder, partitions=7).to_dataframe(latest)
+    stream = SparkRunner(spark, checkpoint=folder, partitions=4).to_dataframe(latest)
     assert dict(spark.conf.getAll) == own_settings
     writer = stream.writeStream.format("parquet").option("checkpointLocation", folder)
     writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
     found = [row["at"].astimezone(UTC) for row in spark.read.parquet(str(tmp_path / "out")).collect()]
     assert found == [rows[1][1]]
-    assert len(list((tmp_path / "frame/state/0").glob("[0-9]*"))) == 7
+    assert len(list((tmp_path / "frame/state/0").glob("[0-9]*"))) == 4
     # The query was the user's, and Spark's part of its checkpoint is lost.
     (tmp_path / "frame/offsets/0").unlink()
     with pytest.raises(CheckpointError, match="the checkpoint is damaged"):
