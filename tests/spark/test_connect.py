@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,11 +50,21 @@ def server(tmp_path: Path) -> Iterator[dict[str, str]]:
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=output, stderr=output)
         try:
-            # A program tries again until the server answers.
+            # A program would try again, and sleep for up to a minute before it does.
+            while not answers(port) and process.poll() is None:
+                time.sleep(0.05)
             yield {**environment, "SPARK_REMOTE": f"sc://127.0.0.1:{port}"}
         finally:
             process.terminate()
             process.wait(30)
+
+
+def answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 @pytest.mark.program
