@@ -14,15 +14,14 @@ import pytest
 from tests.budget import for_a_night
 from tests.kafka.topics import Topics, in_json
 from tests.local.test_hybrid_sources import (
-    SENSORS_COUNTED,
     Columns,
     Counted,
     Numbered,
     Reading,
+    Sensors,
     batches,
     history,
     reading,
-    sensors,
     write_files,
 )
 from tests.spark.timed import timed
@@ -87,43 +86,50 @@ def with_objects(folder: Path) -> HybridSource[Reading]:
         .then(history(folder / "json", files_per_batch=1))
         .then(lambda switch: Numbered(9, 9 + 2 * switch.offsets["all"], bounded=True))
         .then(JsonFileSource(folder / "json" / "*.none", Reading))
-        .then(Numbered(13, 33, bounded=True))
+        .then(Numbered(13, 19, bounded=True))
     )
 
 
-@pytest.mark.filterwarnings("ignore:a part of a hybrid source has no files")
-def test_all_parts_give_what_they_give_in_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.fixture
+def sources(tmp_path: Path) -> dict[str, HybridSource[Reading]]:
     for name in ("columns", "objects"):
         (tmp_path / name).mkdir()
-    sources = {"columns": columnar(tmp_path / "columns"), "objects": with_objects(tmp_path / "objects")}
+    return {"columns": columnar(tmp_path / "columns"), "objects": with_objects(tmp_path / "objects")}
+
+
+@pytest.mark.filterwarnings("ignore:a part of a hybrid source has no files")
+def test_a_batch_job_reads_all_parts(spark: SparkSession, sources: dict[str, HybridSource[Reading]]) -> None:
     sinks = {name: CollectSink[Counted]() for name in sources}
     ends = [counted(source, name).sink_to(sinks[name]) for name, source in sources.items()]
     pipeline, runner = Pipeline("p", *ends), SparkRunner(spark)
     expected = LocalRunner().run(pipeline)
     assert pipeline.explain(runner).count("runs as columns") == 1
-    result, job = runner.run(pipeline), runner.run_batch(pipeline)
+    job = runner.run_batch(pipeline)
     for name, sink in sinks.items():
         wanted = sorted(expected.collected(sink))
-        assert sum(each.elements for each in wanted) == 33 + 2 * (name == "objects")
-        assert sorted(result.collected(sink)) == sorted(job.collected(sink)) == wanted
-    assert result.counter("late_records_dropped") == expected.counter("late_records_dropped") == 0
+        assert sum(each.elements for each in wanted) == {"columns": 33, "objects": 19 + 2}[name]
+        assert sorted(job.collected(sink)) == wanted
+    assert job.counter("late_records_dropped") == expected.counter("late_records_dropped") == 0
 
 
 def test_partitions_of_the_history_do_not_hold_the_watermark_afterwards(spark: SparkSession) -> None:
-    pipeline, counts = sensors()
+    """The second sensor of the history ends at two seconds."""
+    before, after = Sensors(((0, 14), (0, 3)), bounded=True), Sensors(((14, 21), (14, 21)))
+    pipeline, counts = counting(HybridSource(before).then(after))
     result = SparkRunner(spark).run(pipeline, drain=False)
-    assert result.collected(counts) == SENSORS_COUNTED
+    assert sorted(result.collected(counts)) == [(10_000, 3), (10_000, 10), (20_000, 6), (20_000, 10)]
     assert result.counter("late_records_dropped") == 0
 
 
-def test_batches_are_those_of_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
-    source = columnar(tmp_path)
-    assert batches(source, SparkRunner(spark)) == batches(source)
+@pytest.mark.filterwarnings("ignore:a part of a hybrid source has no files")
+def test_batches_are_those_of_the_interpreter(spark: SparkSession, sources: dict[str, HybridSource[Reading]]) -> None:
+    for source in sources.values():
+        assert batches(source, SparkRunner(spark)) == batches(source)
 
 
 def test_a_history_is_what_was_there_when_the_stream_began(spark: SparkSession, tmp_path: Path) -> None:
     """Runs go on within the history, at its end and behind it; files that come later are not read."""
-    write_files(tmp_path / "in", 2, 5, 9)
+    write_files(tmp_path / "in", 2, 9)
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
 
     def run(end: int, *, files_per_batch: int = 1) -> list[int]:
@@ -136,14 +142,18 @@ def test_a_history_is_what_was_there_when_the_stream_began(spark: SparkSession, 
     with pytest.raises(UserFunctionError, match=r"given: +latest_offset\('all'\)"):
         run(9)
     (tmp_path / "stop").unlink()
-    write_files(tmp_path / "in", 2, 5, 9, 40)
+    write_files(tmp_path / "in", 2, 9, 40)
     assert run(9, files_per_batch=7) == []
-    assert run(14) == [9, 10, 11, 12, 13]
-    assert run(14) == []
-    assert run(15) == [14]
+    assert run(12) == [9, 10, 11]
+    assert run(12) == []
+    assert run(13) == [12]
+    changed = HybridSource(history(tmp_path / "in")).then(lambda switch: Live(tmp_path, 9, 13))
+    kinds = "HybridSource of JsonFileSource and Live and are HybridSource of JsonFileSource and a function"
+    with pytest.raises(IncompatibleStateError, match=f"the sources were {kinds}"):
+        runner.run(Pipeline("p", from_source(changed, name="in").sink_to(CollectSink[Reading]())), drain=False)
     (tmp_path / "checkpoint" / "sources" / "1.0" / "files-of-batches").unlink()
     with pytest.raises(CheckpointError, match="it is gone, and batches have run"):
-        run(15)
+        run(13)
 
 
 class Live(Numbered):
@@ -168,7 +178,7 @@ def test_records_of_a_topic_that_come_while_history_and_topic_are_read(
 ) -> None:
     topics = Topics(kafka, f"hybrid-{uuid4().hex[:8]}")
     topic = topics.make("in")
-    write_files(tmp_path / "in", 4, 11, 17)
+    write_files(tmp_path / "in", 4, 17)
 
     def send(begin: int, end: int) -> None:
         topics.send(topic, in_json(reading(number)._asdict() for number in range(begin, end)))
@@ -190,9 +200,8 @@ def test_records_of_a_topic_that_come_while_history_and_topic_are_read(
     assert sorted(LocalRunner().run(pipeline, drain=False).collected(counts)) == ends
 
 
-@pytest.mark.parametrize(
-    "made", [False, pytest.param(True, marks=pytest.mark.thorough(reason="a function gives the same part"))]
-)
+@pytest.mark.thorough(reason="tests/crash/test_hybrid.py kills a run around its switch")
+@pytest.mark.parametrize("made", [False, True])
 def test_a_run_that_fails_in_each_batch_reads_each_record_once(
     spark: SparkSession, kafka: str, tmp_path: Path, made: bool
 ) -> None:
@@ -225,19 +234,6 @@ def test_a_run_that_fails_in_each_batch_reads_each_record_once(
     assert [batch for _, batch in sorted(written.items()) if batch] == [
         list(range(4)), list(range(4, 11)), [11, 12, 13], [14, 15, 16], [17, 18, 19],
     ]  # fmt: skip
-
-
-def test_other_parts_need_another_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
-    source = HybridSource(CollectionSource([reading(0)])).then(Numbered(1, 2))
-    runner.run(counting(source)[0], drain=False)
-    message = (
-        "the sources were HybridSource of CollectionSource and Numbered and are HybridSource of CollectionSource and"
-    )
-    with pytest.raises(IncompatibleStateError, match=f"{message} a function"):
-        runner.run(
-            counting(HybridSource(CollectionSource([reading(0)])).then(lambda switch: Numbered(1, 2)))[0], drain=False
-        )
 
 
 def test_malformed_records_of_all_parts(spark: SparkSession, tmp_path: Path) -> None:
