@@ -49,9 +49,9 @@ class Means:
     """Means of records in columns, of malformed ones, and of the rows of a table in one batch and in several."""
 
     def __init__(self, folder: Path) -> None:
-        source = means(from_source(Readings(2_000, rows=70, per_batch=300)))
+        source = means(from_source(Readings(2_000, rows=70, per_batch=1_000)))
         faulty = from_source(Readings(100, malformed=MALFORMED, bad=42))
-        tables = {f"table {size}": means(from_arrow(TABLE, Reading, batch_size=size)) for size in (None, 300)}
+        tables = {f"table {size}": means(from_arrow(TABLE, Reading, batch_size=size)) for size in (None, 500)}
         for name in ("driver", "workers"):
             (folder / name).mkdir(parents=True)
         self.sinks = {name: CollectSink[Mean]() for name in ("faulty", *tables)}
@@ -66,7 +66,7 @@ class Means:
 
 
 def test_columns_from_the_source_to_the_sink(spark: SparkSession, tmp_path: Path) -> None:
-    runner = SparkRunner(spark)
+    runner = SparkRunner(spark, partitions=1)
     assert Means(tmp_path / "plan").pipeline.explain(runner).count("runs as columns") == 4
     found, order = {}, [("sensor", "ascending"), ("end", "ascending")]
     for name, run in (("local", LocalRunner().run), ("run", runner.run), ("batch", runner.run_batch)):
@@ -106,10 +106,10 @@ def test_a_run_that_failed_goes_on_and_writes_each_row_once(spark: SparkSession,
 
     runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
     with pytest.raises(UserFunctionError, match=r"the service is away(.|\n)*read_arrow\((.|\n)*where: +p\.1\.readings"):
-        runner.run(pipeline(Readings(1_000, per_batch=100, fails_from=500)))
+        runner.run(pipeline(Readings(1_000, per_batch=250, fails_from=500)))
     for folder in folders:
         assert 0 < len(rows_of(folder)) <= 500
-    runner.run(pipeline(Readings(1_000, per_batch=100)))
+    runner.run(pipeline(Readings(1_000, per_batch=250)))
     for folder in folders:
         assert sorted(row["time"] for row in rows_of(folder)) == [number * 1_000 for number in range(1_000)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import pytest
 from tests.judging import ASIDE, LIMITS, TIMES, Judge, Rule, random_rules
 from tests.spark.comparison import Event, Outputs, by_key, key_of, millis
 from tests.spark.test_own_watermarks import ticking
+from tests.support.thorough import thorough
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import IncompatibleStateError, UserFunctionError, WindrowWarning
 from windrow.functions import BroadcastContext, KeyedBroadcastProcessFunction, ReadOnlyContext, ReadOnlyOnTimerContext
@@ -61,38 +62,53 @@ def judged(outputs: Outputs, elements: DataStream[Element], rules: DataStream[Ru
     outputs.add(f"aside of {name}", stream.get_side_output(ASIDE))
 
 
-@pytest.mark.parametrize(
-    ("seed", "groups"), [pytest.param(1, 1, marks=pytest.mark.thorough(reason="one group instead of three")), (2, 3)]
-)
-def test_rules_give_what_they_give_in_the_interpreter(spark: SparkSession, seed: int, groups: int) -> None:
+@pytest.mark.parametrize(("seed", "groups"), [thorough(1, 1, reason="one group instead of three"), (2, 3)])
+def test_runs_give_what_one_run_of_the_interpreter_gives(
+    spark: SparkSession, tmp_path: Path, seed: int, groups: int
+) -> None:
+    # run         1             2
+    # batches     1             2, 3, end
     chance = random.Random(seed)
-    outputs = Outputs()
-    judged(outputs, elements_of(random_elements(chance, 400), 80), rules_of(random_rules(chance, 30), 6), "random")
-    # Rules without timestamps hold nothing back.
-    unstamped = from_source(CollectionSource(random_rules(chance, 16), batch_size=4))
-    judged(outputs, elements_of(random_elements(chance, 200), 50), unstamped, "unstamped")
-    # level 1    windows over the elements: their sums are rules, which timers emit under the watermark before
-    # level 2    the elements, with the rules that have come so far
-    elements = elements_of(random_elements(chance, 180), 60)
-    sums = (
-        elements.key_by(lambda element: element[2] % 3)
-        .window(TumblingEventTimeWindows.of(millis(100)))
-        .apply(lambda key, window, found: [Rule("abc"[key], len(found), asks=len(found) % 3 == 0)])
-        .returns(Rule)
-    )
-    judged(outputs, elements, sums, "levels")
-    pipeline = outputs.pipeline("random")
-    expected, counters = outputs.expected(pipeline)
-    result = SparkRunner(spark, key_groups_per_partition=groups).run(pipeline)
-    found = outputs.of(result)
+    elements, rules = random_elements(chance, 240), random_rules(chance, 18)
+    others, unstamped = random_elements(chance, 120), random_rules(chance, 12)
+    more = random_elements(chance, 150)
+
+    def judge(batches: int) -> tuple[Outputs, Pipeline]:
+        outputs = Outputs()
+        judged(outputs, elements_of(elements[: batches * 80], 80), rules_of(rules[: batches * 6], 6), "random")
+        # Rules without timestamps hold nothing back.
+        without = from_source(CollectionSource(unstamped[: batches * 4], batch_size=4))
+        judged(outputs, elements_of(others[: batches * 40], 40), without, "unstamped")
+        # level 1    windows over the elements: their sums are rules, which timers emit under the watermark before
+        # level 2    the elements, with the rules that have come so far
+        stream = elements_of(more[: batches * 50], 50)
+        sums = (
+            stream.key_by(lambda element: element[2] % 3)
+            .window(TumblingEventTimeWindows.of(millis(100)))
+            .apply(lambda key, window, found: [Rule("abc"[key], len(found), asks=len(found) % 3 == 0)])
+            .returns(Rule)
+        )
+        judged(outputs, stream, sums, "levels")
+        return outputs, outputs.pipeline("random")
+
+    found: defaultdict[str, list[Any]] = defaultdict(list)
+    for batches in (1, 3):
+        outputs, pipeline = judge(batches)
+        runner = SparkRunner(spark, checkpoint=tmp_path, key_groups_per_partition=groups)
+        result = runner.run(pipeline, drain=batches == 3)
+        for name, sink in outputs.sinks.items():
+            found[name] += result.collected(sink)
+        print("COUNTERS", result.counters)
+    outputs, pipeline = judge(3)
+    expected, wanted = outputs.expected(pipeline)
+    print("WANTED", wanted)
     # Windows of several keys fire at once, and which of them is first is not said: so rules of one time may come in
     # another order. They change other limits, so that only their order differs.
     for name in ("levels", "aside of levels"):
-        of_key, wanted = found.pop(name), expected.pop(name)
-        assert set(of_key) == set(wanted)
-        assert sum(map(len, of_key.values())) == sum(map(len, wanted.values()))
-    assert found == expected
-    assert result.counters == counters
+        of_key, wanted_of_key = by_key(found.pop(name)), expected.pop(name)
+        assert set(of_key) == set(wanted_of_key)
+        assert sum(map(len, of_key.values())) == sum(map(len, wanted_of_key.values()))
+    assert {name: by_key(values) for name, values in found.items()} == expected
 
 
 class Fading(KeyedBroadcastProcessFunction[str, Event, str, tuple[str, str, int]]):
@@ -121,6 +137,7 @@ NAMES = MapStateDescriptor("names", str, int)
 
 
 @pytest.mark.classic(reason="a clock over a generator cannot be sent to the server")
+@pytest.mark.thorough(reason="tests/operators/test_broadcast.py has the clock, test_time_to_live.py has it on Spark")
 def test_the_clock_counts_for_rules_too(spark: SparkSession) -> None:
     # clock      1000  1100  1200  1300  1400 ...    a timer 150 behind each element
     # elements   a     b     c     d     e
@@ -156,26 +173,6 @@ def test_a_batch_job_sees_all_rules_first(spark: SparkSession) -> None:
     pipeline = outputs.pipeline("job")
     expected = outputs.of(LocalRunner().run(pipeline))
     assert outputs.of(SparkRunner(spark).run_batch(pipeline)) == expected
-
-
-def test_runs_that_go_on(spark: SparkSession, tmp_path: Path) -> None:
-    # run         1             2
-    # batches     1             2, 3, end
-    chance = random.Random(5)
-    elements, rules = random_elements(chance, 180), random_rules(chance, 18)
-    found: defaultdict[str, list[Any]] = defaultdict(list)
-    for batches in (1, 3):
-        outputs = Outputs()
-        judged(outputs, elements_of(elements[: batches * 60], 60), rules_of(rules[: batches * 6], 6))
-        runner = SparkRunner(spark, checkpoint=tmp_path, key_groups_per_partition=2)
-        result = runner.run(outputs.pipeline("going on"), drain=batches == 3)
-        for name, sink in outputs.sinks.items():
-            found[name] += result.collected(sink)
-    whole = Outputs()
-    judged(whole, elements_of(elements, 60), rules_of(rules, 6))
-    expected, _ = whole.expected(whole.pipeline("going on"))
-    arranged: dict[str, dict[Hashable, list[Any]]] = {name: by_key(values) for name, values in found.items()}
-    assert arranged == expected
 
 
 def test_a_restart_with_rules_of_another_type_is_refused(tmp_path: Path) -> None:

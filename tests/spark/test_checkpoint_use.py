@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def test_a_checkpoint_that_a_live_run_uses_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    source, runner = tmp_path / "in", SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    source, runner = tmp_path / "in", SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
     write(source, 1, Reading("a", 1, ""))
     write(source, 2, Reading("a", 12, ""))
     pipeline, sink = firsts(source)
@@ -64,7 +64,7 @@ def test_pipelines_of_one_name_start_side_by_side(spark: SparkSession, tmp_path:
     with ThreadPoolExecutor(3) as threads:
         starts = [
             threads.submit(start, number, pipeline)
-            for number, pipeline in enumerate((one, other, Pipeline("damage", numbers)), start=3)
+            for number, pipeline in enumerate((one, other, Pipeline("damage", numbers)), start=1)
         ]
     with pytest.raises(EngineError, match="unknown to Spark"):
         starts[2].result()
@@ -85,13 +85,13 @@ def test_a_run_that_is_refused_writes_nothing_where_a_source_reads(spark: SparkS
     with pytest.raises(InvalidArgumentError, match="the checkpoint lies in a folder that a source reads"):
         SparkRunner(spark, checkpoint=source / "checkpoint").run(pipeline)
     assert sorted(source.rglob("*")) == before
-    assert [reading.at for reading in SparkRunner(spark).run(pipeline).collected(sink)] == [1]
+    assert [reading.at for reading in SparkRunner(spark).run_batch(pipeline).collected(sink)] == [1]
 
 
 def test_a_plan_that_was_refused_binds_nobody(spark: SparkSession, tmp_path: Path) -> None:
     """The first run ends before its first batch: neither its plan nor its elements are there for the second."""
     missing = DatabaseSink[int](f"sqlite:///{tmp_path}/base", "numbers", create=False)
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
     summed = from_collection([1, 2]).key_by(lambda number: number).reduce(lambda a, b: a + b).returns(int)
     with pytest.raises(SinkError, match="there is no table"):
         runner.run(Pipeline("refused", summed.sink_to(missing)))

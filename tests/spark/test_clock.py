@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.records import millis
 from windrow import Pipeline, WatermarkStrategy, from_source
-from windrow.errors import UnsupportedOperationError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext, TimeDomain
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
@@ -53,10 +52,6 @@ class BothTimers(KeyedProcessFunction[str, Numbered, str]):
             yield f"{context.key} clock"
 
 
-class Undeclared(BothTimers):
-    uses_processing_time = False
-
-
 @pytest.mark.filterwarnings("ignore:windows in processing time")  # of the interpreter, which may end sooner
 @pytest.mark.filterwarnings("ignore:timers in processing time")
 def test_both_domains_in_one_plan(spark: SparkSession) -> None:
@@ -76,7 +71,7 @@ def test_both_domains_in_one_plan(spark: SparkSession) -> None:
         keyed.process(BothTimers()).sink_to(timers),
         in_time.reduce(add).sink_to(timed_out),
     )
-    result = SparkRunner(spark).run(pipeline)
+    result = SparkRunner(spark, partitions=1).run(pipeline)
 
     # Event time is what it is without a clock: the interpreter's answer.
     local = LocalRunner().run(pipeline)
@@ -90,9 +85,3 @@ def test_both_domains_in_one_plan(spark: SparkSession) -> None:
             totals[key] += value
         assert totals == {key: sum(value for other, value in NUMBERS if other == key) for key in ("k0", "k1", "k2")}
     assert {line for line in result.collected(timers) if "clock" in line} == {"k0 clock", "k1 clock", "k2 clock"}
-
-
-def test_a_clock_timer_that_nothing_announces_is_refused(spark: SparkSession) -> None:
-    stream = from_source(CollectionSource(NUMBERS[:1])).key_by(lambda element: element[0]).process(Undeclared())
-    with pytest.raises(UnsupportedOperationError, match="uses_processing_time = True"):
-        SparkRunner(spark).run(Pipeline("undeclared", stream.sink_to(CollectSink())))

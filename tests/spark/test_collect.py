@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, assert_type
 import pytest
 
 from tests.spark.test_lifecycle import wait_for
+from tests.support.thorough import thorough
 from windrow import Pipeline, from_collection, from_source
 from windrow.errors import UserFunctionError
 from windrow.sinks import CollectSink, FunctionSink
@@ -58,9 +59,7 @@ def test_the_end_of_a_block_stops_the_pipeline(spark: SparkSession, tmp_path: Pa
     assert SparkRunner(spark, checkpoint=tmp_path).run(pipeline).collected(sink) == []
 
 
-@pytest.mark.parametrize(
-    "call", [pytest.param("stop", marks=pytest.mark.thorough(reason="the block before stops it, too")), "drain"]
-)
+@pytest.mark.parametrize("call", [thorough("stop", reason="the block before stops it, too"), "drain"])
 def test_a_block_may_end_the_pipeline_by_itself(spark: SparkSession, tmp_path: Path, call: str) -> None:
     pipeline, sink = counted()
     with SparkRunner(spark, checkpoint=tmp_path).start(pipeline) as running:
@@ -128,7 +127,7 @@ def force_stop(running: RunningPipeline, is_begun: Callable[[], bool]) -> None:
 
 
 @pytest.mark.classic(reason="sinks tell this process what they see")
-@pytest.mark.parametrize("end", [leave_by_ctrl_c, force_stop])
+@pytest.mark.parametrize("end", [leave_by_ctrl_c, thorough(force_stop, reason="Ctrl-C stops by force, too")])
 def test_ctrl_c_and_a_forced_stop_break_the_batch_off(spark: SparkSession, tmp_path: Path, end: Any) -> None:
     begun, go, written = tmp_path / "begun", tmp_path / "go", list[int]()
 
@@ -168,7 +167,7 @@ def test_a_failure_of_the_pipeline_is_raised_at_the_end_of_a_block(spark: SparkS
 
 
 @pytest.mark.classic(reason="sinks tell this process what they see")
-@pytest.mark.parametrize("when", ["before", "while"])
+@pytest.mark.parametrize("when", [thorough("before", reason="it fails while the block is left, too"), "while"])
 def test_a_failure_before_or_while_a_block_is_left_is_a_note(
     spark: SparkSession, tmp_path: Path, closed: threading.Event, when: str
 ) -> None:

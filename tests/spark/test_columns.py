@@ -14,6 +14,7 @@ import pytest
 
 from tests.spark.comparison import millis
 from tests.spark.timed import timed
+from tests.support.thorough import thorough
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.errors import AggregateOverflowError
@@ -155,13 +156,13 @@ class Everything:
 
 @pytest.mark.parametrize(
     "form",
-    [None, pytest.param(as_csv, marks=pytest.mark.thorough(reason="one of two sources below is of CSV"))],
+    [None, thorough(as_csv, reason="one of two sources of test_joined_columns.py is of CSV")],
     ids=["parquet", "csv"],
 )
 def test_columns_give_what_the_interpreter_gives(
     spark: SparkSession, tmp_path: Path, form: Callable[[Path], None] | None
 ) -> None:
-    write(tmp_path / "in", range(4), bad=True)
+    write(tmp_path / "in", range(3), bad=True)
     if form is not None:
         form(tmp_path / "in")
     everything = Everything(tmp_path / "in")
@@ -196,6 +197,7 @@ def pipeline(folder: Path, sink: Any) -> Pipeline:
     return Pipeline("columns", sliding(stamped(readings(folder)).key_by(lambda r: r.sensor)).sink_to(sink))
 
 
+@pytest.mark.thorough(reason="test_stored_plan.py has it go on as it began; objects go on in test_runner_restart.py")
 def test_a_checkpoint_begun_without_columns_goes_on_without(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "in", range(2))
     checkpoint, sink = tmp_path / "checkpoint", CollectSink[Summary]()

@@ -52,18 +52,18 @@ class Plan:
 def test_columns_go_on_from_a_checkpoint_and_into_files(spark: SparkSession, tmp_path: Path) -> None:
     """One of the files comes, while a run goes on, in a folder whose name looks like a column."""
     folder, out, checkpoint = tmp_path / "in", tmp_path / "out", tmp_path / "checkpoint"
-    write(folder, range(2))
-    plan, runner = Plan(folder, out=out), SparkRunner(spark, checkpoint=checkpoint)
+    write(folder, range(1))
+    plan, runner = Plan(folder, out=out), SparkRunner(spark, checkpoint=checkpoint, partitions=1)
     running = runner.start(plan.pipeline)
     running.process_available()
-    put(folder, 2, "path=7")
+    put(folder, 1, "path=7")
     running.process_available()
     before = running.stop()
     with pytest.raises(IncompatibleStateError, match=r"lies in columns.*turned off"):
-        SparkRunner(spark, checkpoint=checkpoint, columnar=False).run(plan.pipeline)
+        SparkRunner(spark, checkpoint=checkpoint, partitions=1, columnar=False).run(plan.pipeline)
     with pytest.raises(IncompatibleStateError, match="the columns of its state were"):
         runner.run(Plan(folder, out=out, celsius_of_left=True).pipeline)
-    write(folder, range(3, 5))
+    write(folder, range(2, 4))
     found = plan.of(before, runner.run(plan.pipeline))
     for name, kind in RECORDS.items():
         rows = pq.read_table(out / name).to_pylist()

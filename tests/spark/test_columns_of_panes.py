@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from tests.budget import for_a_night
 from tests.spark.comparison import millis
 from tests.spark.test_columns import Reading, readings, stamped, summary, write
 from windrow import DataStream, DataStreamSink, KeyedStream, Pipeline
@@ -67,7 +68,7 @@ SINKS: dict[str, Any] = {"parquet": ParquetFileSink, "json": JsonFileSink}
 
 def test_panes_in_files_are_those_of_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
     """Changes of each mode, and all that is known of each pane, in files of both formats, and a window behind one."""
-    write(tmp_path / "in", range(3))
+    write(tmp_path / "in", range(2))
     keyed = stamped(readings(tmp_path / "in")).key_by(lambda r: r.sensor)
     modes = {mode.name: panes(keyed, mode) for mode in AccumulationMode}
     streams = {**modes, "placed": panes(keyed, AccumulationMode.RETRACTING, placed=True)}
@@ -92,9 +93,11 @@ def test_panes_in_files_are_those_of_the_interpreter(spark: SparkSession, tmp_pa
         rows = [{"kind": change.kind.value, "value": change.value._asdict()} for change in changes]
         for form in SINKS:
             assert in_files(tmp_path / "wanted" / step / form) == sorted(map(repr, rows))
-    for name, columns in (("columns", True), ("objects", False)):
+    # tests/differential draws panes that run as objects, too.
+    for columns in for_a_night((True, False), (True,)):
+        name = "columns" if columns else "objects"
         pipeline = Pipeline(name, *files(name), last)
-        runner = SparkRunner(spark, columnar=columns)
+        runner = SparkRunner(spark, partitions=1, columnar=columns)
         assert pipeline.explain(runner).count("runs as columns, panes") == (len(streams) + 1 if columns else 0)
         found = runner.run(pipeline).collected(totals)
         assert sorted(map(repr, found)) == sorted(map(repr, local.collected(totals)))

@@ -95,7 +95,7 @@ def write(folder: Path, *, large: bool = False, bad: bool = False, broken: bool 
 
 
 def visits(folder: Path) -> DataStream[Visit]:
-    source = ParquetFileSource(folder, Visit, files_per_batch=1)
+    source = ParquetFileSource(folder, Visit, files_per_batch=2)
     return timed(from_source(source))
 
 
@@ -165,7 +165,7 @@ def test_columns_write_what_the_interpreter_writes(spark: SparkSession, tmp_path
     for name in ("in", "large", "bad"):
         write(tmp_path / name, **{} if name == "in" else {name: True})
     on_spark, wanted = Everything(tmp_path, tmp_path / "spark"), Everything(tmp_path, tmp_path / "local")
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
     assert on_spark.pipeline.explain(runner).count("runs as columns, in Arrow") == 5
     result, local = runner.run(on_spark.pipeline), LocalRunner().run(wanted.pipeline)
     for name in wanted.files:
@@ -184,7 +184,7 @@ def test_a_batch_job_and_objects_write_the_same(spark: SparkSession, tmp_path: P
     runner = SparkRunner(spark, columnar=False)
     plan = Pipeline("objects", pages(visits(tmp_path / "in"), tmp_path / "objects"))
     assert "in Arrow" not in plan.explain(runner)
-    runner.run(plan)
+    runner.run_batch(plan)
     assert rows(tmp_path / "job") == rows(tmp_path / "objects") != []
 
 

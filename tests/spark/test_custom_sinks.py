@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.custom_sinks import Ledger, numbers_of
+from tests.support.thorough import thorough
 from windrow import Pipeline, from_collection
 from windrow.errors import UnsupportedOperationError, UserFunctionError
 from windrow.sinks import CollectSink
@@ -38,7 +39,9 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize(
+    "keyed", [thorough(False, reason="test_arrow_ends.py goes on in sinks of workers without keys"), True]
+)
 def test_a_batch_that_failed_is_written_again_under_its_number(
     spark: SparkSession, tmp_path: Path, out: Path, *, keyed: bool
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.custom_sources import MALFORMED, Entry, Logs, counting
+from tests.support.thorough import thorough
 from windrow import Pipeline, from_source
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError
 from windrow.sinks import CollectSink
@@ -27,7 +28,7 @@ def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) 
     pipeline, counts = counting(Logs(logs, bounded=False, lines_per_batch=2))
     with pytest.raises(UnsupportedOperationError, match="a stream without an end cannot be drained"):
         SparkRunner(spark).run(pipeline)
-    first = SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=False)
+    first = SparkRunner(spark, checkpoint=checkpoint, partitions=1).run(pipeline, drain=False)
     assert first.collected(counts) == [("a", 2)]
     assert (logs / "a.committed").exists()
 
@@ -40,9 +41,9 @@ def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) 
         r" +given: +read\('b', 0, 1\)\n +where: +counting\.1\.logs, \S*custom_sources.py:\d+(.|\n)*hint: "
     )
     with pytest.raises(UserFunctionError, match=told):
-        SparkRunner(spark, checkpoint=checkpoint).run(failing, drain=False)
+        SparkRunner(spark, checkpoint=checkpoint, partitions=1).run(failing, drain=False)
     ending, counts = counting(Logs(logs))
-    rest = SparkRunner(spark, checkpoint=checkpoint).run(ending).collected(counts)
+    rest = SparkRunner(spark, checkpoint=checkpoint, partitions=1).run(ending).collected(counts)
     assert sorted(rest) == [("a", 1), ("a", 2), ("b", 1)]
 
 
@@ -74,7 +75,7 @@ class Stopping(Logs):
         return self.lines_per_batch
 
 
-@pytest.mark.parametrize("first", [0, 2])
+@pytest.mark.parametrize("first", [thorough(0, reason="the other one stands still later"), 2])
 def test_a_source_that_stands_still_is_not_at_its_end(spark: SparkSession, tmp_path: Path, first: int) -> None:
     (tmp_path / "a.log").write_text("1\n2\n3\n")
     stream = from_source(Stopping(tmp_path, lines_per_batch=first), name="logs")

@@ -66,7 +66,7 @@ def test_derived_types_are_exchanged_between_workers(spark: SparkSession) -> Non
     sinks = [CollectSink[Any](), CollectSink[Any]()]
     pipeline = Pipeline("rides", named.sink_to(sinks[0]), joined.sink_to(sinks[1]))
     local = LocalRunner().run(pipeline)
-    for result in (SparkRunner(spark).run(pipeline), SparkRunner(spark, columnar=False).run_batch(pipeline)):
+    for result in (SparkRunner(spark, columnar=columnar).run_batch(pipeline) for columnar in (True, False)):
         for sink in sinks:
             found = result.collected(sink)
             assert sorted(found, key=repr) == sorted(local.collected(sink), key=repr) != []
@@ -78,7 +78,7 @@ def test_a_run_goes_on_from_the_state_of_derived_types(spark: SparkSession, tmp_
         return Pipeline("rides", windows(from_arrow(frame, timezone="UTC"), hours=1).reduce(last).sink_to(sink))
 
     sink = CollectSink[Any]()
-    runner = SparkRunner(spark, checkpoint=tmp_path)
+    runner = SparkRunner(spark, checkpoint=tmp_path, partitions=1)
     assert runner.run(latest(RIDES), drain=False).collected(sink) == []
     with pytest.raises(IncompatibleStateError, match=r"record type: Row\.price was float \| None and is str"):
         runner.run(latest(RIDES.with_columns(price=pl.lit("x"))))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.operators.mutating import STREAMS, in_order, items_in_batches
 from windrow import Pipeline
 from windrow.sinks import CollectSink
@@ -29,6 +31,7 @@ def _differences(size: int, run: Callable[[Pipeline], PipelineResult]) -> dict[s
     }
 
 
+@pytest.mark.thorough(reason="tests/differential draws such functions in streams; a job below has all of them")
 def test_values_are_fixed_when_they_are_emitted(spark: SparkSession) -> None:
     from windrow_runtime.spark import SparkRunner
 

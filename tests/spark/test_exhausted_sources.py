@@ -91,12 +91,12 @@ def test_a_draining_run_that_failed_leaves_the_first_folder_open(
     checkpoint = tmp_path / "checkpoint"
     failing = Counting(folders, together=together, at_last="fails")
     with pytest.raises(UserFunctionError, match="a bad day"):
-        SparkRunner(spark, checkpoint=checkpoint).run(failing.pipeline)
+        SparkRunner(spark, checkpoint=checkpoint, partitions=1).run(failing.pipeline)
     (tmp_path / "fails").touch()
     put(folders[0], "1", [5000, HOUR])
     put(folders[1], "4", [HOUR])
     again = Counting(folders, together=together, at_last="fails")
-    runner = SparkRunner(spark, checkpoint=checkpoint)
+    runner = SparkRunner(spark, checkpoint=checkpoint, partitions=1)
     if starts:
         running = runner.start(again.pipeline)
         running.process_available()
@@ -117,7 +117,7 @@ def test_what_arrives_during_a_drain_is_left_in_its_folder(
     put(folders[0], "late", [3000])
     (folders[0] / "late.json").rename(folders[0] / ".late")
     counting = Counting(folders, together=together, at_last="arrives")
-    result = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").run(counting.pipeline)
+    result = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1).run(counting.pipeline)
     assert (folders[0] / "late.json").exists()
     assert dropped(result.counters) == 0
     assert sorted(count for sink in counting.sinks for count in result.collected(sink)) == [2, 4]

@@ -52,6 +52,7 @@ def test_steps_in_a_chain_see_the_same_watermark_in_the_same_batch(two_levels: R
     assert two_levels.watermarks("second") == two_levels.watermarks("first")
 
 
+@pytest.mark.thorough(reason="test_deep_clock.py has the watermark that windrow keeps for that")
 def test_in_processing_time_a_step_behind_another_sees_no_watermark(spark: SparkSession, tmp_path: Path) -> None:
     # This is why windrow keeps the watermark of a plan with several levels that waits for the clock.
     orders = [order(0, "a", watermark=1000)], [order(0, "b", watermark=2000)], [order(0, "c")]
@@ -111,6 +112,7 @@ def test_state_is_kept_by_group(two_levels: Run) -> None:
     assert states["i"] == "b c f g h "
 
 
+@pytest.mark.thorough(reason="test_progress.py restarts with state and watermark; a drain fills the control folder")
 def test_a_restart_keeps_state_and_watermark_and_a_control_folder_may_fill_later(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -132,6 +134,7 @@ def test_a_restart_keeps_state_and_watermark_and_a_control_folder_may_fill_later
     assert timer.state == "a "
 
 
+@pytest.mark.thorough(reason="test_two_streams.py restarts over two streams, and loses no pair")
 def test_the_watermark_of_several_streams_is_the_lowest_and_a_restart_forgets_their_own(
     spark: SparkSession, tmp_path: Path
 ) -> None:

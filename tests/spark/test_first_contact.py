@@ -36,7 +36,7 @@ def windowed(scale: int) -> Pipeline:
 
 def test_epoch_seconds_in_place_of_milliseconds(spark: SparkSession) -> None:
     with pytest.warns(WindrowWarning, match="look like seconds") as caught:
-        SparkRunner(spark).run(windowed(1))
+        SparkRunner(spark).run_batch(windowed(1))
     assert [str(each.filename) for each in caught] == [__file__]
 
 

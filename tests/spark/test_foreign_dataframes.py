@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.thorough import thorough
 from windrow import DataStream, OutputTag, Pipeline, from_dataframe, from_source
 from windrow.errors import WindrowWarning
 from windrow.sinks import CollectSink, ParquetFileSink
@@ -60,7 +61,10 @@ BAD = OutputTag("bad", MalformedRecord)
 ID = "12345678-1234-5678-1234-567812345678"
 
 
-@pytest.mark.parametrize("batch", [False, True], ids=["stream", "batch"])
+OF_A_STREAM = "a batch job reads rows likewise; a test below and test_runner_sources.py have streams"
+
+
+@pytest.mark.parametrize("batch", [thorough(False, reason=OF_A_STREAM), True])
 def test_dataframes_of_others(spark: SparkSession, batch: bool) -> None:
     spelt = spark.sql("SELECT 1 AS `a.b`, 'x' AS `x``y`, 2 AS A, 3 AS a")
     cases = spark.sql("SELECT 1 AS a, 2 AS A")
@@ -98,7 +102,7 @@ def test_a_stream_of_a_dataframe_without_a_column_of_a_field(spark: SparkSession
         assert collected(SparkRunner(spark), False, from_dataframe(frame, Note)) == [[Note()] * 2]
 
 
-@pytest.mark.parametrize("batch", [False, True], ids=["stream", "batch"])
+@pytest.mark.parametrize("batch", [thorough(False, reason=OF_A_STREAM), True])
 def test_parquet_without_a_column_of_a_field(spark: SparkSession, tmp_path: Path, batch: bool) -> None:
     pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"weight": [4], "note": ["new"]}), tmp_path / "b.parquet")

@@ -18,7 +18,7 @@ from windrow_runtime.spark import SparkRunner
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EVENTS = [Event("ab"[n % 2], n * 40 - (90 if n % 7 == 0 else 0), n) for n in range(60)]
+EVENTS = [Event("ab"[n % 2], n * 40 - (90 if n % 7 == 0 else 0), n) for n in range(40)]
 
 
 def add(a: Event, b: Event) -> Event:

@@ -14,6 +14,7 @@ from tests.spark.comparison import Event, Outputs, Seen, millis
 from tests.spark.test_clock import BothTimers
 from tests.spark.timed import timed
 from tests.support.files import put
+from tests.support.thorough import thorough
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError
 from windrow.sinks import CollectSink, FunctionSink
@@ -69,7 +70,7 @@ def test_a_stop_finishes_the_batch_under_way_and_begins_no_other(
     monkeypatch.setattr(
         Checkpoint, "is_committed", lambda self, batch: is_committed(self, batch) and self.last_planned() > batch
     )
-    running = SparkRunner(spark, checkpoint=tmp_path).start(totals(write))
+    running = SparkRunner(spark, checkpoint=tmp_path, partitions=1).start(totals(write))
     assert begun.wait(60)
     running.stop()
     monkeypatch.undo()
@@ -80,7 +81,7 @@ def test_a_stop_finishes_the_batch_under_way_and_begins_no_other(
     assert (checkpoint.last_planned(), checkpoint.is_committed(0), checkpoint.is_committed(1)) == (1, True, False)
     assert sorted(found) == sorted(ALL[:4])
     again = totals(lambda batch, sums: found.extend((batch, total) for _, total in sums))
-    SparkRunner(spark, checkpoint=tmp_path).run(again, drain=False)
+    SparkRunner(spark, checkpoint=tmp_path, partitions=1).run(again, drain=False)
     assert sorted(found) == sorted(ALL)
 
 
@@ -100,7 +101,7 @@ def test_a_sink_cannot_wait_for_its_own_batch(spark: SparkSession, tmp_path: Pat
         started[0].stop()
 
     pipeline = Pipeline("waits", from_collection(NUMBERS).sink_to(FunctionSink(write)))
-    started.append(SparkRunner(spark, checkpoint=tmp_path).start(pipeline))
+    started.append(SparkRunner(spark, checkpoint=tmp_path, partitions=1).start(pipeline))
     ready.set()
     with pytest.raises(UnsupportedOperationError, match=r"batch 0(.|\n)*threading\.Event"):
         started[0].await_termination(60)
@@ -127,7 +128,7 @@ def add_windows(outputs: Outputs, events: DataStream[Event]) -> None:
     outputs.add("late", windows.get_side_output(late))
 
 
-@pytest.mark.parametrize("by_clock", [False, True])
+@pytest.mark.parametrize("by_clock", [thorough(False, reason="test_exhausted_sources.py drains by event time"), True])
 def test_a_drain_ends_a_stream_that_goes_on(spark: SparkSession, tmp_path: Path, by_clock: bool) -> None:
     # batch   0    1    ...   reads the end   behind the end
     # files   1    1    ...         1         1, which is left where it is
@@ -153,7 +154,7 @@ def test_a_drain_ends_a_stream_that_goes_on(spark: SparkSession, tmp_path: Path,
         timers = events.map(lambda event: (event.key, event.at)).key_by(lambda event: event[0])
         outputs.add("timers", timers.process(BothTimers()).map(lambda line: (line[0], line)))
     pipeline = outputs.pipeline("endless", events.sink_to(FunctionSink(deliver_more)))
-    running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(pipeline)
+    running = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1).start(pipeline)
     assert several.wait(120)
     result = running.drain()
 
@@ -170,7 +171,7 @@ def test_a_drain_ends_a_stream_that_goes_on(spark: SparkSession, tmp_path: Path,
     assert not expected["late"]
     assert not any("late" in name for counters in result.counters.values() for name in counters)
     with pytest.raises(IncompatibleStateError, match="was drained"):
-        SparkRunner(spark, checkpoint=tmp_path / "checkpoint").start(pipeline)
+        SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1).start(pipeline)
 
 
 def test_a_restart_by_the_clock_needs_no_element_to_wake_it(spark: SparkSession, tmp_path: Path) -> None:
@@ -188,18 +189,22 @@ def test_a_restart_by_the_clock_needs_no_element_to_wake_it(spark: SparkSession,
 
     first, sums = pipeline()
     # The next batch would begin in an hour, so nothing is planned when the first one has ended.
-    running = SparkRunner(spark, checkpoint=tmp_path, clock=lambda: 100).start(first, interval_seconds=3600)
+    running = SparkRunner(spark, checkpoint=tmp_path, partitions=1, clock=lambda: 100).start(
+        first, interval_seconds=3600
+    )
     assert begun.wait(60)
     assert running.stop().collected(sums) == []
     again, sums = pipeline()
-    result = SparkRunner(spark, checkpoint=tmp_path, clock=lambda: 20_000).run(again, drain=False)
+    result = SparkRunner(spark, checkpoint=tmp_path, partitions=1, clock=lambda: 20_000).run(again, drain=False)
     assert result.collected(sums) == [sum(NUMBERS)]
 
 
 def test_restarts_without_elements_leave_no_files_behind(spark: SparkSession, tmp_path: Path) -> None:
     def run() -> None:
         sums = from_collection(NUMBERS).key_by(lambda number: number % 2).reduce(lambda a, b: a + b)
-        SparkRunner(spark, checkpoint=tmp_path).run(Pipeline("idle", sums.sink_to(CollectSink[int]())), drain=False)
+        SparkRunner(spark, checkpoint=tmp_path, partitions=1).run(
+            Pipeline("idle", sums.sink_to(CollectSink[int]())), drain=False
+        )
 
     def names() -> list[str]:
         return [file.name for file in (tmp_path / "control").iterdir() if not file.name.startswith(".")]
@@ -239,11 +244,11 @@ def test_a_drain_that_died_behind_the_end_still_fires_all(
     monkeypatch.setattr(Checkpoint, "has_fired_all", dies)
     first, sums = pipeline()
     with pytest.raises(SystemExit, match="killed"):
-        SparkRunner(spark, checkpoint=tmp_path).run(first)
+        SparkRunner(spark, checkpoint=tmp_path, partitions=1).run(first)
     monkeypatch.undo()
     end = Checkpoint(tmp_path).ending_batch()
     assert end >= 0
     assert Checkpoint(tmp_path).last_planned() == end
     again, sums = pipeline()
-    assert SparkRunner(spark, checkpoint=tmp_path).run(again).collected(sums) == [sum(NUMBERS)]
+    assert SparkRunner(spark, checkpoint=tmp_path, partitions=1).run(again).collected(sums) == [sum(NUMBERS)]
     assert (tmp_path / "drained").exists()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.marked_sinks import FORMS, Number, give, numbers_in, pipeline_of, sink_in
+from tests.support.thorough import thorough
 from windrow.errors import SinkError
 from windrow.sinks import FunctionSink, ParquetFileSink
 from windrow_runtime.spark import SparkRunner
@@ -53,7 +54,9 @@ def test_an_older_copy_is_refused_by_each_sink(spark: SparkSession, tmp_path: Pa
     assert [numbers_in(tmp_path, form) for form in FORMS] == [[1, 2, 3, 4]] * len(FORMS)
 
 
-@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize(
+    "is_whole", [thorough(True, reason="the batch that was killed in its move has left less to see"), False]
+)
 def test_files_in_another_file_system(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_whole: bool
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.budget import for_a_night
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import IncompatibleStateError, UnsupportedOperationError, UserFunctionError
@@ -98,7 +99,7 @@ def two_sources() -> DataStream[Event]:
 
 def add_ended(outputs: Outputs, name: str, slow: DataStream[Event]) -> None:
     """A source that has ended holds nothing back."""
-    fast = stamped(source(events(0, 60, 42), batch_size=9))
+    fast = stamped(source(events(0, 60, 42)))
     add_windows(outputs, name, fast.union(slow))
     add_windows(outputs, f"{name}, alone", slow, with_late=False)
     behind = fast.union(short_windows(slow).map(lambda seen: seen[3][0]).returns(Event))
@@ -110,10 +111,12 @@ def test_every_watermark_is_that_of_the_interpreter(spark: SparkSession, tmp_pat
     add_windows(outputs, "several steps that assign timestamps", two_sources())
 
     few = events(10, 25, 12)
-    add_ended(outputs, "an ended collection", stamped(source(few)))
     lines = [f"{event.key},{event.at},{event.value}" for event in few]
     (tmp_path / "few.csv").write_text("\n".join(["key,at,value", *lines, ""]))
-    add_ended(outputs, "ended files", stamped(from_source(CsvFileSource(str(tmp_path), Event))))
+    ended = {"ended files": stamped(from_source(CsvFileSource(str(tmp_path), Event)))}
+    ended |= for_a_night({"an ended collection": stamped(source(few))}, {})
+    for name, stream in ended.items():
+        add_ended(outputs, name, stream)
 
     read = source(events(0, 60, 40))
     even = stamped(read.filter(lambda event: event.value % 2 == 0))
@@ -129,13 +132,13 @@ def test_every_watermark_is_that_of_the_interpreter(spark: SparkSession, tmp_pat
     both = stamped(source(events(0, 60, 20))).connect(stamped(source(events(10, 25, 20))))
     outputs.add("connected without keys", both.process(UnderBoth()), key=None)
 
-    # batch      1      2      3      4
-    # elements   4      4      4      4    -> watermarks at elements 3, 6, 9, 12, ...
+    # batch      1      2      3
+    # elements   7      7      6    -> watermarks at elements 3, 6, 9, 12, ...
     strategy = WatermarkStrategy.for_generator(Third)
-    add_windows(outputs, "a generator", stamped(source(events(0, 60, 20), batch_size=4), strategy))
+    add_windows(outputs, "a generator", stamped(source(events(0, 60, 20), batch_size=7), strategy))
 
     expected, _ = outputs.expected(outputs.pipeline("own"))
-    for name in ("an ended collection", "ended files"):
+    for name in ended:
         ends = [seen[2] for seen in expected[f"{name} windows"]["a"]]
         assert sum(watermark < 2**60 for watermark in ends) > len(ends) // 2
     outputs.check(SparkRunner(spark, key_groups_per_partition=3).run)
@@ -165,7 +168,7 @@ def test_a_clock_of_ones_own_and_idleness(spark: SparkSession) -> None:
     )
     pipeline = outputs.pipeline("own clock")
     expected = outputs.of(LocalRunner(clock=ticking(1000, 100).__next__).run(pipeline))
-    runner = SparkRunner(spark, clock=ticking(1000, 100).__next__)
+    runner = SparkRunner(spark, partitions=1, clock=ticking(1000, 100).__next__)
     found = outputs.of(runner.run(pipeline))
     # How many batches without elements follow is not ours to say, and the clock goes on in them.
     closed = found.pop("processing time")
@@ -200,13 +203,13 @@ def test_a_run_that_failed_at_the_end_of_the_stream_is_finished(spark: SparkSess
     )
     pipeline = Pipeline("end", windows.sink_to(FunctionSink(write)))
     with pytest.raises(UserFunctionError, match="no"):
-        SparkRunner(spark, checkpoint=tmp_path).run(pipeline)
-    SparkRunner(spark, checkpoint=tmp_path).run(pipeline)
+        SparkRunner(spark, checkpoint=tmp_path, partitions=1).run(pipeline)
+    SparkRunner(spark, checkpoint=tmp_path, partitions=1).run(pipeline)
     assert sorted(end for ends in written.values() for end in ends) == sorted(
         [*range(200, 1201, 200), *range(200, 601, 200)]
     )
     with pytest.raises(IncompatibleStateError, match="was drained"):
-        SparkRunner(spark, checkpoint=tmp_path).run(pipeline)
+        SparkRunner(spark, checkpoint=tmp_path, partitions=1).run(pipeline)
 
 
 def test_a_writer_sink_cannot_tell_when_a_batch_ends(spark: SparkSession, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_results_of_windows_are_written_as_columns(spark: SparkSession, tmp_path
     events = from_source(CollectionSource([Event("a:b"[n % 3], n * 10, n) for n in range(24)], Event, batch_size=8))
     totals = tumbling(events, 60).aggregate(into(Total, key=key(), start=window_start(), size=count()))
     pipeline = Pipeline("totals", totals.sink_to(ParquetFileSink(tmp_path, partition_by="key")))
-    SparkRunner(spark).run(pipeline)
+    SparkRunner(spark).run_batch(pipeline)
     found = duckdb.sql(f"SELECT key, sum(size) FROM read_parquet('{tmp_path}/key=*/*.parquet') GROUP BY key").fetchall()
     assert dict(found) == {"a": 8, ":": 8, "b": 8}
     assert sorted(entry.name for entry in tmp_path.glob("key=*")) == ["key=%3A", "key=a", "key=b"]
@@ -223,6 +223,7 @@ def staged(out: Path) -> list[Path]:
 
 
 @pytest.mark.classic(reason=IN_PLACE)
+@pytest.mark.thorough(reason="test_storage.py stops a batch at each move; the test below goes on from the first one")
 def test_a_run_that_died_between_two_moves_goes_on_with_the_next(
     spark: SparkSession, view: str, tmp_path: Path
 ) -> None:

@@ -175,7 +175,7 @@ def test_a_checkpoint_and_sinks_with_odd_names(spark: SparkSession, tmp_path: Pa
         files.sink_to(JsonFileSink(tmp_path / f"json {odd}")),
         files.sink_to(ParquetFileSink(tmp_path / f"parquet {odd}")),
     )
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoints" / odd)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoints" / odd, partitions=1)
     first = runner.run(pipeline, drain=False)
     assert sorted(first.collected(listed), key=lambda row: row.batch) == elements
     assert sorted([*first.collected(taken), *runner.run(pipeline).collected(taken)]) == [12, 16]

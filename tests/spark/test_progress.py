@@ -153,7 +153,7 @@ def test_a_pipeline_that_runs_tells_of_each_batch(
         raise LookupError("of the user's")
 
     pipeline = watched(folder)
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", on_progress=take)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1, on_progress=take)
     with caplog.at_level(logging.INFO, "windrow"):
         running = runner.start(pipeline)
         running.process_available()
@@ -214,7 +214,7 @@ def test_columns_and_a_clock_of_ones_own_are_reported_too(spark: SparkSession, t
         sessions.sink_to(ParquetFileSink(tmp_path.with_name("out"), overwrite=True)),
     )
     reports: list[PipelineProgress] = []
-    runner = SparkRunner(spark, clock=lambda: 60_000, on_progress=reports.append)
+    runner = SparkRunner(spark, partitions=1, clock=lambda: 60_000, on_progress=reports.append)
     assert all("columns" in str(form) and "not on columns" not in str(form) for form in runner.forms(pipeline).values())
     check_whole(pipeline, runner)
     shown = check_json(pipeline.explain(runner, format="json"))
@@ -462,6 +462,7 @@ BARRED = dedent("""\
 
 
 @pytest.mark.program
+@pytest.mark.thorough(reason="tests/bar has it below what is printed; the page and the reports are of runs on Spark")
 def test_a_terminal_shows_a_bar_below_all_that_is_printed(tmp_path: Path) -> None:
     (tmp_path / "barred.py").write_text(BARRED)
     seen = seen_of(tmp_path, "barred.py")

@@ -96,11 +96,11 @@ def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     root = tmp_path_factory.mktemp("replayed")
     counting = Counting(root)
     write(root / "in", 0)
-    running = SparkRunner(spark, checkpoint=root / "checkpoint").start(counting.pipeline)
+    running = SparkRunner(spark, checkpoint=root / "checkpoint", partitions=1).start(counting.pipeline)
     running.process_available()
     first = running.stop()
     write(root / "in", 1)
-    running = SparkRunner(spark, checkpoint=root / "checkpoint").start(counting.pipeline)
+    running = SparkRunner(spark, checkpoint=root / "checkpoint", partitions=1).start(counting.pipeline)
     running.process_available()
     write(root / "in", 2)
     second = running.drain()
@@ -212,12 +212,12 @@ def test_what_cannot_be_replayed(changing: tuple[Path, Counting], tmp_path: Path
 def test_collections_in_batches(spark: SparkSession, tmp_path: Path) -> None:
     def pipeline() -> tuple[Pipeline, CollectSink[int]]:
         sums = CollectSink[int]()
-        numbers = stamped(from_source(CollectionSource(list(range(10)), int, batch_size=3)), at=lambda number: number)
+        numbers = stamped(from_source(CollectionSource(list(range(10)), int, batch_size=5)), at=lambda number: number)
         windows = numbers.window_all(TumblingEventTimeWindows.of(timedelta(milliseconds=4)))
         return Pipeline("sums", windows.reduce(lambda a, b: a + b).sink_to(sums)), sums
 
     first, sums = pipeline()
-    result = SparkRunner(spark, checkpoint=tmp_path).run(first)
+    result = SparkRunner(spark, checkpoint=tmp_path, partitions=1).run(first)
     again, others = pipeline()
     replayed = replay(tmp_path, again)
     assert replayed.collected(others) == result.collected(sums) == [6, 22, 17]

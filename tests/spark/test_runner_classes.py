@@ -94,7 +94,7 @@ def record(number: int) -> Record:
 
 
 def add_streams(outputs: Outputs, name: str, elements: Sequence[Any], key: Callable[[Any], Any]) -> None:
-    stream: DataStream[Any] = from_source(CollectionSource(elements, batch_size=12))
+    stream: DataStream[Any] = from_source(CollectionSource(elements, batch_size=18))
     timed = stamped(stream)
     windows = timed.key_by(key).window(TumblingEventTimeWindows.of(timedelta(milliseconds=700)))
     outputs.add(f"{name} in windows", windows.process(Seen()))
@@ -172,7 +172,7 @@ def test_classes_of_every_origin(spark: SparkSession, program: ModuleType, tmp_p
     add_streams(outputs, "imported", records, lambda element: Tag(element.key, Kind.WARM))
     add_streams(outputs, "local", [Local(r.key, r.at, r.point) for r in records], key_of_local)
     add_streams(outputs, "of the main program", program.elements, program.key_of)
-    by_key = keyed(from_source(CollectionSource(records, Record, batch_size=9)))
+    by_key = keyed(from_source(CollectionSource(records, Record, batch_size=18)))
     sessions = by_key.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=300)))
     outputs.add("accumulators", sessions.aggregate(Summed(), Seen()))
     written = from_source(CollectionSource(program.elements, program.Outer))
@@ -180,7 +180,7 @@ def test_classes_of_every_origin(spark: SparkSession, program: ModuleType, tmp_p
     expected, _ = outputs.expected(pipeline)
     # The interpreter's batches, which Spark's would be mixed with.
     shutil.rmtree(tmp_path / "out")
-    found = outputs.of(SparkRunner(spark).run(pipeline))
+    found = outputs.of(SparkRunner(spark, partitions=1).run(pipeline))
     for name, elements in expected.items():
         assert (name, found[name]) == (name, elements)
     keys = list(found["of the main program in windows"])
@@ -196,7 +196,7 @@ def test_classes_of_every_origin(spark: SparkSession, program: ModuleType, tmp_p
 def test_a_class_that_the_main_program_defines_again_takes_the_place_of_the_first(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As in a notebook: the workers of the first query still run when the second one comes.
+    # As in a notebook: the workers of the first job still run when the second one comes.
     for fields in ("sensor: str; at: int", "sensor: str; at: int; celsius: float"):
         module = ModuleType("__main__")
         monkeypatch.setitem(sys.modules, "__main__", module)
@@ -207,7 +207,7 @@ def test_a_class_that_the_main_program_defines_again_takes_the_place_of_the_firs
         taken = CollectSink[Any]()
         stream = from_source(CollectionSource([reading(*values)])).key_by(lambda element: element.sensor)
         kept = stream.reduce(lambda a, b: a)
-        result = SparkRunner(spark).run(Pipeline("again", kept.sink_to(taken)))
+        result = SparkRunner(spark).run_batch(Pipeline("again", kept.sink_to(taken)))
         assert [tuple(element) for element in result.collected(taken)] == [values]
 
 
@@ -260,5 +260,5 @@ def test_allowed_classes_of_the_main_program_come_back_in_the_next_run_too(
         source = CollectionSource[Any](module.__dict__["elements"][:count], batch_size=2)
         filled = from_source(source).key_by(lambda element: element[0], str).process(module.__dict__["Fill"]())
         pipeline = Pipeline("allowed", filled.sink_to(taken), allow_pickled_state=True)
-        found += SparkRunner(spark, checkpoint=tmp_path).run(pipeline, drain=False).collected(taken)
+        found += SparkRunner(spark, checkpoint=tmp_path, partitions=1).run(pipeline, drain=False).collected(taken)
     assert found == [("a", [(number, 1) for number in range(count)]) for count in range(1, 5)]

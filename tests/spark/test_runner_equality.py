@@ -351,7 +351,7 @@ def everything(
 
 
 def test_every_kind_of_step(spark: SparkSession) -> None:
-    outputs, pipeline = everything(47, 20)
+    outputs, pipeline = everything(70, 30)
     expected, counters = outputs.expected(pipeline)
     reports: list[PipelineProgress] = []
     result = SparkRunner(spark, on_progress=reports.append).run(pipeline)

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.comparison import Outputs, Seen, millis
 from tests.spark.streams import stamped, tumbling
+from tests.support.thorough import thorough
 from windrow import OutputTag, Pipeline, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import MalformedRecordError, SourceError, UnsupportedOperationError, WindrowError
@@ -116,7 +117,7 @@ def test_files_of_every_format(spark: SparkSession, tmp_path: Path) -> None:
     ends = []
     tag = OutputTag("bad", MalformedRecord)
     for name, (write, source) in FORMATS.items():
-        folder = write_files(tmp_path / name, write, split(readings(30), 10))
+        folder = write_files(tmp_path / name, write, split(readings(30), 15))
         stream = from_source(source(folder, Reading, files_per_batch=1))
         outputs.add(f"all of {name}", stream)
         outputs.add(f"windows of {name}", tumbling(stream, 200, behind=100).process(Seen()))
@@ -139,7 +140,7 @@ def test_files_of_every_format(spark: SparkSession, tmp_path: Path) -> None:
         ends.append(stream.sink_to(below[name]))
     pipeline = outputs.pipeline("files")
     expected, counters = outputs.expected(pipeline)
-    result = SparkRunner(spark).run(pipeline)
+    result = SparkRunner(spark, partitions=1).run(pipeline)
     assert outputs.of(result) == expected
     assert result.counters == counters
     assert sum(map(len, expected["all of csv"].values())) == 30
@@ -159,7 +160,7 @@ def test_files_of_every_format(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_file_that_is_much_older_than_those_before_it_is_read(spark: SparkSession, tmp_path: Path) -> None:
     # As one is that was copied with its time, into a folder that has been read for some time.
     folder = write_files(tmp_path / "in", write_json, [readings(3)])
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
 
     def run() -> int:
         sink = CollectSink[Reading]()
@@ -200,7 +201,7 @@ def test_a_malformed_record_fails_the_run(spark: SparkSession, tmp_path: Path, n
     assert len(str(caught.value).splitlines()) <= 5
 
 
-@pytest.mark.parametrize("case", ["wrong type", "missing column"])
+@pytest.mark.parametrize("case", [thorough("wrong type", reason="a file below has one"), "missing column"])
 def test_columns_of_files_that_do_not_fit(spark: SparkSession, tmp_path: Path, case: str) -> None:
     records = readings(2)
     for record in records:
@@ -252,11 +253,9 @@ def test_data_frames(spark: SparkSession, tmp_path: Path) -> None:
         [(row.celsius, row.key, row.at, row.note, "more") for row in rows],
         "celsius double, key string, at timestamp, note string, other string",
     )
-    folder = write_files(tmp_path / "in", write_json, split(readings(20), 5))
-    streaming: DataFrame = (
-        spark.readStream.schema("key string, at timestamp, celsius double, note string")
-        .option("maxFilesPerTrigger", 1)
-        .json(str(folder))
+    folder = write_files(tmp_path / "in", write_json, [readings(20)])
+    streaming: DataFrame = spark.readStream.schema("key string, at timestamp, celsius double, note string").json(
+        str(folder)
     )
     outputs = Outputs()
     collection = from_collection(rows)
@@ -270,7 +269,7 @@ def test_data_frames(spark: SparkSession, tmp_path: Path) -> None:
             name, windows.apply(lambda key, window, found: [(key, window.start, sorted(e.celsius for e in found))])
         )
     pipeline = outputs.pipeline("frames")
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
     result = outputs.of(runner.run(pipeline, drain=False))
     # A streaming DataFrame may go on. The others are at their end, which is the end of time for what follows them.
     assert result["streaming"] == {}
@@ -281,12 +280,12 @@ def test_the_rate_source_runs_until_it_is_stopped(spark: SparkSession, tmp_path:
     sink = CollectSink[RateRecord]()
     stream = stamped(from_source(RateSource(50)), at=lambda record: record.timestamp)
     largest = stream.key_by(lambda record: record.value % 2).count_window(2).reduce(max)
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
     running = runner.start(Pipeline("rate", largest.sink_to(sink)))
     try:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            running.await_termination(1)
+            running.await_termination(0.2)
             if any(progress["numInputRows"] for progress in running.streaming_query.recentProgress):
                 break
         assert running.is_active
@@ -345,7 +344,7 @@ def test_spark_reports_how_many_records_each_source_has_read(spark: SparkSession
     other = from_collection(list(range(2)), name="other")
     counts = one.union(other).key_by(lambda number: number % 2).count_window(1).aggregate(agg.count())
     pipeline = Pipeline("read", *ends, counts.sink_to(CollectSink()))
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
     assert "runs as columns" in pipeline.explain(runner)
 
     running = runner.start(pipeline)

@@ -432,6 +432,7 @@ def everything(folder: Path, *, moved: bool) -> tuple[dict[str, CollectSink[Any]
     return sinks, Pipeline("moved", *(end.sink_to(sinks[name]) for name, end in ends.items()))
 
 
+@pytest.mark.thorough(reason="tests above mix both for each step; test_columns_go_on.py goes on with columns on Spark")
 def test_steps_on_columns_go_on_behind_an_opaque_filter(spark: SparkSession, tmp_path: Path) -> None:
     folder, found = tmp_path / "in", dict[str, list[str]]()
     for numbers, moved in ((range(1), False), (range(1, 2), True), (range(2, 3), False)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,12 +74,13 @@ def collected(runner: Any, *functions: KeyedProcessFunction[str, Row, Any]) -> l
 
 
 @pytest.mark.classic(reason="a clock over a generator cannot be sent to the server")
-@pytest.mark.parametrize("make", [LocalRunner, SparkRunner])
+@pytest.mark.parametrize("make", [LocalRunner, partial(SparkRunner, partitions=1)], ids=["here", "on Spark"])
 def test_entries_expire_by_the_clock(spark: SparkSession, make: Callable[..., Any]) -> None:
     ticks = count(0, 40_000)
-    assert collected(make(clock=lambda: next(ticks)), Keep(TimeDomain.PROCESSING_TIME)) == [EXPECTED]
+    assert collected(make(clock=lambda: next(ticks)), *map(Keep, TimeDomain)) == [EXPECTED, EXPECTED]
 
 
+@pytest.mark.thorough(reason="a run above has both, by a clock of the test's; test_deep_clock.py is by the machine's")
 def test_entries_expire_by_timestamps_and_by_the_clock_of_the_machine(spark: SparkSession) -> None:
     by_timestamps, by_clock = collected(SparkRunner(), Keep(TimeDomain.EVENT_TIME), Keep(TimeDomain.PROCESSING_TIME))
     assert by_timestamps == EXPECTED
@@ -134,7 +136,7 @@ def test_a_drain_counts_what_waits_for_the_clock(spark: SparkSession, tmp_path: 
     folder.mkdir()
     lines = [f'{{"key": "{key}", "amount": {number}}}\n' for number, key in enumerate("aabaaab")]
     (folder / "1.json").write_text("".join(lines[:3]))
-    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", columnar=columnar)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1, columnar=columnar)
     first = runner.run(pipeline_over(folder), drain=False)
     assert not any(UNFIRED in counters for counters in first.counters.values())
     (folder / "2.json").write_text("".join(lines[3:]))

@@ -185,22 +185,23 @@ def together(runs: Iterable[dict[str, dict[Any, list[Any]]]]) -> Found:
 
 def test_runs_one_after_another_give_what_the_interpreter_gives(spark: SparkSession, tmp_path: Path) -> None:
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
-    write(folder, range(6))
+    write(folder, range(4))
     outputs, pipeline = build(folder)
     expected, _ = outputs.expected(pipeline)
-    for file in folder.glob("*/[345].json"):
+    for file in folder.glob("*/[23].json"):
         file.unlink()
     runs = []
     for drain in (False, True):
         outputs, pipeline = build(folder)
         runs.append(outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(pipeline, drain=drain)))
-        write(folder, range(3, 6))
+        write(folder, range(2, 4))
     assert runs[0]["pairs"]
     assert len(together(runs)["pairs, late"]) > len(together(runs)["pairs"]) > 50
     assert len(together(runs)["as of"]) == len(together(runs)["mapped"]) // 2, "an outer join loses no left element"
     assert together(runs) == together([expected])
 
 
+@pytest.mark.thorough(reason="test_stored_streams.py refuses other bounds and joins, and takes what is said on purpose")
 def test_bounds_change_on_purpose_and_kinds_do_not(spark: SparkSession, tmp_path: Path) -> None:
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
 

@@ -33,7 +33,7 @@ class Kept:
         partitions: In how many partitions the first run had its state.
         key_groups: In how many key groups each of them.
         half: The pipeline over what the first run read, and its outputs. Takes the folder of the checkpoint.
-        whole: The same over all there is.
+        whole: The same over what both runs read.
     """
 
     partitions: int
@@ -44,7 +44,11 @@ class Kept:
 
 KEPT = {
     "kept": Kept(
-        2, 2, lambda folder: kept.pipeline(kept.READINGS[: kept.HALF]), lambda folder: kept.pipeline(kept.READINGS)
+        2,
+        2,
+        lambda folder: kept.pipeline(kept.READINGS[: kept.HALF]),
+        # Two batches more, in which each step has something to say.
+        lambda folder: kept.pipeline(kept.READINGS[: kept.HALF + 8]),
     ),
     "paged": Kept(
         1,
