@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,10 @@ def judged(outputs: Outputs, elements: DataStream[Element], rules: DataStream[Ru
     outputs.add(f"aside of {name}", stream.get_side_output(ASIDE))
 
 
+def flat(counters: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, str], int]:
+    return {(step, name): count for step, counts in counters.items() for name, count in counts.items()}
+
+
 @pytest.mark.parametrize(("seed", "groups"), [thorough(1, 1, reason="one group instead of three"), (2, 3)])
 def test_runs_give_what_one_run_of_the_interpreter_gives(
     spark: SparkSession, tmp_path: Path, seed: int, groups: int
@@ -92,16 +96,17 @@ def test_runs_give_what_one_run_of_the_interpreter_gives(
         return outputs, outputs.pipeline("random")
 
     found: defaultdict[str, list[Any]] = defaultdict(list)
+    counters = Counter[tuple[str, str]]()
     for batches in (1, 3):
         outputs, pipeline = judge(batches)
         runner = SparkRunner(spark, checkpoint=tmp_path, key_groups_per_partition=groups)
         result = runner.run(pipeline, drain=batches == 3)
         for name, sink in outputs.sinks.items():
             found[name] += result.collected(sink)
-        print("COUNTERS", result.counters)
+        counters.update(flat(result.counters))
     outputs, pipeline = judge(3)
     expected, wanted = outputs.expected(pipeline)
-    print("WANTED", wanted)
+    assert counters == Counter(flat(wanted))
     # Windows of several keys fire at once, and which of them is first is not said: so rules of one time may come in
     # another order. They change other limits, so that only their order differs.
     for name in ("levels", "aside of levels"):

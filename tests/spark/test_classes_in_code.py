@@ -230,7 +230,7 @@ def test_classes_of_the_main_program_are_on_spark_what_they_are_here(
     assert [len(expected[f"source {number}"]) for number in range(3)] == [2, 2, 2]
     for columnar in for_a_night((True, False), (True,)):  # collections come as objects either way
         shutil.rmtree(tmp_path / "out")
-        assert outputs.of(SparkRunner(spark, columnar=columnar).run_batch(pipeline)) == expected
+        assert outputs.of(SparkRunner(spark, partitions=1, columnar=columnar).run(pipeline)) == expected
 
 
 def test_msgspec_leaves_nothing_on_classes(main: ModuleType) -> None:

@@ -26,7 +26,7 @@ NUMBERS = from_collection([3, 1, 2])
 
 def test_a_stream_is_collected_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     sums = NUMBERS.key_by(lambda number: 0).sum(lambda number: number)
-    found = sums.collect(SparkRunner(spark))
+    found = sums.collect(SparkRunner(spark, partitions=1))
     assert_type(found, list[tuple[int, int]])
     assert found == sums.collect() == [(0, 3), (0, 4), (0, 6)]
 

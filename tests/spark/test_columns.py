@@ -166,7 +166,7 @@ def test_columns_give_what_the_interpreter_gives(
     if form is not None:
         form(tmp_path / "in")
     everything = Everything(tmp_path / "in")
-    runner = SparkRunner(spark)
+    runner = SparkRunner(spark, partitions=1)
     forms = everything.pipeline.explain(runner)
     assert forms.count("runs as columns") == 10
     assert forms.count("elements cross the exchange as columns") == 1

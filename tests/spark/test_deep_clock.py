@@ -64,14 +64,14 @@ def deduplicated() -> tuple[Pipeline, CollectSink[tuple[str, int, int]]]:
 
 def test_a_window_behind_a_deduplication_fires_by_the_machines_clock(spark: SparkSession, tmp_path: Path) -> None:
     pipeline, sink = deduplicated()
-    running = SparkRunner(spark, checkpoint=tmp_path).start(pipeline)
+    runner = SparkRunner(spark, checkpoint=tmp_path, partitions=1)
+    running = runner.start(pipeline)
     running.process_available()
     assert running.watermarks() == {"deduplicated.4.once": 39, "deduplicated.6.counts": 39}
     stopped = running.stop()
     assert stopped.collected(sink) == COUNTS
     assert stopped.counter("late_records_dropped") == 1
-    again = SparkRunner(spark, checkpoint=tmp_path).start(pipeline)
-    assert again.drain().collected(sink) == [("all", 40, 1)]
+    assert runner.run(pipeline).collected(sink) == [("all", 40, 1)]
 
 
 def test_a_writer_of_sparks_is_refused_rather_than_given_nothing(spark: SparkSession, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_columns_give_what_the_interpreter_gives(spark: SparkSession, tmp_path: 
         result = run(plan)
         return {name: sorted(result.collected(sink), key=repr) for name, sink in sinks.items()}
 
-    runner = SparkRunner(spark)
+    runner = SparkRunner(spark, partitions=1)
     explained = plan.explain(runner)
     assert explained.count("runs as columns") == 4
     assert "pairs as elements arrive" in explained

@@ -90,7 +90,7 @@ def test_levels_give_what_the_interpreter_gives(spark: SparkSession) -> None:
     add_global_windows(outputs, stream)
     rows, _ = outputs.expected(outputs.pipeline("watermarks"))
     assert any(row[2] > MIN_TIMESTAMP for group in rows["watermarks"].values() for row in group)
-    outputs.check(SparkRunner(spark).run)
+    outputs.check(SparkRunner(spark, partitions=1).run)
 
 
 def test_a_plan_without_keyed_steps_sees_the_watermark_and_a_batch_job_none(spark: SparkSession) -> None:

@@ -141,7 +141,7 @@ def test_every_watermark_is_that_of_the_interpreter(spark: SparkSession, tmp_pat
     for name in ended:
         ends = [seen[2] for seen in expected[f"{name} windows"]["a"]]
         assert sum(watermark < 2**60 for watermark in ends) > len(ends) // 2
-    outputs.check(SparkRunner(spark, key_groups_per_partition=3).run)
+    outputs.check(SparkRunner(spark, partitions=1, key_groups_per_partition=3).run)
 
 
 def ticking(start: int, step: int) -> Iterator[int]:
