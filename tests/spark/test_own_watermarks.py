@@ -99,7 +99,7 @@ def two_sources() -> DataStream[Event]:
 
 def add_ended(outputs: Outputs, name: str, slow: DataStream[Event]) -> None:
     """A source that has ended holds nothing back."""
-    fast = stamped(source(events(0, 60, 42)))
+    fast = stamped(source(events(0, 60, 42), batch_size=9))
     add_windows(outputs, name, fast.union(slow))
     add_windows(outputs, f"{name}, alone", slow, with_late=False)
     behind = fast.union(short_windows(slow).map(lambda seen: seen[3][0]).returns(Event))
