@@ -86,7 +86,7 @@ quick: $(STAMP) ## check in less than a minute what the working tree changes, wi
 	@$(BIN)/python -m tests.quick $(ARGS)
 
 check: lint types docs ## run everything that needs neither Spark nor Java
-	$(BIN)/python -m pytest -m "not spark" --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -m "not spark and not server" --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP) ## check style, format, spelling and the direction of imports
 	$(BIN)/ruff check

@@ -42,6 +42,8 @@ if "SPARK_HOME" not in os.environ and (home := home_without_zip()) is not None:
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
 
 ROOT = Path(__file__).parent
+SERVERS = {"kafka", "s3", "hdfs"}
+"""The fixtures whose servers need Java, or packages that are fetched."""
 USES_SPARK = re.compile(r"\bpyspark\b|\bwindrow_runtime\.spark\b|\bwindrow_spark\b|\bSparkRunner\b")
 
 
@@ -75,6 +77,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.skip(reason=marker.kwargs["reason"]))
     if "spark" in getattr(item, "fixturenames", ()) or USES_SPARK.search(_example_code(item)):
         item.add_marker(pytest.mark.spark)
+    if not SERVERS.isdisjoint(getattr(item, "fixturenames", ())):
+        item.add_marker(pytest.mark.server)
     if item.get_closest_marker("program") is not None:
         item.add_marker(pytest.mark.spark)
         # One of them starts Spark up to five times, and another test may run beside it.

@@ -294,3 +294,19 @@ def test_packages_keep_their_budgets(capsys: pytest.CaptureFixture[str]) -> None
     with capsys.disabled():
         print(f"\nlines: {lines}")
     assert {name: count for name, count in lines.items() if count > BUDGETS[name]} == {}
+
+
+def test_what_covers_a_test_of_the_night_exists() -> None:
+    files = {file.name for file in ROOT.glob("tests/**/*.py")}
+    reasons = [
+        (file, keyword.value.value)
+        for file in ROOT.glob("tests/**/*.py")
+        for call in ast.walk(ast.parse(file.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == "thorough"
+        for keyword in call.keywords
+        if keyword.arg == "reason" and isinstance(keyword.value, ast.Constant)
+    ]
+    assert len(reasons) > 30
+    named = [(file, name) for file, reason in reasons for name in re.findall(r"[\w/]*\w\.py", reason)]
+    assert [pair for pair in named if Path(pair[1]).name not in files] == []
+    assert [pair for pair in named if "/" in pair[1] and not (ROOT / pair[1]).exists()] == []

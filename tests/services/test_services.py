@@ -130,6 +130,7 @@ def test_ports_are_free_and_differ() -> None:
     assert not kafka.answers(("127.0.0.1", free_ports(1)[0]))
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("service", [s3, hdfs])
 def test_file_systems_answer_until_they_are_stopped(
     service: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -153,6 +154,7 @@ def test_file_systems_answer_until_they_are_stopped(
     assert main([name, "status"]) == 1
 
 
+@pytest.mark.server
 def test_a_broker_that_was_started_by_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
