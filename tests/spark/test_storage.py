@@ -388,7 +388,7 @@ def test_a_batch_that_was_stopped_at_any_move_is_finished_and_not_written_again(
     files = MemoryFiles()
     folder = folder_in(files, "sink")
     batch, attempt = staged(folder)
-    monkeypatch.setattr("windrow_spark.connectors.files.staged._MOVES_AT_ONCE", 1)
+    monkeypatch.setattr("windrow_runtime.outputs.whole_files._AT_ONCE", 1)
     moved: list[str] = []
 
     def killed(url: str) -> None:
