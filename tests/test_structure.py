@@ -299,7 +299,7 @@ def test_packages_keep_their_budgets(capsys: pytest.CaptureFixture[str]) -> None
 def test_what_covers_a_test_of_the_night_exists() -> None:
     files = {file.name for file in ROOT.glob("tests/**/*.py")}
     reasons = [
-        (file, keyword.value.value)
+        (file, str(keyword.value.value))
         for file in ROOT.glob("tests/**/*.py")
         for call in ast.walk(ast.parse(file.read_text()))
         if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == "thorough"

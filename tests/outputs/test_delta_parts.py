@@ -192,15 +192,24 @@ def test_a_file_that_the_driver_does_not_find_is_told(tmp_path: Path) -> None:
     assert caught.value.given == str(file)
 
 
-def test_the_driver_writes_what_workers_do_not(tmp_path: Path) -> None:
+def writer_of(sink: DeltaSink[Report]) -> WrittenBy:
+    pipeline = Pipeline("parts", from_source(CollectionSource([], Report)).sink_to(sink))
+    return spark_writer_of(pipeline.step_of(pipeline.sinks[0].node)).written_by
+
+
+def test_the_driver_writes_what_workers_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for sink in (
         DeltaSink[Report](tmp_path, key="key"),
         DeltaSink[Report]("s3://bucket/table"),
         DeltaSink[Report](tmp_path, storage_options={"region": "eu"}),
         DeltaSink[Report](tmp_path, partition_by="at"),
     ):
-        pipeline = Pipeline("parts", from_source(CollectionSource([], Report)).sink_to(sink))
-        assert spark_writer_of(pipeline.step_of(pipeline.sinks[0].node)).written_by is WrittenBy.OUTPUT
+        assert writer_of(sink) is WrittenBy.OUTPUT
+    plain = DeltaSink[Report](tmp_path)
+    assert writer_of(plain) is WrittenBy.WORKERS
+    # That version commits files without the number of the batch, which would be added again.
+    monkeypatch.setattr("windrow_sql.delta.spark_writer.version", lambda name: "1.5.1")
+    assert writer_of(plain) is WrittenBy.OUTPUT
 
 
 def test_workers_get_no_connection(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ table in an object store, go through the driver.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +36,18 @@ _IN_LOG: Final = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.DATE})
 """The values of partitions whose texts in the log of a table are the same for all who write it."""
 
 
+_NOTES_FILES: Final = (1, 6)
+"""The version of the library from which on a commit of files has the number of the batch."""
+
+
+def _library() -> tuple[int, ...]:
+    """Returns the version of the library; without it the output says what is missing."""
+    try:
+        return tuple(map(int, version("deltalake").split(".")[:2]))
+    except PackageNotFoundError:
+        return _NOTES_FILES
+
+
 class DeltaSparkWriter(SparkWriter[DeltaWriter]):
     """Writes Delta Lake tables."""
 
@@ -51,7 +64,7 @@ class DeltaSparkWriter(SparkWriter[DeltaWriter]):
         """The folder of the table, if workers write its files."""
         sink = self.writer.sink
         path = local_path(sink.path)
-        if path is None or sink.key or sink.storage_options:
+        if path is None or sink.key or sink.storage_options or _library() < _NOTES_FILES:
             return None
         by_name = {field.name: field for field in record_type(self.step.node.element_type).columns}
         kinds = {by_name[name].type.scalar_kind for name in sink.partition_by if name in by_name}
