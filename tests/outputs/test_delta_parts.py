@@ -146,6 +146,30 @@ def test_more_partitions_than_open_files(tmp_path: Path) -> None:
     assert rows(tmp_path) == sorted([*totals, totals[0]], key=repr)
 
 
+class Loose(NamedTuple):
+    key: str | None
+    value: int | None
+
+
+def test_conditions_of_a_table_hold(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("key", pa.string(), nullable=False), ("value", pa.int64()), ("more", pa.int64())])
+    table = DeltaTable.create(tmp_path, schema, partition_by=["key"])
+    sink = worker_sink(Loose, DeltaSink[Loose](tmp_path, partition_by="key"))
+    with pytest.raises(SinkError, match="the Delta table refused a batch"):
+        sink.publish(0, run_task(sink, [Loose("a", 1), Loose(None, 2)]))
+    table.update_incremental()
+    table.alter.add_constraint({"positive": "value > 0"})
+    with pytest.raises(SinkError, match="the Delta table refused a batch"):
+        sink.publish(0, run_task(sink, [Loose("a", 1)]) + run_task(sink, [Loose("b", -1)]))
+    assert rows(tmp_path) == []
+    for _ in range(2):
+        sink.publish(0, run_task(sink, [Loose("a", 1)]) + run_task(sink, [Loose("b", 2)]))
+        assert rows(tmp_path) == [("a", 1, None), ("b", 2, None)]
+    table.update_incremental()
+    assert len(table.file_uris()) == 2
+    assert list(tmp_path.glob("*.parquet")) == []  # those of the tasks
+
+
 def test_a_task_that_fails_leaves_nothing(tmp_path: Path) -> None:
     sink = worker_sink(Total, DeltaSink[Total](tmp_path, partition_by="key"))
     task = sink.task(0)

@@ -79,7 +79,7 @@ class DeltaOutput(TableOutput):
         self._text_partitions = [field for field in partition_by if field.type.scalar_kind is Kind.STR]
         self._partition_fields = tuple(partition_by)
         self._app = f"windrow {identity.query} {identity.sink}"
-        self._schema = arrow_schema(self._record_type)
+        self.schema = arrow_schema(self._record_type)
 
     def open(self) -> None:
         """Make the table, or check its columns."""
@@ -88,7 +88,7 @@ class DeltaOutput(TableOutput):
             # If two processes create the table, the second uses that of the first.
             self._delta = DeltaTable.create(
                 self._sink.path,
-                self._schema,
+                self.schema,
                 mode="ignore",
                 partition_by=self.partition_columns,
                 storage_options=options,
@@ -164,6 +164,26 @@ class DeltaOutput(TableOutput):
         for of_partition, begin, end in zip(values, [0, *ends], ends, strict=False):
             yield of_partition, ordered.slice(begin, end - begin)
 
+    def checks_rows(self) -> bool:
+        """Returns whether the table has conditions that a writer has to check for each row, as the library does."""
+        with self.failures("the Delta table cannot be read"):
+            self._delta.update_incremental()
+            settings, fields = self._delta.metadata().configuration, self._delta.schema().fields
+        own = {field.column: field.column_type.nullable for field in self._record_type.columns}
+        return any(name.startswith(("delta.constraints.", "delta.columnMapping.")) for name in settings) or any(
+            (not field.nullable and own.get(field.name, True))
+            or any(key.startswith("delta.") for key in field.metadata)
+            for field in fields
+        )
+
+    # Any: a table of Arrow.
+    def append(self, batch: int, rows: Any) -> None:
+        """Appends rows in one commit, unless the table has the batch."""
+        with self.failures("the Delta table refused a batch", batch, rows.num_rows):
+            noted = self._noted(batch)
+            if noted is not None:
+                write_deltalake(self._delta, self._with_all_columns(rows), mode="append", commit_properties=noted)
+
     def commit(self, batch: int, files: Sequence[AddAction], count: int) -> bool:
         """Adds files with ``count`` rows to the table in one commit; returns whether the table lacked the batch."""
         with self.failures("the Delta table refused a batch", batch, count):
@@ -199,12 +219,12 @@ class DeltaOutput(TableOutput):
         merger = merger.when_matched_delete(f"source.{mark}").when_matched_update(assignments, f"NOT source.{mark}")
         merger.when_not_matched_insert(assignments, f"NOT source.{mark}").execute()
 
-    # Any: a record batch.
+    # Any: a record batch, or a table.
     def _with_all_columns(self, rows: Any) -> Any:
         """Returns the rows with columns of nulls for those that only the table has."""
         schema = pa.schema(self._delta.schema().to_arrow())
         columns = {name: rows.column(name) for name in rows.schema.names}
-        return pa.record_batch(
+        return type(rows).from_arrays(
             [columns[field.name] if field.name in columns else pa.nulls(rows.num_rows, field.type) for field in schema],
             names=schema.names,
         )
@@ -212,7 +232,7 @@ class DeltaOutput(TableOutput):
     def _check_table(self) -> None:
         columns = {field.name: field for field in self._delta.schema().fields}
         faults: list[str] = []
-        for field in Schema.from_arrow(self._schema).fields:
+        for field in Schema.from_arrow(self.schema).fields:
             column = columns.pop(field.name, None)
             if column is None:
                 faults.append(f"{field.name}: no such column; expected {field.type}")

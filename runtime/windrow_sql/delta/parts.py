@@ -22,7 +22,7 @@ from deltalake.transaction import AddAction
 from windrow_runtime.codecs.arrow.parquet import ParquetWriter
 from windrow_sql.delta.output import DeltaOutput
 
-__all__ = ["TableFiles", "added_file"]
+__all__ = ["TableFiles", "added_file", "read_rows"]
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -110,6 +110,19 @@ def added_file(folder: Path, name: str, columns: Sequence[str]) -> tuple[AddActi
         stats=json.dumps(_statistics(footer)),
     )
     return action, footer.num_rows
+
+
+def read_rows(folder: Path, names: Sequence[str], columns: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """Returns the rows of files, with the columns of their partitions; see :func:`added_file` for the arguments."""
+    tables = []
+    for file_name, values in map(json.loads, names):
+        with pq.ParquetFile(folder / file_name) as file:
+            table = file.read()
+        for column, value in zip(columns, values, strict=True):
+            texts = pa.array([value] * table.num_rows, pa.string())
+            table = table.append_column(column, texts.cast(schema.field(column).type))
+        tables.append(table.select(schema.names))
+    return pa.concat_tables(tables)
 
 
 def _bound(value: object) -> object:

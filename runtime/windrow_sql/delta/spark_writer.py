@@ -6,7 +6,7 @@ table in an object store, go through the driver.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +25,7 @@ from windrow_spark.sinks.worker_sink import WorkerSink, WorkerTask
 from windrow_sql.delta.writer import DeltaWriter
 
 if TYPE_CHECKING:
+    from deltalake.transaction import AddAction
     from pyspark.sql import SparkSession
 
     from windrow_sql.delta.output import DeltaOutput
@@ -111,14 +112,17 @@ class DeltaWorkerSink(WorkerSink):
         self._opened_table().check(batch, again=again)
 
     def publish(self, batch: int, names: Sequence[bytes]) -> None:
-        """Adds the files of a batch to the table, or deletes them if it has the batch; the driver calls this."""
-        from windrow_sql.delta.parts import added_file
+        """Adds the files of a batch to the table, or deletes them if it has the batch; the driver calls this.
+
+        If the table has conditions, such as a constraint, the library checks the rows, and writes them itself.
+        """
+        from windrow_sql.delta.parts import added_file, read_rows
 
         if not names:
             return
-        table = self._opened_table()
+        table, files = self._opened_table(), [name.decode() for name in names]
         try:
-            added = [added_file(self._folder, name.decode(), table.partition_columns) for name in names]
+            added = [added_file(self._folder, name, table.partition_columns) for name in files]
         except FileNotFoundError as error:
             raise SinkError(
                 "a file that a worker wrote is not where the driver looks for it",
@@ -127,9 +131,17 @@ class DeltaWorkerSink(WorkerSink):
                 where=self.step.where,
                 hint="write to a file system that every machine has mounted at the same path",
             ) from error
-        if not table.commit(batch, [file for file, _ in added], sum(rows for _, rows in added)):
-            for file, _ in added:
-                (self._folder / file.path).unlink(missing_ok=True)
+        if table.checks_rows():
+            try:
+                table.append(batch, read_rows(self._folder, files, table.partition_columns, table.schema))
+            finally:
+                self._delete(added)
+        elif not table.commit(batch, [file for file, _ in added], sum(rows for _, rows in added)):
+            self._delete(added)
+
+    def _delete(self, added: Iterable[tuple[AddAction, int]]) -> None:
+        for file, _ in added:
+            (self._folder / file.path).unlink(missing_ok=True)
 
     def _opened_table(self) -> DeltaOutput:
         if self._table is None:
