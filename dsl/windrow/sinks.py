@@ -456,8 +456,8 @@ class DeltaSink(Sink[T_contra]):
 
     Each batch is written once. The commit holds the number of the batch as an application transaction, under the
     identity of the checkpoint, and a batch that the table has already is left out. A run without a checkpoint has an
-    identity of its own. On Spark workers write the files in a mounted file system; merged rows, and object stores,
-    are left to the driver.
+    identity of its own. On Spark workers write the files of a table at a plain path; with a key or partitions, or at
+    an address, the driver does.
 
     Needs the extra ``delta``. The table is made, or its columns are checked, before the first
     batch.

@@ -206,7 +206,7 @@ def build(folder: Path | Url, output: Path | Url, plan: str = PLANS[0], other: P
         sessions.sink_to(DatabaseSink(url, "sessions")),
         seconds.sink_to(DatabaseSink(url, "latest", key=("key", "kind"))),
         # Beside the folder of the others, as only the log of a table says which files it has.
-        sessions.sink_to(DeltaSink(delta_table(output), partition_by="key")),
+        sessions.sink_to(DeltaSink(delta_table(output))),
     )
 
 

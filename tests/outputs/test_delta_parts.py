@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from tests.outputs.outputs import output_of
 from tests.outputs.test_delta import REPORTS, Report, Total, rows
@@ -97,53 +97,55 @@ SALES = [
 ]
 
 
-@pytest.mark.parametrize("by", [(), "shop", ("shop", "n", "day", "paid", "colour")])
-def test_values_and_partitions_are_those_of_the_driver(tmp_path: Path, by: str | tuple[str, ...]) -> None:
-    output_of(Sale, DeltaSink[Sale](tmp_path / "driver", partition_by=by)).write(0, SALES)
-    sink = worker_sink(Sale, DeltaSink[Sale](tmp_path / "workers", partition_by=by))
-    columns = encode_batch(SALES[6:], record_type(Sale))
-    sink.publish(0, run_task(sink, SALES[:6], columns))
+class Short(NamedTuple):
+    shop: str | None
+    n: int
+    day: date
 
-    def found(name: str, where: Any = None) -> list[str]:
-        table = DeltaTable(tmp_path / name).to_pyarrow_dataset().to_table(filter=where)
-        return sorted(map(repr, table.select(sorted(table.column_names)).to_pylist()))
 
-    assert found("workers") == found("driver")
-    # Readers pass over files by their statistics, and by the values of partitions.
-    day, n, note, shop = (ds.field(name) for name in ("day", "n", "note", "shop"))
-    for where in (day > date(2026, 1, 2), n > 0, n.is_null(), note >= "xxxx", shop == "é/%", shop.is_null()):
-        assert 0 < len(found("workers", where)) < len(SALES)
-        assert found("workers", where) == found("driver", where)
+class Mixed(NamedTuple):
+    n: int
+    mean: float
+    price: Decimal
+    paid: bool
+    note: str
+
+
+def found(path: Path, where: Any) -> list[str]:
+    table = DeltaTable(path).to_pyarrow_dataset().to_table(filter=where)
+    return sorted(map(repr, table.to_pylist()))
+
+
+def test_readers_with_conditions_find_what_they_find_in_files_of_the_driver(tmp_path: Path) -> None:
+    short = [Short(shop, n, date(1969 + n % 3, 1, 1)) for shop in (None, "a", "é/%") for n in (-1, 0, 2**62)]
+    mixed = [Mixed(n, n / 2, Decimal(n), n % 2 == 0, "x" * 20 * n) for n in range(4)]
+    cases: list[tuple[type[Any], Sequence[Any]]] = [(Short, short), (Mixed, mixed), (Sale, SALES), (float, [1.0, 2.5])]
+    for element_type, elements in cases:
+        name = element_type.__name__
+        sink = worker_sink(element_type, DeltaSink[Any](tmp_path / name))
+        columns = encode_batch(elements[1:], record_type(element_type))
+        sink.publish(0, run_task(sink, elements[:1], columns) + run_task(sink, elements[:1]))
+        driver = tmp_path / f"{name} of the driver"
+        output_of(element_type, DeltaSink[Any](driver)).write(0, [*elements, elements[0]])
+        names = DeltaTable(driver).to_pyarrow_table().column_names
+        for column in names:
+            values = DeltaTable(driver).to_pyarrow_table().column(column).to_pylist()
+            field = ds.field(column)
+            for value in values:
+                wheres = [field.is_null()] if value is None else [field == value, field >= value, field < value]
+                for where in wheres:
+                    assert found(tmp_path / name, where) == found(driver, where), (name, column, value)
+    logs = [(tmp_path / name / "_delta_log" / f"{1:020}.json").read_text() for name in ("Short", "Mixed")]
+    assert ["minValues" in log for log in logs] == [True, False]
 
 
 def test_columns_of_every_type_come_back_as_they_were(tmp_path: Path) -> None:
-    output_of(Report, DeltaSink[Report](tmp_path / "driver", partition_by="day")).write(0, REPORTS)
-    sink = worker_sink(Report, DeltaSink[Report](tmp_path / "workers", partition_by="day"))
+    output_of(Report, DeltaSink[Report](tmp_path / "driver")).write(0, REPORTS)
+    sink = worker_sink(Report, DeltaSink[Report](tmp_path / "workers"))
     sink.publish(0, run_task(sink, REPORTS))
     tables = [DeltaTable(tmp_path / name).to_pyarrow_table() for name in ("workers", "driver")]
     assert sorted(map(repr, tables[0].to_pylist())) == sorted(map(repr, tables[1].to_pylist()))
     assert tables[0].schema == tables[1].schema
-
-
-class Renamed(msgspec.Struct, rename="camel"):
-    shop_name: str
-    sold_pieces: int
-
-
-def test_partitions_have_the_names_of_columns(tmp_path: Path) -> None:
-    sink = worker_sink(Renamed, DeltaSink[Renamed](tmp_path, partition_by="shop_name"))
-    sink.publish(0, run_task(sink, [Renamed("a", 1), Renamed("b", 2)]))
-    found = DeltaTable(tmp_path).to_pyarrow_table().to_pylist()
-    assert sorted(map(repr, found)) == ["{'shopName': 'a', 'soldPieces': 1}", "{'shopName': 'b', 'soldPieces': 2}"]
-
-
-def test_more_partitions_than_open_files(tmp_path: Path) -> None:
-    sink = worker_sink(Total, DeltaSink[Total](tmp_path, partition_by="key"))
-    totals = [Total(f"k{number}", number) for number in range(70)]
-    names = run_task(sink, totals, totals[:1])
-    assert len(names) == 71  # the file of the first one was finished
-    sink.publish(0, names)
-    assert rows(tmp_path) == sorted([*totals, totals[0]], key=repr)
 
 
 class Loose(NamedTuple):
@@ -153,8 +155,8 @@ class Loose(NamedTuple):
 
 def test_conditions_of_a_table_hold(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("key", pa.string(), nullable=False), ("value", pa.int64()), ("more", pa.int64())])
-    table = DeltaTable.create(tmp_path, schema, partition_by=["key"])
-    sink = worker_sink(Loose, DeltaSink[Loose](tmp_path, partition_by="key"))
+    table = DeltaTable.create(tmp_path, schema)
+    sink = worker_sink(Loose, DeltaSink[Loose](tmp_path))
     with pytest.raises(SinkError, match="the Delta table refused a batch"):
         sink.publish(0, run_task(sink, [Loose("a", 1), Loose(None, 2)]))
     table.update_incremental()
@@ -166,20 +168,30 @@ def test_conditions_of_a_table_hold(tmp_path: Path) -> None:
         sink.publish(0, run_task(sink, [Loose("a", 1)]) + run_task(sink, [Loose("b", 2)]))
         assert rows(tmp_path) == [("a", 1, None), ("b", 2, None)]
     table.update_incremental()
-    assert len(table.file_uris()) == 2
-    assert list(tmp_path.glob("*.parquet")) == []  # those of the tasks
+    assert len(table.file_uris()) == 1  # not those of the tasks
+
+
+@pytest.mark.parametrize(
+    ("other", "options"),
+    [({"key": ["q"], "value": [1]}, {"partition_by": ["key"]}), ({"key": [1], "value": [1]}, {}), ({"key": ["q"]}, {})],
+)
+def test_a_table_that_was_changed_meanwhile_is_refused(tmp_path: Path, other: Any, options: Any) -> None:
+    sink = worker_sink(Loose, DeltaSink[Loose](tmp_path))
+    write_deltalake(tmp_path, pa.table(other), mode="overwrite", schema_mode="overwrite", **options)
+    with pytest.raises(SinkError, match="the Delta table does not fit Loose"):
+        sink.publish(0, run_task(sink, [Loose("a", 1)]))
+    assert DeltaTable(tmp_path).to_pyarrow_table().num_rows == 1
 
 
 def test_a_task_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    sink = worker_sink(Total, DeltaSink[Total](tmp_path, partition_by="key"))
+    sink = worker_sink(Total, DeltaSink[Total](tmp_path))
     task = sink.task(0)
-    task.write([Total("a", 1), Total("b", 2)])
-    assert files_in(tmp_path) == 2
-    bad = encode_batch([Total("a", 1), Total("", 2)], record_type(Total))
-    for write, portion in ((task.write, [Total("", 1)]), (task.write_rows, bad)):
-        with pytest.raises(InvalidArgumentError, match="is null once it names a partition") as caught:
-            write(portion)
-        assert str(caught.value.where).endswith(", Total.key")
+    task.write([Total("a", 1)])
+    assert files_in(tmp_path) == 1
+    wrong: Any = Total("b", None)  # type: ignore[arg-type]  # what is refused
+    with pytest.raises(InvalidArgumentError, match="None in a field that is not Optional") as caught:
+        task.write([wrong])
+    assert str(caught.value.where).endswith(", Total.value")
     task.close()
     assert files_in(tmp_path) == 0
 
@@ -226,7 +238,9 @@ def test_the_driver_writes_what_workers_do_not(tmp_path: Path, monkeypatch: pyte
         DeltaSink[Report](tmp_path, key="key"),
         DeltaSink[Report]("s3://bucket/table"),
         DeltaSink[Report](tmp_path, storage_options={"region": "eu"}),
-        DeltaSink[Report](tmp_path, partition_by="at"),
+        DeltaSink[Report](tmp_path, partition_by="day"),
+        DeltaSink[Report](f"file://{tmp_path}/a%20b"),
+        DeltaSink[Report](tmp_path / "a%20b"),
     ):
         assert writer_of(sink) is WrittenBy.OUTPUT
     plain = DeltaSink[Report](tmp_path)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from datetime import date
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
@@ -18,11 +16,10 @@ from windrow.addresses.redaction import longest_first, redact
 from windrow.errors import InvalidArgumentError
 from windrow.plan import Step
 from windrow.sinks import DeltaSink
-from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.text_forms import NO_VALUE
-from windrow_runtime.codecs.value_type import JSON_CELLS, Kind, RecordType
+from windrow_runtime.codecs.value_type import JSON_CELLS, Kind
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key, check_newest
@@ -34,13 +31,6 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 def _quoted(name: str) -> str:
     """Quotes the name of a column for an expression of the merge."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def _partition_text(value: object) -> str | None:
-    """Returns the text of a partition's value in the log of a table."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return None if value is None else value.isoformat() if isinstance(value, date) else str(value)
 
 
 class DeltaOutput(TableOutput):
@@ -75,9 +65,8 @@ class DeltaOutput(TableOutput):
         check_key(key, self._record_type, step.where)
         self._key = [field.column for field in key]
         self._sink = sink
-        self.partition_columns = [field.column for field in partition_by]
+        self._partition_by = [field.column for field in partition_by]
         self._text_partitions = [field for field in partition_by if field.type.scalar_kind is Kind.STR]
-        self._partition_fields = tuple(partition_by)
         self._app = f"windrow {identity.query} {identity.sink}"
         self.schema = arrow_schema(self._record_type)
 
@@ -87,11 +76,7 @@ class DeltaOutput(TableOutput):
         with self.failures("the Delta table cannot be made ready"):
             # If two processes create the table, the second uses that of the first.
             self._delta = DeltaTable.create(
-                self._sink.path,
-                self.schema,
-                mode="ignore",
-                partition_by=self.partition_columns,
-                storage_options=options,
+                self._sink.path, self.schema, mode="ignore", partition_by=self._partition_by, storage_options=options
             )
             self._check_table()
 
@@ -124,50 +109,22 @@ class DeltaOutput(TableOutput):
 
     # What workers need, to write files
 
-    @property
-    def stored_type(self) -> RecordType:
-        """The type of the records in files, which lack the fields of partitions."""
-        return self._record_type.without(self._partition_fields)
-
     # Any: a record batch.
     def encoded(self, elements: Sequence[object]) -> Any:
         """Returns the rows of elements; refuses those that do not fit the table."""
         with field_errors(self._where):
             rows = encode_batch(elements, self._record_type)
-            self._check_partitions(rows, lambda row: elements[row])
+            self._check_partitions(rows, elements)
         return rows
 
-    # Any: a record batch.
-    def check_rows(self, rows: Any) -> None:
-        """Refuses rows that do not fit the table."""
-        with field_errors(self._where):
-            self._check_partitions(rows, lambda row: decode_batch(rows.slice(row, 1), self._record_type)[0])
-
-    # Any: a record batch, and parts of it.
-    def by_partition(self, rows: Any) -> Iterator[tuple[tuple[str | None, ...], Any]]:
-        """Yields the texts of the values of each partition, and its rows, in their order."""
-        if not rows.num_rows or not self.partition_columns:
-            yield (), rows
-            return
-        codes: Any = np.zeros(rows.num_rows, np.int64)
-        values: list[tuple[str | None, ...]] = [()]
-        for name in self.partition_columns:
-            column = rows.column(name).dictionary_encode(null_encoding="encode")
-            texts = [_partition_text(value) for value in column.dictionary.to_pylist()]
-            pairs = codes * len(texts) + column.indices.to_numpy(zero_copy_only=False)
-            # Only combinations that occur are numbered: all possible ones may exceed the memory.
-            distinct, codes = np.unique(pairs, return_inverse=True)
-            values = [(*values[pair // len(texts)], texts[pair % len(texts)]) for pair in distinct.tolist()]
-        left = rows.select([name for name in rows.schema.names if name not in self.partition_columns])
-        ordered = left.take(pa.array(np.argsort(codes, kind="stable")))
-        ends = np.cumsum(np.bincount(codes, minlength=len(values))).tolist()
-        for of_partition, begin, end in zip(values, [0, *ends], ends, strict=False):
-            yield of_partition, ordered.slice(begin, end - begin)
-
     def checks_rows(self) -> bool:
-        """Returns whether the table has conditions that a writer has to check for each row, as the library does."""
+        """Returns whether the table has conditions that a writer has to check for each row, as the library does.
+
+        A table that somebody has changed, so that files of elements do not fit it, is refused.
+        """
         with self.failures("the Delta table cannot be read"):
             self._delta.update_incremental()
+            self._check_table()
             settings, fields = self._delta.metadata().configuration, self._delta.schema().fields
         own = {field.column: field.column_type.nullable for field in self._record_type.columns}
         return any(name.startswith(("delta.constraints.", "delta.columnMapping.")) for name in settings) or any(
@@ -189,12 +146,12 @@ class DeltaOutput(TableOutput):
         with self.failures("the Delta table refused a batch", batch, count):
             noted = self._noted(batch)
             if noted is not None:
-                schema, partitions = self._delta.schema(), self.partition_columns or None
-                self._delta.create_write_transaction([*files], "append", schema, partitions, commit_properties=noted)
+                schema = self._delta.schema()
+                self._delta.create_write_transaction([*files], "append", schema, commit_properties=noted)
             return noted is not None
 
     # Any: a record batch.
-    def _check_partitions(self, rows: Any, element_of: Callable[[int], object]) -> None:
+    def _check_partitions(self, rows: Any, elements: Sequence[object]) -> None:
         """Refuses texts that name the partition of null: Delta Lake has no name for an empty one."""
         for field in self._text_partitions:
             texts = rows.column(field.column)
@@ -203,7 +160,7 @@ class DeltaOutput(TableOutput):
                 reason = f"{short_repr(texts[row].as_py())} is null once it names a partition of a Delta table"
                 fault = UnfitError(f"{self._record_type.name}.{field.name}", reason, "another text, or None")
                 hint = "map such texts to another one, or partition by another field"
-                raise misfit(element_of(row), fault, self._record_type.name, hint)
+                raise misfit(elements[row], fault, self._record_type.name, hint)
 
     # Any: a record batch.
     def _merge(self, rows: Any, withdrawn: list[bool], commit: CommitProperties) -> None:
@@ -244,8 +201,8 @@ class DeltaOutput(TableOutput):
             if not column.nullable
         ]
         partitions = self._delta.metadata().partition_columns
-        if partitions != self.partition_columns:
-            faults.append(f"the table is partitioned by {partitions}, the sink by {self.partition_columns}")
+        if partitions != self._partition_by:
+            faults.append(f"the table is partitioned by {partitions}, the sink by {self._partition_by}")
         self.refuse("the Delta table", faults, hint="change the table or the record type, or write to a new table")
 
     def clean(self, text: str) -> str:

@@ -7,9 +7,7 @@ deletes its files; those of a worker that is killed stay until somebody runs ``V
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,91 +18,68 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
 from windrow_runtime.codecs.arrow.parquet import ParquetWriter
-from windrow_sql.delta.output import DeltaOutput
+from windrow_runtime.codecs.value_type import RecordType
 
-__all__ = ["TableFiles", "added_file", "read_rows"]
+__all__ = ["TableFile", "added_file", "read_rows"]
 
-# Any in this module: elements of every type, and pyarrow has no types.
-
-_OPEN_FILES: Final = 64
-"""The most files that a task has open, each of another partition of the table."""
+# Any in this module: pyarrow has no types.
 
 _LONGEST: Final = 32
-"""The longest text that the statistics of a file have, as Delta Lake's own writers keep them."""
-
-Values = tuple[str | None, ...]
-"""The values of the partition columns of a file."""
+"""The longest text that the statistics of a file have."""
 
 
-class TableFiles:
-    """Writes the elements of one task to files below a table that is in a mounted file system, one a partition.
+class TableFile:
+    """Writes the elements of one task to a file, which is made with the first of them.
 
     Args:
-        output: Knows the columns of the table.
-        folder: The folder of the table.
+        record_type: The type of the elements.
+        folder: The folder of the table, which is in a mounted file system.
     """
 
-    def __init__(self, output: DeltaOutput, folder: Path) -> None:
-        self._output = output
-        self._folder = folder
-        self._open: OrderedDict[Values, ParquetWriter] = OrderedDict()
-        self._files: list[Path] = []
-        self._new: list[str] = []
+    def __init__(self, record_type: RecordType, folder: Path) -> None:
+        self._writer = ParquetWriter(record_type)
+        self._file = folder / f"part-{uuid4().hex}.parquet"
+        self._is_open = self._is_new = False
 
     def write(self, rows: pa.RecordBatch) -> int:
         """Writes rows; returns about how many bytes they take before they are compressed."""
-        return sum(self._writer(values).append(portion) for values, portion in self._output.by_partition(rows))
-
-    def _writer(self, values: Values) -> ParquetWriter:
-        writer = self._open.get(values)
-        if writer is None:
-            if len(self._open) >= _OPEN_FILES:
-                self._open.popitem(last=False)[1].close()
-            file = self._folder / f"part-{uuid4().hex}.parquet"
-            self._files.append(file)
-            writer = ParquetWriter(self._output.stored_type)
-            writer.open(file)
-            self._open[values] = writer
-            self._new.append(json.dumps([file.name, values]))
-        self._open.move_to_end(values)
-        return writer
+        if not self._is_open:
+            self._writer.open(self._file)
+            self._is_open = self._is_new = True
+        return self._writer.append(rows)
 
     def take_names(self) -> list[str]:
-        """Returns the names and the partitions of the files that were made since the last call, as JSON."""
-        names, self._new = self._new, []
+        """Returns the name of the file if it was made since the last call."""
+        names = [self._file.name] if self._is_new else []
+        self._is_new = False
         return names
 
     def close(self) -> None:
-        """Finishes all files."""
-        with ExitStack() as stack:
-            for writer in self._open.values():
-                stack.callback(writer.close)
-        self._open.clear()
+        """Finishes the file."""
+        if self._is_open:
+            self._writer.close()
 
     def delete(self) -> None:
-        """Deletes all files: the task has failed."""
+        """Deletes the file: the task has failed."""
         try:
             self.close()
         finally:
-            for file in self._files:
-                file.unlink(missing_ok=True)
+            self._file.unlink(missing_ok=True)
 
 
-def added_file(folder: Path, name: str, columns: Sequence[str]) -> tuple[AddAction, int]:
+def added_file(folder: Path, name: str) -> tuple[AddAction, int]:
     """Returns what adds a file to the log of its table, and how many rows it has.
 
     Args:
         folder: The folder of the table.
-        name: What :meth:`TableFiles.take_names` has returned.
-        columns: The columns by which the table is partitioned.
+        name: The name of the file.
     """
-    file_name, values = json.loads(name)
-    file = folder / file_name
+    file = folder / name
     status, footer = file.stat(), pq.read_metadata(file)
     action = AddAction(
-        path=file_name,
+        path=name,
         size=status.st_size,
-        partition_values=dict(zip(columns, values, strict=True)),
+        partition_values={},
         modification_time=status.st_mtime_ns // 1_000_000,
         data_change=True,
         stats=json.dumps(_statistics(footer)),
@@ -112,16 +87,12 @@ def added_file(folder: Path, name: str, columns: Sequence[str]) -> tuple[AddActi
     return action, footer.num_rows
 
 
-def read_rows(folder: Path, names: Sequence[str], columns: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """Returns the rows of files, with the columns of their partitions; see :func:`added_file` for the arguments."""
+def read_rows(folder: Path, names: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """Returns the rows of files, in the columns of a schema."""
     tables = []
-    for file_name, values in map(json.loads, names):
-        with pq.ParquetFile(folder / file_name) as file:
-            table = file.read()
-        for column, value in zip(columns, values, strict=True):
-            texts = pa.array([value] * table.num_rows, pa.string())
-            table = table.append_column(column, texts.cast(schema.field(column).type))
-        tables.append(table.select(schema.names))
+    for name in names:
+        with pq.ParquetFile(folder / name) as file:
+            tables.append(file.read().select(schema.names))
     return pa.concat_tables(tables)
 
 
@@ -138,20 +109,26 @@ def _bound(value: object) -> object:
 def _statistics(footer: pq.FileMetaData) -> Mapping[str, Any]:
     """Returns the statistics of a file, by which readers pass over files that have none of the rows that they look for.
 
-    They have bounds of whole numbers, short texts, days and times; NaN has no place among numbers.
+    They have bounds where all columns are whole numbers, short texts, days or times: where one column lacks a bound and
+    others have one, the dataset of ``deltalake`` passes over the file for each condition on the first.
     """
-    stats: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    stats: dict[str, Any] = {"numRecords": footer.num_rows}
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    least: dict[str, object] = {}
+    most: dict[str, object] = {}
     for index in range(footer.num_columns):
         name = footer.schema.column(index).name
-        found = [group.column(index).statistics for group in groups]
-        if footer.schema.column(index).path != name or not all(each and each.has_null_count for each in found):
-            continue
-        stats["nullCount"][name] = sum(each.null_count for each in found)
-        with_values = [each for each in found if each.num_values]
-        if with_values and all(each.has_min_max for each in with_values):
-            least = _bound(min(each.min for each in with_values))
-            most = _bound(max(each.max for each in with_values))
-            if least is not None and most is not None:
-                stats["minValues"][name], stats["maxValues"][name] = least, most
-    return stats
+        of_groups = [group.column(index).statistics for group in groups]
+        if footer.schema.column(index).path != name or not all(each and each.has_null_count for each in of_groups):
+            return stats
+        bounds = [(each.min, each.max) for each in of_groups if each.has_min_max]
+        if not bounds or len(bounds) < sum(each.num_values > 0 for each in of_groups):
+            return stats
+        least[name], most[name] = _bound(min(low for low, _ in bounds)), _bound(max(high for _, high in bounds))
+        if least[name] is None or most[name] is None:
+            return stats
+    nulls = {
+        footer.schema.column(index).name: sum(group.column(index).statistics.null_count for group in groups)
+        for index in range(footer.num_columns)
+    }
+    return {**stats, "minValues": least, "maxValues": most, "nullCount": nulls}

@@ -1,22 +1,20 @@
 """Writes Delta Lake tables on Spark: workers write the files, and the driver commits them.
 
-It is so for tables in a mounted file system to which rows are appended. Rows that are merged by key, and the rows of a
-table in an object store, go through the driver.
+It is so for tables without partitions, at a plain path, to which rows are appended. All others go through the driver.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from windrow.addresses.paths import local_path
 from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.value_type import Kind
 from windrow_runtime.outputs.output import Identity
 from windrow_spark.session import is_connect
 from windrow_spark.shipping import sink_alone
@@ -29,14 +27,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from windrow_sql.delta.output import DeltaOutput
-    from windrow_sql.delta.parts import TableFiles
+    from windrow_sql.delta.parts import TableFile
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
-_IN_LOG: Final = frozenset({Kind.STR, Kind.INT, Kind.BOOL, Kind.DATE})
-"""The values of partitions whose texts in the log of a table are the same for all who write it."""
-
-
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _NOTES_FILES: Final = (1, 6)
 """The version of the library from which on a commit of files has the number of the batch."""
 
@@ -64,12 +59,10 @@ class DeltaSparkWriter(SparkWriter[DeltaWriter]):
     def _folder(self) -> Path | None:
         """The folder of the table, if workers write its files."""
         sink = self.writer.sink
-        path = local_path(sink.path)
-        if path is None or sink.key or sink.storage_options or _library() < _NOTES_FILES:
+        if sink.key or sink.partition_by or sink.storage_options or _library() < _NOTES_FILES:
             return None
-        by_name = {field.name: field for field in record_type(self.step.node.element_type).columns}
-        kinds = {by_name[name].type.scalar_kind for name in sink.partition_by if name in by_name}
-        return Path(path).absolute() if kinds <= _IN_LOG else None
+        # The library reads a path with a scheme, or with escapes, in its own way.
+        return None if _SCHEME.match(sink.path) or "%" in sink.path else Path(sink.path).absolute()
 
     def check_target(self, spark: SparkSession) -> None:
         if self._folder is not None and not is_connect(spark):
@@ -103,10 +96,10 @@ class DeltaWorkerSink(WorkerSink):
 
     def task(self, batch: int) -> WorkerTask:
         from windrow_sql.delta.output import DeltaOutput
-        from windrow_sql.delta.parts import TableFiles
+        from windrow_sql.delta.parts import TableFile
 
         output = DeltaOutput(self.step, self._sink, self._identity)
-        return _FilesTask(output, TableFiles(output, self._folder))
+        return _FileTask(output, TableFile(record_type(self.step.node.element_type), self._folder))
 
     def check(self, batch: int, division: str, *, again: bool) -> None:
         self._opened_table().check(batch, again=again)
@@ -122,7 +115,7 @@ class DeltaWorkerSink(WorkerSink):
             return
         table, files = self._opened_table(), [name.decode() for name in names]
         try:
-            added = [added_file(self._folder, name, table.partition_columns) for name in files]
+            added = [added_file(self._folder, name) for name in files]
         except FileNotFoundError as error:
             raise SinkError(
                 "a file that a worker wrote is not where the driver looks for it",
@@ -133,7 +126,7 @@ class DeltaWorkerSink(WorkerSink):
             ) from error
         if table.checks_rows():
             try:
-                table.append(batch, read_rows(self._folder, files, table.partition_columns, table.schema))
+                table.append(batch, read_rows(self._folder, files, table.schema))
             finally:
                 self._delete(added)
         elif not table.commit(batch, [file for file, _ in added], sum(rows for _, rows in added)):
@@ -149,32 +142,31 @@ class DeltaWorkerSink(WorkerSink):
         return self._table
 
 
-class _FilesTask(WorkerTask):
-    """Writes the files of one task."""
+class _FileTask(WorkerTask):
+    """Writes the file of one task."""
 
-    def __init__(self, output: DeltaOutput, files: TableFiles) -> None:
-        self._output, self._files = output, files
+    def __init__(self, output: DeltaOutput, file: TableFile) -> None:
+        self._output, self._file = output, file
         self._is_done = False
 
     def write(self, values: Sequence[Any]) -> int:
         return self._written(self._output.encoded(values)) if values else 0
 
     def write_rows(self, rows: Any) -> int:
-        self._output.check_rows(rows)
         return self._written(rows) if rows.num_rows else 0
 
     def _written(self, rows: Any) -> int:
         with self._output.failures("a file of the Delta table cannot be written"):
-            return self._files.write(rows)
+            return self._file.write(rows)
 
     def take_names(self) -> Sequence[str]:
-        return self._files.take_names()
+        return self._file.take_names()
 
     def finish(self) -> None:
         with self._output.failures("a file of the Delta table cannot be written"):
-            self._files.close()
+            self._file.close()
         self._is_done = True
 
     def close(self) -> None:
         if not self._is_done:
-            self._files.delete()
+            self._file.delete()
