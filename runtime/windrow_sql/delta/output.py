@@ -89,15 +89,15 @@ class DeltaOutput(TableOutput):
         """Write a batch in one commit, unless the table has it."""
         rows = self.encoded(list(map(value_of, values)))
         with self.failures("the Delta table refused a batch", batch, len(values)):
-            noted = self._noted(batch)
-            if noted is None:
+            note = self._note(batch)
+            if note is None:
                 return
             if self._key:
-                self._merge(rows, [kind_of(value).is_withdrawal for value in values], noted)
+                self._merge(rows, [kind_of(value).is_withdrawal for value in values], note)
             else:
-                write_deltalake(self._delta, self._with_all_columns(rows), mode="append", commit_properties=noted)
+                write_deltalake(self._delta, self._with_all_columns(rows), mode="append", commit_properties=note)
 
-    def _noted(self, batch: int) -> CommitProperties | None:
+    def _note(self, batch: int) -> CommitProperties | None:
         """Returns the note of a batch for its commit; None: the table has the batch."""
         self._delta.update_incremental()
         last = self._delta.transaction_version(self._app)
@@ -137,18 +137,18 @@ class DeltaOutput(TableOutput):
     def append(self, batch: int, rows: Any) -> None:
         """Appends rows in one commit, unless the table has the batch."""
         with self.failures("the Delta table refused a batch", batch, rows.num_rows):
-            noted = self._noted(batch)
-            if noted is not None:
-                write_deltalake(self._delta, self._with_all_columns(rows), mode="append", commit_properties=noted)
+            note = self._note(batch)
+            if note is not None:
+                write_deltalake(self._delta, self._with_all_columns(rows), mode="append", commit_properties=note)
 
     def commit(self, batch: int, files: Sequence[AddAction], count: int) -> bool:
         """Adds files with ``count`` rows to the table in one commit; returns whether the table lacked the batch."""
         with self.failures("the Delta table refused a batch", batch, count):
-            noted = self._noted(batch)
-            if noted is not None:
+            note = self._note(batch)
+            if note is not None:
                 schema = self._delta.schema()
-                self._delta.create_write_transaction([*files], "append", schema, commit_properties=noted)
-            return noted is not None
+                self._delta.create_write_transaction([*files], "append", schema, commit_properties=note)
+            return note is not None
 
     # Any: a record batch.
     def _check_partitions(self, rows: Any, elements: Sequence[object]) -> None:

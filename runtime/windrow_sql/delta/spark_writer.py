@@ -1,6 +1,6 @@
 """Writes Delta Lake tables on Spark: workers write the files, and the driver commits them.
 
-It is so for tables without partitions, at a plain path, to which rows are appended. All others go through the driver.
+Workers write tables without partitions, at a plain path, to which rows are appended; the driver writes all others.
 """
 
 from __future__ import annotations

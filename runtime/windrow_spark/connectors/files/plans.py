@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Any in this module: the listing that Spark's planner hands back.
 
 _SPARE_TASKS: Final = 64
-"""Up to so many tasks read files where the session has more partitions than cores; more would wait for a core."""
+"""The most tasks that read files where the session has more partitions than cores; more would wait for a core."""
 _CHUNK_BYTES: Final = 128 << 20  # Spark's own default, as the next one
 _OPENING_BYTES: Final = 4 << 20
 
