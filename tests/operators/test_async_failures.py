@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -154,6 +155,8 @@ def test_what_ends_programs_ends_the_run_though_many_tasks_raise_it() -> None:
 
 
 def test_coroutines_clean_up_when_the_run_is_interrupted() -> None:
+    # A shell that starts the tests in the background has them ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     cleaned: list[int] = []
 
     async def waiting(value: int) -> int:
