@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import pyarrow.parquet as pq
 
 from benchmarks.errors import MeasurementError
-from benchmarks.growth.records import Event, column_sessions, columns, sessions, totals, tumbling
+from benchmarks.growth.records import Event, column_sessions, columns, notes, sessions, timed_notes, totals, tumbling
 from windrow import DataStream, Pipeline, from_source
 from windrow.sinks import ParquetFileSink
 from windrow.sources import ParquetFileSource
@@ -38,6 +38,8 @@ FORMS: Final[Mapping[str, Steps]] = {
     "table": tumbling,
     "session": sessions,
     "process": totals,
+    "notes": notes,
+    "timed notes": timed_notes,
 }
 """The forms of state."""
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["MEASUREMENTS"]
 
 _MOST = 1.3
+_NOTES: Final = ("notes", "timed notes")
 # What is left of a state whose windows are all closed: the record of the key group with the closing event.
 _ROWS_LEFT = 2
 
@@ -61,6 +62,11 @@ class _Touches:
         return median(batch.seconds for batch in self.batches[self.settling :])
 
     @property
+    def written_mib(self) -> float:
+        """The median of what was written, of the same batches."""
+        return median(batch.written_mib for batch in self.batches[self.settling :])
+
+    @property
     def processor_seconds(self) -> float:
         """The median of the processor time, of the same batches."""
         return median(self.processor[self.settling :])
@@ -74,7 +80,7 @@ def _build(query: LiveQuery, keys: int, batches: int, seed: int = 1) -> list[Bat
 
 def measure_state(scale: Scale) -> Section:
     """Batches that touch as many keys of a state that is ten times as large."""
-    header = ("form", "touched", "which", "keys", "batch s", "ratio", "CPU s", "ratio", "written MiB")
+    header = ("form", "touched", "which", "keys", "batch s", "ratio", "CPU s", "ratio", "written MiB", "ratio")
     section = Section(
         "state", "as many keys touched, ten times the keys stored", (*header, "state MiB", "rows", "load")
     )
@@ -111,7 +117,8 @@ def _add_pair(section: Section, form: str, touched: int, pair: list[_Touches]) -
                 f"{touches.seconds / small.seconds:.2f}",
                 f"{touches.processor_seconds:.2f}",
                 f"{touches.processor_seconds / (small.processor_seconds or 1):.2f}",
-                f"{last.written_mib:.2f}",
+                f"{touches.written_mib:.2f}",
+                f"{touches.written_mib / (small.written_mib or 1):.2f}",
                 f"{last.state_mib:.1f}",
                 f"{last.state_rows:,}",
                 f"{os.getloadavg()[0]:.1f}",
@@ -120,6 +127,10 @@ def _add_pair(section: Section, form: str, touched: int, pair: list[_Touches]) -
     ratio = large.seconds / small.seconds
     text = f"{form}, {touched:,} keys touched, {which} in each batch: {ratio:.2f} times the batch time"
     section.claims.append(Claim(f"{text} (at most {_MOST})", ratio <= _MOST, timed=True))
+    ratio = large.written_mib / (small.written_mib or 1)
+    text = f"{text}, {ratio:.2f} times the bytes written"
+    if form in _NOTES:
+        section.claims.append(Claim(f"{text} (at most {_MOST})", ratio <= _MOST))
     # The table comes when all forms are done, which is long.
     print(text, file=sys.stderr, flush=True)
 
@@ -175,7 +186,7 @@ def _memory_row(batches: list[BatchFigures], peak: Resident, open_windows: int) 
 
 def _windowed(scale: Scale) -> list[str]:
     """The forms that have windows."""
-    return [form for form in scale.forms if form != "process"]
+    return [form for form in scale.forms if form not in {"process", *_NOTES}]
 
 
 def _closed_claims(form: str, query: LiveQuery, last: BatchFigures, windows: int) -> list[Claim]:

@@ -131,7 +131,6 @@ def _add_rows(section: Section, form: str, touched: int, groups: list[_Group], k
         before = group.store.calls
         # The least of some: other work on the machine only adds.
         times.append(min(group.touch(touched // _GROUPS) for _ in range(_BATCHES)))
-        sizes = group.record.sizes
         section.rows.append(
             [
                 form,
@@ -140,8 +139,8 @@ def _add_rows(section: Section, form: str, touched: int, groups: list[_Group], k
                 f"{times[-1] * 1_000:.1f}",
                 f"{times[-1] / times[0]:.2f}",
                 f"{(group.store.calls - before) // _BATCHES:,}",
-                f"{len(sizes):,}",
-                f"{sum(sizes) // len(sizes):,}",
+                f"{group.record.pages:,}",
+                f"{group.record.size // group.record.pages:,}",
             ]
         )
     ratio = times[1] / times[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple
@@ -35,7 +36,9 @@ __all__ = [
     "column_sessions",
     "columns",
     "events_of",
+    "notes",
     "sessions",
+    "timed_notes",
     "totals",
     "tumbling",
     "windows_in_full",
@@ -116,6 +119,22 @@ class RunningTotal(KeyedProcessFunction[str, Event, Grown]):
         return () if total < 1e9 else (Grown(value.user, total),)
 
 
+NOTE = ValueStateDescriptor("note", bytes)
+
+
+class LastNote(KeyedProcessFunction[str, Event, Grown]):
+    """Keeps 200 bytes that do not compress for each user, and a timer a year later."""
+
+    def __init__(self, *, with_timer: bool) -> None:
+        self.with_timer = with_timer
+
+    def process_element(self, value: Event, context: KeyedProcessContext[str]) -> Iterable[Grown]:
+        context.get_state(NOTE).update(random.Random(f"{value.user} {value.amount}").randbytes(200))
+        if self.with_timer:
+            context.timer_service.register_event_time_timer(value.at + 365 * 24 * HOUR_MS)
+        return ()
+
+
 def _by_user(events: DataStream[Event]) -> KeyedStream[Event, str]:
     return events.assign_timestamps_and_watermarks(
         WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=10)), timestamp=lambda event: event.at
@@ -137,6 +156,16 @@ def sessions(events: DataStream[Event]) -> DataStream[Total]:
 def totals(events: DataStream[Event]) -> DataStream[Grown]:
     """State of a process function for each user."""
     return _by_user(events).process(RunningTotal())
+
+
+def notes(events: DataStream[Event]) -> DataStream[Grown]:
+    """200 bytes for each user."""
+    return _by_user(events).process(LastNote(with_timer=False))
+
+
+def timed_notes(events: DataStream[Event]) -> DataStream[Grown]:
+    """200 bytes and a timer for each user."""
+    return _by_user(events).process(LastNote(with_timer=True))
 
 
 def by_clock(events: DataStream[Event]) -> DataStream[Total]:
@@ -170,13 +199,13 @@ def windows_in_full(events: DataStream[Event]) -> DataStream[Total]:
 
 def events_of(users: Sequence[int] | np.ndarray[tuple[int], np.dtype[np.int64]], seed: int) -> pa.Table:
     """One event for each user of these numbers, all within the same hour."""
-    random = np.random.default_rng(seed)
+    drawn = np.random.default_rng(seed)
     count = len(users)
     return pa.table(
         {
             "user": [f"user-{number:07d}" for number in users],
-            "at": START_MS + random.integers(0, HOUR_MS // 2, count),
-            "amount": np.round(random.gamma(2.0, 10.0, count), 2),
+            "at": START_MS + drawn.integers(0, HOUR_MS // 2, count),
+            "amount": np.round(drawn.gamma(2.0, 10.0, count), 2),
         }
     )
 

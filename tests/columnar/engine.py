@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.budget import for_a_night
+from tests.spark.page_groups import numbers_in_store
 from tests.support.records import millis
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.plan import Step, WindowNode
@@ -28,7 +29,7 @@ from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.forms.join_form import JoinForm
 from windrow_spark.columnar.forms.route import ExchangeRows, Route
 from windrow_spark.columnar.results import values_of
-from windrow_spark.columnar.state import concatenated, no_rows
+from windrow_spark.columnar.state import Chunks, concatenated, no_rows
 from windrow_spark.columnar.step_operator import (
     BatchPart,
     ColumnsArrived,
@@ -146,7 +147,7 @@ class Engine:
 
     def is_due(self, group: int, times: Times) -> bool:
         """Returns whether a group has something to do without elements."""
-        return any(record.due(*times) for record in self._loaded(group).steps.values())
+        return any(record.is_due(*times) for record in self._loaded(group).steps.values())
 
     def shown(self, outputs: Sequence[Any]) -> Any:
         """Returns what two runs of one batch have to agree in."""
@@ -243,12 +244,14 @@ class Engine:
 
     def check(self, group: int) -> None:
         """Nothing is stored that nobody refers to, and nothing is missing."""
-        sizes = [size for record in self._loaded(group).steps.values() for size in record.sizes]
-        # The first is the tail of chunks, or the one page of a small state; with more pages it is one of them.
-        in_chunks = isinstance(self.form, ColumnarForm) and isinstance(self.form.windows, Slices)
-        first = 0 if not in_chunks and len(sizes) > 1 else 1
-        stored = [number for number, size in enumerate(sizes) if size and number >= first]
-        assert sorted(self.stores[group]) == stored
+        expected: list[int] = []
+        for record in self._loaded(group).steps.values():
+            if isinstance(self.form, ColumnarForm) and isinstance(self.form.windows, Slices):
+                chunks = Chunks(record, self.form.operator.schema, Store(), lambda rows: (0, 0, 0), lambda rows: rows)
+                expected += [chunk.number for chunk in chunks.entries]
+            else:
+                expected += numbers_in_store(record)
+        assert sorted(self.stores[group]) == sorted(expected)
 
 
 KEYS: list[str | None] = [*(f"key {n}" for n in range(25)), "", None]

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.columnar.engine import Store
+from tests.spark.page_groups import numbers_in_store
 from tests.working_sets import small_working_sets
 from windrow.errors import CheckpointError, UnsupportedOperationError
 from windrow_spark.columnar.state import KeyedRows, RowContents, RowPages, concatenated, joined, load_rows
@@ -72,8 +73,7 @@ class State:
             pages.save(part, KeyedRows(rows))
         pages.end_batch()
         assert changed == len(changes)
-        stored = {page for page, size in enumerate(self.record.sizes) if size}
-        assert set(self.store) == (set() if self.record.inline or not stored else stored)
+        assert sorted(self.store) == numbers_in_store(self.record)
 
     def _pages(self, due: int) -> RowPages:
         return RowPages(
@@ -86,7 +86,7 @@ class State:
 
     def whole(self) -> dict[str, int]:
         working_set = [WORKING_SET] if self.record.working else []
-        rows = self._pages(NEVER).load([*working_set, *range(len(self.record.sizes))]).rows
+        rows = self._pages(NEVER).load([*working_set, *range(self.record.pages)]).rows
         return {row["key"]: row["number"] for row in rows.to_pylist()}
 
 
@@ -99,6 +99,8 @@ def small_pages(at_once: int) -> PageTuning:
         inline_bytes=600,
         bytes_at_once=at_once,
         whole_bytes=at_once,
+        pages_in_record=12,
+        pages_of_a_leaf=4,
     )
 
 
@@ -114,22 +116,22 @@ def test_pages_grow_split_and_shrink(per_batch: int) -> None:
     for start in range(0, len(numbers), per_batch):
         state.batch(names(*numbers[start : start + per_batch]))
     assert state.whole() == state.model
-    assert max(state.record.sizes) <= 4 * ROW_PAGES.dense
+    assert max(map(len, state.store.values())) <= 4 * ROW_PAGES.dense
 
     # A few keys of many: pages become small, and such a batch reads its own and some that it splits.
     for start in range(0, 600, 3):
         state.batch(names(*range(start, start + 3)))
-    assert len(state.record.sizes) > 50
+    assert state.record.pages > 50
     assert state.store.reads <= 8
     assert state.store.writes <= 2 * state.store.reads
     assert state.whole() == state.model
 
     # All keys at once: few large ones again.
     state.batch(names(*numbers))
-    assert len(state.record.sizes) < 20
+    assert state.record.pages < 20
     assert state.whole() == state.model
     state.batch(dict.fromkeys(state.model))
-    assert list(state.record.sizes) == [0]
+    assert (state.record.pages, state.record.size) == (1, 0)
     assert state.store == {}
 
 
@@ -137,10 +139,10 @@ def test_what_is_due_does_not_make_pages_small() -> None:
     """A batch without elements that fires everything says nothing about how many keys the next one touches."""
     state = State()
     state.batch(names(*range(30_000)), due=5)
-    count = len(state.record.sizes)
+    count = state.record.pages
     state.batch({}, due=9, watermark=5)
     assert state.store.reads >= count
-    assert len(state.record.sizes) <= 3 * count
+    assert state.record.pages <= 3 * count
 
 
 def test_what_is_due_splits_no_more_than_was_read() -> None:
@@ -148,18 +150,18 @@ def test_what_is_due_splits_no_more_than_was_read() -> None:
     state.batch(names(*range(60_000)))
     for number in range(60):
         state.batch(names(number))
-    count = len(state.record.sizes)
-    assert sum(state.record.sizes) > 8 * max(state.record.sizes[3], 64 << 10)
+    count = state.record.pages
+    assert state.record.size > 8 * max(len(state.store[3]), 64 << 10)
     # One page has something due: no more than its bytes are split.
     state.record.events = int64_array(*[5 if page == 3 else NEVER for page in range(count)])
     state.batch({}, watermark=5)
-    assert count < len(state.record.sizes) <= count + 2
+    assert count < state.record.pages <= count + 2
 
 
 def test_pages_are_in_memory_some_at_a_time() -> None:
     state = State(replace(ROW_PAGES, bytes_at_once=100_000, whole_bytes=100_000))
     state.batch(names(*range(60_000)))
-    stored = sum(state.record.sizes)
+    stored = state.record.size
     assert stored > 300_000
     state.batch(names(*range(0, 60_000, 100)))
     assert stored // 200_000 <= state.parts <= stored // 100_000 + 1
@@ -300,10 +302,10 @@ def test_a_working_set_ends_when_no_page_is_left() -> None:
     state = hot_state()
     state.batch(dict.fromkeys(set(state.model) - set(names(*HOT))))
     assert state.keys_of_working_set() == set()
-    assert list(state.record.sizes) == [len(state.record.inline)]
+    assert (state.record.pages, state.record.size) == (1, len(state.record.inline))
     assert state.whole() == state.model
     state.batch(dict.fromkeys(state.model))
-    assert list(state.record.sizes) == [0]
+    assert (state.record.pages, state.record.size) == (1, 0)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -326,7 +328,7 @@ def test_keys_come_and_go_and_none_is_lost(at_once: int, seed: int) -> None:
         assert state.whole() == state.model
     assert moved > 400
     state.batch(dict.fromkeys(state.model))
-    assert list(state.record.sizes) == [0]
+    assert (state.record.pages, state.record.size) == (1, 0)
     assert state.store == {}
 
 

@@ -61,6 +61,8 @@ TINY = StateTuning(
         dense=2500,
         split_budget_when_due=2500,
         inline_bytes=2500,
+        pages_in_record=4,
+        pages_of_a_leaf=2,
         hot_keys=small_working_sets(2_000),
     ),
 )

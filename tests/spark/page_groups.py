@@ -15,7 +15,7 @@ from windrow_spark.storage.page_codec import PageCodec, keys_in
 from windrow_spark.storage.tuning import OBJECT_PAGES, PageTuning
 from windrow_spark.storage.values import StateCodec
 
-__all__ = ["CODEC", "NEVER", "Group", "Store", "put_list", "put_row", "remove_row"]
+__all__ = ["CODEC", "NEVER", "Group", "Store", "numbers_in_store", "put_list", "put_row", "remove_row"]
 
 # Any in this module: states are changed by functions of every kind.
 
@@ -47,6 +47,14 @@ class Store:
 
     def start(self) -> None:
         self.read, self.written = [], []
+
+
+def numbers_in_store(record: StepRecord) -> list[int]:
+    """Returns the numbers under which a step's pages are stored, and the timers of many pages."""
+    pages = range(record.pages) if record.pages > 1 else ()
+    leaves = zip(record.events, record.clocks, strict=True) if record.span > 1 else ()
+    with_timers = [leaf for leaf, times in enumerate(leaves) if times != (NEVER, NEVER)]
+    return [record.slot << 32 | number for number in (*pages, *(1 << 31 | leaf for leaf in with_timers))]
 
 
 class Group:
@@ -91,7 +99,7 @@ class Group:
         """All of it."""
         pages = self.pages()
         working_set = [WORKING_SET] if self.record.working else []
-        return pages.load([*working_set, *range(len(self.record.sizes))])
+        return pages.load([*working_set, *range(self.record.pages)])
 
 
 def put_row(state: OperatorState, key: Hashable) -> None:

@@ -131,7 +131,7 @@ PLANS: dict[str, Callable[[Keyed], DataStream[Any]]] = {
     "process": lambda keyed: keyed.process(Steps()),
 }
 
-SMALL_PAGES = PageTuning(small=100, dense=200, least=25, inline_bytes=300, bytes_at_once=400)
+SMALL_PAGES = PageTuning(small=100, dense=200, least=25, inline_bytes=300, bytes_at_once=400, pages_in_record=4)
 
 
 @pytest.mark.parametrize("pages", [OBJECT_PAGES, SMALL_PAGES], ids=["one page", "small pages"])

@@ -12,6 +12,7 @@ import pytest
 
 from tests.budget import seeded
 from tests.spark.fake_steps import Forward, Store
+from tests.spark.page_groups import numbers_in_store
 from tests.support.records import millis
 from tests.working_sets import small_working_sets
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
@@ -252,10 +253,9 @@ class Engine:
         pages = ObjectPages(record, self.codec, store, GROUPS.count)
         working_set = [WORKING_SET] if record.working else []
         self.working_sets += len(working_set)
-        state = pages.load([*working_set, *range(len(record.sizes))])
+        state = pages.load([*working_set, *range(record.pages)])
         segments = [-(record.slot << 48 | number) for number in segments_in(state)]
-        stored = [page for page, size in enumerate(record.sizes) if size] if len(record.sizes) > 1 else []
-        assert sorted(store) == sorted([*segments, *(record.slot << 32 | page for page in stored)])
+        assert sorted(store) == sorted([*segments, *numbers_in_store(record)])
 
 
 def packed_rows(label: int, elements: list[Element]) -> list[PackedRow]:
@@ -310,6 +310,8 @@ TINY = StateTuning(
         inline_bytes=250,
         bytes_at_once=600,
         splits_per_batch=3,
+        pages_in_record=4,
+        pages_of_a_leaf=2,
         hot_keys=small_working_sets(400),
     ),
     lists=ListTuning(tail_elements=3, segment_bytes=40),

@@ -473,7 +473,7 @@ def test_group_state_comes_back() -> None:
         assert record.slot == number
         record.inline = b"x" * 300 * number
         record.shared, record.working, record.seen = b"shared", b"working", b"seen"
-        record.sizes.append(300)
+        record.pages, record.size = 2, 300
         record.events.append(-7)
         record.clocks.append(9)
     del state.steps["a.1.window"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.spark.page_groups import CODEC, NEVER, Group, put_list, put_row, remove_row
+from tests.spark.page_groups import CODEC, NEVER, Group, numbers_in_store, put_list, put_row, remove_row
 from tests.working_sets import small_working_sets
 from windrow.errors import CheckpointError
 from windrow.windows import TimeWindow
@@ -26,24 +26,24 @@ def test_a_state_grows_and_shrinks_in_pages(per_batch: int) -> None:
     random.Random(1).shuffle(numbers)
     for start in range(0, len(numbers), per_batch):
         group.batch(put_row, numbers[start : start + per_batch])
-    count = len(group.record.sizes)
+    count = group.record.pages
     # Some hundred keys at a time leave most pages untouched, if they are small.
     assert 4 < count < (20 if per_batch > 250 else 1_000)
     assert group.whole().tables[0].keys() == set(numbers)
     assert sorted(group.store.pages) == [3 << 32 | page for page in range(count)]
     sizes = [len(group.store.pages[number]) for number in sorted(group.store.pages)]
-    assert list(group.record.sizes) == sizes
+    assert group.record.size == sum(sizes)
     assert max(sizes) < 128 << 10
 
     # Batches that touch three keys split pages, as many as they read, until they are small.
-    before = max(group.record.sizes)
+    before = max(sizes)
     group.batch(put_row, [7, 8, "new"])
     assert len(group.store.written) <= 2 * len(group.store.read)
     for start in range(0, 300, 3):
         group.batch(put_row, numbers[start : start + 3])
-    assert len(group.record.sizes) > 200
-    assert sorted(group.store.pages) == [3 << 32 | page for page in range(len(group.record.sizes))]
-    assert max(group.record.sizes) <= min(before, 2 << 10)
+    assert group.record.pages > 200
+    assert sorted(group.store.pages) == [3 << 32 | page for page in range(group.record.pages)]
+    assert max(map(len, group.store.pages.values())) <= min(before, 2 << 10)
     assert group.whole().tables[0].keys() == {*numbers, "new"}
     # They read three pages, and some that they split.
     seen = group.batch(put_row, [7, 8, "new"])
@@ -52,8 +52,8 @@ def test_a_state_grows_and_shrinks_in_pages(per_batch: int) -> None:
     assert len(group.store.written) <= 2 * len(group.store.read)
     # One that touches everything lays them out anew, as few large ones.
     group.batch(put_row, numbers)
-    assert len(group.record.sizes) < 20
-    assert len(group.store.pages) == len(group.record.sizes)
+    assert group.record.pages < 20
+    assert len(group.store.pages) == group.record.pages
     assert group.whole().tables[0].keys() == {*numbers, "new"}
 
     # What is removed leaves nothing behind.
@@ -66,7 +66,7 @@ def test_a_state_grows_and_shrinks_in_pages(per_batch: int) -> None:
         for _ in range(3):
             group.batch(put_row, ["a"])
             group.batch(remove_row, ["a"])
-        assert len(group.record.sizes) <= 2
+        assert group.record.pages <= 2
 
 
 def test_pages_whose_timers_are_due_are_found() -> None:
@@ -81,7 +81,7 @@ def test_pages_whose_timers_are_due_are_found() -> None:
     group.batch(set_timer, keys)
     for key in range(5999, 5900, -1):
         group.batch(set_timer, [key])
-    assert len(group.record.sizes) > 20
+    assert group.record.pages > 20
     assert group.record.earliest_event_timer == -1000
     assert group.record.earliest_processing_timer is None
     group.batch(drop, [], watermark=-990)
@@ -124,9 +124,7 @@ def test_any_batches_give_what_one_piece_gives() -> None:
         group.batch(remove_row, removed)
         model.difference_update(removed)
         assert group.whole().tables.get(0, {}).keys() == model
-        stored = {page for page, size in enumerate(group.record.sizes) if size}
-        expected = set() if len(group.record.sizes) == 1 else {3 << 32 | page for page in stored}
-        assert set(group.store.pages) == expected
+        assert sorted(group.store.pages) == numbers_in_store(group.record)
 
 
 def test_a_missing_page_is_told() -> None:
@@ -146,7 +144,7 @@ def touched_keys(pages: ObjectPages, keys: Sequence[Hashable], chunks: int) -> i
 
 def test_keys_are_counted_alike_in_one_chunk_and_in_many() -> None:
     group = Group()
-    group.record.sizes = int64_array(*[32 << 10] * 128)
+    group.record.pages, group.record.size = 128, 128 * 32 << 10
     group.record.events = group.record.clocks = int64_array(*[NO_TIMER] * 128)
     for chunks in (1, 4, 50):
         pages = ObjectPages(group.record, CODEC, group.store, 4)
@@ -164,7 +162,7 @@ def test_pages_settle(keys: int) -> None:
     counts = set()
     for _ in range(4):
         group.batch(put_row, chance.sample(range(40_000), keys))
-        counts.add(len(group.record.sizes))
+        counts.add(group.record.pages)
         assert len(group.store.written) <= keys + 40
     assert max(counts) - min(counts) <= 40
 
@@ -225,7 +223,7 @@ def drop(state: OperatorState, key: Hashable) -> None:
 
 def test_keys_that_are_touched_again_and_again_need_no_page() -> None:
     group = hot_group()
-    assert len(group.record.sizes) > 4
+    assert group.record.pages > 4
     group.batch(put_row, HOT)
     assert group.store.read == group.store.written == []
     group.batch(put_row, [*HOT, KEYS[0]])
@@ -276,7 +274,7 @@ def test_a_batch_of_few_keys_sends_not_all_others_away_at_once() -> None:
         assert before - 120 <= left <= before
         assert left == 600 or number > 1
         before = left
-        assert len(set(group.store.written)) < len(group.record.sizes) // 3
+        assert len(set(group.store.written)) < group.record.pages // 3
     assert left <= 4 * 128 // 2
     assert group.whole().tables[0].keys() == set(KEYS)
 
@@ -327,7 +325,7 @@ def test_a_working_set_ends_when_its_state_fits_into_one_page() -> None:
     group = hot_group()
     group.batch(remove_row, [key for key in KEYS if key not in set(HOT)])
     assert group.record.working == group.record.seen == b""
-    assert list(group.record.sizes) == [len(group.record.inline)]
+    assert (group.record.pages, group.record.size) == (1, len(group.record.inline))
     assert group.whole().tables[0].keys() == set(HOT)
     assert group.store.pages == {}
 
@@ -352,6 +350,8 @@ def test_any_batches_give_what_a_dictionary_gives(seed: int) -> None:
         inline_bytes=1_500,
         bytes_at_once=3_000,
         whole_bytes=20_000,
+        pages_in_record=8,
+        pages_of_a_leaf=4,
         hot_keys=small_working_sets(4_000),
     )
     chance = random.Random(seed)
@@ -386,9 +386,7 @@ def test_any_batches_give_what_a_dictionary_gives(seed: int) -> None:
         for key, held in whole.items():
             for entry in held.windows.values():
                 assert [arrival for arrival, _, _ in entry.contents] == list(range(20 * model[key]))
-        stored = {page for page, size in enumerate(group.record.sizes) if size}
-        expected = set() if len(group.record.sizes) == 1 else {3 << 32 | page for page in stored}
-        assert {number for number in group.store.pages if number > 0} == expected
+        assert sorted(number for number in group.store.pages if number > 0) == numbers_in_store(group.record)
     assert moved > 20
     group.batch(fire, [], watermark=1 << 40)
     assert not group.record.stored_bytes

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
+from itertools import starmap
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -36,7 +37,7 @@ from windrow_spark.storage.tuning import ROW_CHUNKS, ChunkTuning
 _WORTH_COMPRESSING: Final = 1 << 10
 _STREAM: Final = b"\xff\xff\xff\xff"  # a stream of Arrow's begins so, and nothing that is compressed does
 _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-_ENTRIES: Final = msgspec.msgpack.Decoder(tuple[int, list[tuple[_Number, int, int]]])
+_ENTRIES: Final = msgspec.msgpack.Decoder(tuple[int, int, list[tuple[_Number, int, int, int, int]]])
 
 
 @dataclass(slots=True)
@@ -137,15 +138,14 @@ class Chunks:
         # How many elements have numbers of their arrival, and the chunks that are stored.
         self.arrived = 0
         self.entries: list[Chunk] = []
-        sizes, events = self.record.sizes, self.record.events  # those of pages are those of chunks
+        # The newest rows, as bytes, and when something in them is due next; empty: there are none.
+        self.tail, self.tail_due = self.record.inline, NO_TIMER
         try:
             if self.record.shared:
-                self.arrived, entries = _ENTRIES.decode(self.record.shared)
-                self.entries = [Chunk(at, sizes[at], events[at], first, last) for at, first, last in entries]
-        except (msgspec.MsgspecError, IndexError) as error:
+                self.arrived, self.tail_due, entries = _ENTRIES.decode(self.record.shared)
+                self.entries = list(starmap(Chunk, entries))
+        except msgspec.MsgspecError as error:
             raise damaged_state(f"entries of chunks: {error}") from error
-        # The newest rows, as bytes, and when something in them is due next; empty: there are none.
-        self.tail, self.tail_due = self.record.inline, self.record.events[0]
         self._tail_rows: pa.RecordBatch | None = None
         self._held: dict[int, bytes] = {}
         self._room = 0
@@ -154,14 +154,13 @@ class Chunks:
         """Fill in the record."""
         record = self.record
         record.inline = self.tail
+        entries = list(map(astuple, self.entries))
         # Where nothing is left, numbers begin anew.
-        shared = (self.arrived, [(entry.number, entry.first, entry.last) for entry in self.entries])
-        record.shared = msgspec.msgpack.encode(shared) if self.tail or self.entries else b""
-        record.clear_pages(1 + max((entry.number for entry in self.entries), default=0))
-        if self.tail:
-            record.sizes[0], record.events[0] = len(self.tail), self.tail_due
-        for entry in self.entries:
-            record.sizes[entry.number], record.events[entry.number] = entry.size, entry.due
+        shared = (self.arrived, self.tail_due, entries)
+        record.shared = msgspec.msgpack.encode(shared) if self.tail or entries else b""
+        record.size = len(self.tail) + sum(entry.size for entry in self.entries)
+        dues = [*([self.tail_due] if self.tail else []), *(entry.due for entry in self.entries)]
+        record.events[0] = min(dues, default=NO_TIMER)
 
     def read(self, wanted: Callable[[Chunk], bool]) -> Iterator[tuple[Chunk, pa.RecordBatch]]:
         """Reads the chunks whose entries are wanted, the oldest first."""
@@ -356,7 +355,7 @@ class RowPages(KeyedPages[KeyedRows, Hashes]):
 
     def shares(self, keys: pa.Array, watermark: int, now: int = NO_TIMER) -> Iterator[tuple[list[int], Mask | None]]:
         """Yields the pages that fit into memory at a time, and the mask of their keys among the batch's; None: all."""
-        count = len(self.record.sizes)
+        count = self.record.pages
         if count == 1:
             yield [0], None
             return

@@ -145,7 +145,7 @@ class ObjectRunner(StepRunner):
                 for rows in joined((load_rows(part.stream, form.raw_schema) for part in columns), _BYTES_TOGETHER):
                     keys = DistinctKeys.of(rows)
                     elements += form.portions(rows, keys, self._operator)
-                    if len(pages.record.sizes) > 1:
+                    if pages.record.pages > 1:
                         pages.know(keys.hashes())
         return elements
 
@@ -283,7 +283,7 @@ class GroupTask:
             step = runner.step.state_id
             stored = group.steps.get(step)
             step_times = runner.times(times)
-            if not any(arrived) and (stored is None or not stored.due(*step_times[1])):
+            if not any(arrived) and (stored is None or not stored.is_due(*step_times[1])):
                 continue
             record = group.record_of(step)
             runner.facts[STATE_BYTES] -= record.stored_bytes

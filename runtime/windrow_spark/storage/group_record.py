@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
     Int64s = array  # which takes no type argument when it runs
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 FINGERPRINT_BYTES: Final = 16
 WORKING_SET: Final = -1
 """The number of the working set among those of pages."""
@@ -119,7 +119,7 @@ def _earliest(times: Int64s, time_of_working_set: int) -> int | None:
 
 
 class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The entry of one step in a group's record: the sizes of the step's pages, and when their next timers are due."""
+    """The entry of one step in a group's record: how many pages the step has, and when their next timers are due."""
 
     slot: int  # the number of the step in the keys of the store
     watermark: int = MIN_TIMESTAMP  # when the step last ran, in milliseconds
@@ -127,8 +127,10 @@ class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     segments: int = 0  # the number of segments of long lists stored so far, by which they are numbered
     shared: bytes = b""  # the state of the step that belongs to no key
     inline: bytes = b""  # the step's page, if it has one only
-    sizes: Int64s = msgspec.field(default_factory=lambda: int64_array(0))  # bytes of each page; 0: empty, not stored
-    events: Int64s = msgspec.field(default_factory=lambda: int64_array(NO_TIMER))  # each page's first in event time
+    pages: int = 1  # the number of pages, each of which is stored if there are several
+    size: int = 0  # bytes of all pages
+    span: int = 1  # the pages that an entry of the next two stands for
+    events: Int64s = msgspec.field(default_factory=lambda: int64_array(NO_TIMER))  # each entry's first in event time
     clocks: Int64s = msgspec.field(default_factory=lambda: int64_array(NO_TIMER))  # the same in processing time
     working: bytes = b""  # the state of the working set; empty if there is one page only
     working_event: int = NO_TIMER  # the earliest timer of the working set in event time
@@ -138,7 +140,7 @@ class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     @property
     def stored_bytes(self) -> int:
         """The bytes of the stored state, without segments of long lists; 0: there is nothing to keep."""
-        return sum(self.sizes) + len(self.shared) + len(self.working)
+        return self.size + len(self.shared) + len(self.working)
 
     @property
     def earliest_event_timer(self) -> int | None:
@@ -150,26 +152,23 @@ class StepRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
         """The earliest timer in processing time; None: there is none."""
         return _earliest(self.clocks, self.working_clock)
 
-    def clear_pages(self, count: int) -> None:
-        """Resets the sizes and timers to those of ``count`` empty pages."""
-        self.sizes = int64_array(*[0] * count)
-        self.events = int64_array(*[NO_TIMER] * count)
-        self.clocks = int64_array(*[NO_TIMER] * count)
+    def is_due(self, watermark: int, now: int) -> bool:
+        """Returns whether the step has a timer at or before these times."""
+        event, clock = self.earliest_event_timer, self.earliest_processing_timer
+        return (event is not None and event <= watermark) or (clock is not None and clock <= now)
 
-    def due(self, watermark: int, now: int) -> set[int]:
-        """Returns the pages that have a timer at or before these times; the working set counts as a page."""
-        due_pages = {page for page, time in enumerate(self.events) if NO_TIMER != time <= watermark}
-        due_pages.update(page for page, time in enumerate(self.clocks) if NO_TIMER != time <= now)
-        if NO_TIMER != self.working_event <= watermark or NO_TIMER != self.working_clock <= now:
-            due_pages.add(WORKING_SET)
-        return due_pages
+    def is_working_set_due(self, watermark: int, now: int) -> bool:
+        """Returns whether a key of the working set has a timer at or before these times."""
+        return NO_TIMER != self.working_event <= watermark or NO_TIMER != self.working_clock <= now
 
     def check(self) -> None:
         """Raises a CheckpointError if the record contradicts itself, as damaged bytes may."""
-        pages = len(self.sizes)
+        pages, entries = self.pages, len(self.events)
         has_times = (self.working_event, self.working_clock) != (NO_TIMER, NO_TIMER)
         if (
-            not pages == len(self.events) == len(self.clocks) > 0
+            min(pages, self.span) < 1
+            or not entries == len(self.clocks) == -(-pages // self.span)
+            or self.size < 0
             or (self.working and pages == 1)
             or (has_times and not self.working)
             or len(self.seen) % BYTES_SEEN

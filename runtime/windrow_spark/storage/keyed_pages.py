@@ -5,6 +5,9 @@ removed at the end. An added page takes about half of the keys of one other page
 removed; all other keys stay where they are. Checkpoints depend on :func:`page_of` and :func:`half_of`, which must not
 change.
 
+The record says how many pages there are, and of how many bytes together; empty pages are stored as well, so that one
+that is missing is noticed.
+
 A state that fits into one page lies in the group's own record instead, so that a small group costs one read and one
 write. So does the working set: the keys that batches touch again and again.
 """
@@ -13,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
 from typing import Generic
 
 from windrow_spark.storage.group_record import (
@@ -26,6 +28,7 @@ from windrow_spark.storage.group_record import (
     StepRecord,
     present,
 )
+from windrow_spark.storage.page_timers import PageTimers
 from windrow_spark.storage.tuning import BYTES_SEEN, HotKeyTuning, PageTuning
 
 
@@ -205,6 +208,7 @@ class KeyedPages(Generic[State, Keys]):
         self._contents = contents
         self._store = store
         self._tuning = tuning
+        self._timers = PageTimers(record, store, tuning)
         self._read: dict[int, bytes] = {}
         self._ahead: dict[int, bytes | None] = {}
         self._keys = 0
@@ -217,15 +221,16 @@ class KeyedPages(Generic[State, Keys]):
         With ``all_keys`` all pages are among them.
         """
         record, tuning = self.record, self._tuning
-        count = len(record.sizes)
-        pages = record.due(watermark, now)
+        count = record.pages
+        pages = self._timers.due(watermark, now)
+        if record.is_working_set_due(watermark, now) or (all_keys and record.working):
+            pages.add(WORKING_SET)
         if all_keys:
-            pages.update(page for page, size in enumerate(record.sizes) if size)
-            pages.update({WORKING_SET} if record.working else ())
+            pages.update(range(count))
         if count == 1:
             return [[0]] if pages or len(touched) else []
         self._has_due = bool(pages)
-        total = sum(record.sizes)
+        total = record.size
         in_pages = self.hot_keys.begin(touched, total) if len(touched) else touched
         # A page with a due timer counts as a touched key: the record does not say how many keys are due in it.
         self._keys = max(len(in_pages), len(pages - {WORKING_SET}))
@@ -243,8 +248,9 @@ class KeyedPages(Generic[State, Keys]):
     def _in_parts(self, pages: Iterable[int]) -> list[list[int]]:
         parts: list[list[int]] = []
         left = 0
+        size_of_a_page = self.record.size // self.record.pages  # hashes spread keys evenly
         for page in pages:
-            size = len(self.record.working) if page == WORKING_SET else self.record.sizes[page]
+            size = len(self.record.working) if page == WORKING_SET else size_of_a_page
             if not parts or size > left:
                 parts.append([])
                 left = self._tuning.bytes_at_once
@@ -263,59 +269,53 @@ class KeyedPages(Generic[State, Keys]):
 
     def _read_ahead(self, pages: Iterable[int]) -> None:
         """Reads pages by one call to the store, before they are decoded one by one."""
-        record = self.record
-        if len(record.sizes) > 1:
-            stored = [page for page in pages if page != WORKING_SET and record.sizes[page]]
+        if self.record.pages > 1:
+            stored = [page for page in pages if page != WORKING_SET]
             self._ahead = dict(zip(stored, self._store.get_all(list(map(self._number, stored))), strict=True))
+            self._timers.read(stored)
 
     def _load_page(self, page: int) -> State:
         record = self.record
-        if not record.sizes[page]:
-            return self._contents.join([])
-        if len(record.sizes) == 1:
-            stored = record.inline or None
+        if record.pages == 1:
+            data = record.inline
         else:
-            stored = self._ahead.pop(page, None) or self._store.get(self._number(page))
-        data = self._read[page] = present(
-            stored,
-            "a page of the stored state",
-            given=f"page {page} of {len(record.sizes)}",
-            expected=f"{record.sizes[page]} bytes",
-        )
+            stored = self._ahead.pop(page) if page in self._ahead else self._store.get(self._number(page))
+            data = present(stored, "a page of the stored state", given=f"page {page} of {record.pages}")
+        self._read[page] = data
         self._bytes_read += len(data)
-        return self._contents.load(data)
+        return self._contents.load(data) if data else self._contents.join([])
 
     def save(self, pages: Sequence[int], state: State) -> None:
         """Stores the state of pages that were loaded, after the batch has changed it."""
-        sizes = self.record.sizes
+        count = self.record.pages
         pages_alone = [page for page in pages if page != WORKING_SET]
-        if len(sizes) > 1:
+        if count > 1:
             with_hot_keys = len(pages_alone) < len(pages)
-            is_all = len(pages_alone) == len(sizes) and (with_hot_keys or not self.record.working)
+            is_all = len(pages_alone) == count and (with_hot_keys or not self.record.working)
             if is_all and self.hot_keys.are_most_of(state):
                 self.hot_keys.dissolve()
             else:
-                size = sum(map(sizes.__getitem__, pages_alone))
+                size = sum(len(self._read[page]) for page in pages_alone)
                 state = self.hot_keys.keep(state, size, is_whole=with_hot_keys)
-        if len(pages_alone) == len(sizes):
+        if len(pages_alone) == count:
             # The whole state is in memory, so the number of pages can follow its size.
             self._save_all(state)
         elif len(pages_alone) == 1:
             self._save_page(pages_alone[0], state)
         elif pages_alone:
-            self._save_pages(pages_alone, self._contents.split(state, len(sizes)))
+            self._save_pages(pages_alone, self._contents.split(state, count))
 
     def _save_all(self, state: State) -> None:
         record, tuning, contents = self.record, self._tuning, self._contents
-        count = len(record.sizes)
+        count = record.pages
         parts = {0: state} if count == 1 else contents.split(state, count)
         dumped = {page: contents.dump(part) for page, part in parts.items()}
         total = sum(map(len, dumped.values()))
         if total <= tuning.inline_bytes:
             self._resize(1)
             record.inline = dumped[0] if count == 1 else contents.dump(state)
-            record.sizes[0] = len(record.inline)
-            record.events[0], record.clocks[0] = contents.timers(state)
+            record.size = len(record.inline)
+            self._timers.set(0, *contents.timers(state))
         elif count == 1 or tuning.are_too_large(total, count) or tuning.are_too_small(self._keys, total, count):
             self._lay_out(state, tuning.count_of(total, tuning.dense))
         elif tuning.are_too_large_for_few(self._keys, total, count) and not self._has_due:
@@ -332,14 +332,13 @@ class KeyedPages(Generic[State, Keys]):
     def _resize(self, count: int) -> None:
         """Changes the number of pages and empties them; the caller has their state in memory."""
         record = self.record
-        old = len(record.sizes)
-        if old == count:
+        if record.pages == count:
             return
-        if old > 1:
-            for page, size in enumerate(record.sizes):
-                if size:
-                    self._store.remove(self._number(page))
-        record.clear_pages(count)
+        if record.pages > 1:
+            for page in range(record.pages):
+                self._store.remove(self._number(page))
+        self._timers.clear(count)
+        record.size = 0
         self._read.clear()
 
     def _save_pages(
@@ -349,37 +348,36 @@ class KeyedPages(Generic[State, Keys]):
             self._save_page(page, parts.get(page), dumped.get(page) if dumped else None)
 
     def _save_page(self, page: int, state: State | None, data: bytes | None = None) -> None:
-        record, contents = self.record, self._contents
-        old = self._read.pop(page, None)
+        contents = self._contents
+        old = self._read.pop(page, None)  # None: the page is new
         if data is None:
             data = b"" if state is None else contents.dump(state)
-        if data and data != old:
+        if data != old:
             self._store.put(self._number(page), data)
-        elif not data and record.sizes[page]:
-            self._store.remove(self._number(page))
-        record.sizes[page] = len(data)
-        record.events[page], record.clocks[page] = (NO_TIMER, NO_TIMER) if state is None else contents.timers(state)
+            self.record.size += len(data) - len(old or b"")
+        self._timers.set(page, *((NO_TIMER, NO_TIMER) if state is None else contents.timers(state)))
 
     # Between batches
 
     def end_batch(self) -> None:
         """Moves keys out of the working set, and splits or joins pages until they have the right size again."""
         record = self.record
-        if not any(record.sizes):
+        if not record.size:
             self._resize(1)
-        if len(record.sizes) == 1:
+        if record.pages == 1:
             if (kept := self.hot_keys.take_all()) is not None:
                 self._save_all(self._contents.join([self._load_page(0), kept]))
             record.seen = b""
-            return
-        left = self._tuning.split_budget(self._bytes_read, self._has_due)
-        if (leaving := self.hot_keys.end(len(record.sizes))) is not None:
-            self._put_back(leaving)
-        self._split_or_join(left)
+        else:
+            left = self._tuning.split_budget(self._bytes_read, self._has_due)
+            if (leaving := self.hot_keys.end(record.pages)) is not None:
+                self._put_back(leaving)
+            self._split_or_join(left)
+        self._timers.end_batch()
 
     def _put_back(self, state: State) -> None:
         """Adds the state of keys that leave the working set to their pages."""
-        parts = self._contents.split(state, len(self.record.sizes))
+        parts = self._contents.split(state, self.record.pages)
         pages = sorted(parts)
         for start in range(0, len(pages), self._tuning.read_ahead):
             portion = pages[start : start + self._tuning.read_ahead]
@@ -390,49 +388,39 @@ class KeyedPages(Generic[State, Keys]):
     def _split_or_join(self, left: int) -> None:
         """Adds or removes one page at a time; splits at most ``left`` bytes of pages for the sake of later batches."""
         record, tuning = self.record, self._tuning
-        total = sum(record.sizes)
         for done in range(tuning.splits_per_batch):
-            count = len(record.sizes)
+            total, count = record.size, record.pages
             source = half_of(count)
-            size = record.sizes[source]
             if tuning.are_too_large(total, count):
                 more = total // (2 * tuning.dense) - count
             elif tuning.are_too_small(self._keys, total, count):
-                total += self._join_one(count - 1)
+                self._join_one(count - 1)
                 continue
             elif left > 0 and tuning.are_too_large_for_few(self._keys, total, count):
-                more = sum(read < left for read in accumulate(record.sizes[source : source + tuning.read_ahead]))
-                left -= size
+                more = left * count // total
             else:
                 return
-            if size and source not in self._ahead:
+            if source not in self._ahead:
                 more = min(more, tuning.read_ahead - 1, tuning.splits_per_batch - done - 1)
                 self._read_ahead(range(source, min(source + 1 + more, count)))
-            total += self._split_one(source, count)
+            left -= self._split_one(source, count)
 
     def _split_one(self, source: int, count: int) -> int:
-        """Adds a page, whose keys are in ``source``. Returns by how many bytes all pages have grown."""
-        record = self.record
-        before = record.sizes[source]
-        for entries in (record.sizes, record.events, record.clocks):
-            entries.append(0 if entries is record.sizes else NO_TIMER)
-        if before:
-            self._save_pages((source, count), self._contents.split(self._load_page(source), count + 1))
-        return record.sizes[source] + record.sizes[count] - before
+        """Adds a page, whose keys are in ``source``. Returns how many bytes that page had."""
+        state = self._load_page(source)
+        size = len(self._read[source])
+        self._timers.append()
+        self._save_pages((source, count), self._contents.split(state, count + 1))
+        return size
 
-    def _join_one(self, last: int) -> int:
-        """Removes the last page; its keys go to its other half. Returns by how many bytes all pages have grown."""
-        record = self.record
+    def _join_one(self, last: int) -> None:
+        """Removes the last page; its keys go to its other half."""
         target = half_of(last)
-        before = record.sizes[target] + record.sizes[last]
-        if record.sizes[last]:
-            state = self._contents.join([self._load_page(target), self._load_page(last)])
-            self._store.remove(self._number(last))
-            self._read.pop(last)
-            self._save_page(target, state)
-        for entries in (record.sizes, record.events, record.clocks):
-            entries.pop()
-        return record.sizes[target] - before
+        state = self._contents.join([self._load_page(target), self._load_page(last)])
+        self._store.remove(self._number(last))
+        self.record.size -= len(self._read.pop(last))
+        self._save_page(target, state)
+        self._timers.pop()
 
     def _number(self, page: int) -> int:
         return self.record.slot << 32 | page

@@ -80,7 +80,7 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
         if len(parts) == 1:
             yield Share(parts[0], before, after)
         elif parts:
-            homes = self._objects.homes_of(keys, len(self.record.sizes))
+            homes = self._objects.homes_of(keys, self.record.pages)
             homes.update(dict.fromkeys(filter(self.hot_keys.keys.__contains__, keys), WORKING_SET))
             part_of = {page: number for number, part in enumerate(parts) for page in part}
             divided = (_divide(elements, homes, part_of) for elements in (before, after))
@@ -138,7 +138,7 @@ class _ObjectContents:
         self._store = store
         self._groups = groups
         self._bits: dict[Hashable, int] = {}  # bits of hashes of touched keys, which are needed several times
-        self._count = len(record.sizes)
+        self._count = record.pages
         self._homes = _Homes(self._home)  # the pages of the keys that were opened last
         self._layouts: dict[int, _Layout] = {}  # the keys of the pages that were opened last; they make a split faster
         self._opened_segments: set[int] = set()

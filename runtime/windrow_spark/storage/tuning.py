@@ -53,6 +53,8 @@ class PageTuning:
     whole_bytes: int = 8 << 20
     splits_per_batch: int = 512  # pages that one batch splits or joins at most
     read_ahead: int = 32  # pages that are read by one call to the store
+    pages_in_record: int = 2048  # the timers of more pages lie in leaves of their own
+    pages_of_a_leaf: int = 128
     hot_keys: HotKeyTuning = HotKeyTuning()
 
     def touch_all(self, keys: int, count: int) -> bool:

@@ -74,8 +74,8 @@ def what_is_in(spark: SparkSession, folder: Path) -> Iterator[str]:
             fingerprint = data[6 : 6 + FINGERPRINT_BYTES]
             for step, record in GroupState.load(bytes(data), fingerprint).steps.items():
                 yield (
-                    f"level {level.name}, group {label}, step {step}: {len(record.sizes)} pages of "
-                    f"{sum(record.sizes)} bytes, {len(record.working)} in the working set, {record.segments} segments"
+                    f"level {level.name}, group {label}, step {step}: {record.pages} pages of "
+                    f"{record.size} bytes, {len(record.working)} in the working set, {record.segments} segments"
                 )
 
 
