@@ -28,6 +28,8 @@ from windrow_runtime.operators.topology import Port, Topology, in_processing_tim
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.forms.join_form import JoinForm
 from windrow_spark.columnar.forms.route import ExchangeRows, Route
+from windrow_spark.columnar.joins.interval import IntervalOperator
+from windrow_spark.columnar.joins.side_segments import SideSegments
 from windrow_spark.columnar.results import values_of
 from windrow_spark.columnar.state import Chunks, concatenated, no_rows
 from windrow_spark.columnar.step_operator import (
@@ -249,6 +251,10 @@ class Engine:
             if isinstance(self.form, ColumnarForm) and isinstance(self.form.windows, Slices):
                 chunks = Chunks(record, self.form.operator.schema, Store(), lambda rows: (0, 0, 0), lambda rows: rows)
                 expected += [chunk.number for chunk in chunks.entries]
+            elif isinstance(self.form.operator, IntervalOperator):
+                held = SideSegments(record, self.form.operator.schema, Store(), lambda rows: rows, lambda rows: None)
+                for each in held.segments:
+                    expected += range(each.number, each.number + 1 + each.pages)
             else:
                 expected += numbers_in_store(record)
         assert sorted(self.stores[group]) == sorted(expected)

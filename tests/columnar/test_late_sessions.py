@@ -204,7 +204,7 @@ def test_contents_of_sessions_stand_in_the_order_in_which_these_were_born() -> N
 @pytest.mark.parametrize("lateness", [0, 60, 400])
 @pytest.mark.parametrize("are_small", [False, True])
 def test_aggregates_that_depend_on_order_have_it_in_sessions(are_small: bool, lateness: int) -> None:
-    small = replace(ROW_PAGES, inline_bytes=100, small=100, dense=300, pages_in_record=4, hot_keys=small_working_sets(2_000))
+    small = replace(ROW_PAGES, inline_bytes=100, small=100, dense=300, hot_keys=small_working_sets(2_000))
     pages = small if are_small else ROW_PAGES
     merged = 0
     for seed in seeds(4):

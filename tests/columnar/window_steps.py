@@ -45,7 +45,7 @@ from windrow.windows import (
 from windrow.windows.spec import UNFIRED
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.windows.pane_operator import CLOSED
-from windrow_spark.storage.tuning import ROW_PAGES, ChunkTuning, StateTuning
+from windrow_spark.storage.tuning import ROW_PAGES, ChunkTuning, SegmentTuning, StateTuning
 
 # Any in this module: windows of every assigner, their triggers and their results.
 
@@ -55,6 +55,7 @@ TINY = StateTuning(
     row_chunks=ChunkTuning(
         tail_bytes=1500, fanout=3, fired_bytes=3_000, held_bytes=5_000, merged_rows=200, least_shared_slices=16
     ),
+    join_segments=SegmentTuning(tail_bytes=1_000, fanout=3, largest_segment=20_000, page_bytes=400, pages_at_once=2),
     row_pages=replace(
         ROW_PAGES,
         small=500,

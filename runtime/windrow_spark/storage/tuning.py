@@ -111,6 +111,17 @@ class ChunkTuning:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentTuning:
+    """The sizes of the segments in which rows of joins are stored."""
+
+    tail_bytes: int = 16 << 10  # more bytes of new rows than that become segments
+    fanout: int = 16  # this many segments of one level become one of the next
+    largest_segment: int = 8 << 20  # bytes of segments that become one at most; all of them are in memory then
+    page_bytes: int = 64 << 10  # bytes of the rows of a page, before they are compressed
+    pages_at_once: int = 16  # pages that are read by one call to the store
+
+
+@dataclass(frozen=True, slots=True)
 class PortionTuning:
     """The sizes of the portions in which rows are worked on, so that memory does not grow with a batch."""
 
@@ -121,6 +132,7 @@ class PortionTuning:
     pane_rows: int = 1 << 18  # the same where windows fire panes
     firings: int = 100_000  # firings at intervals that leave at a time
     pairs: int = 1 << 17  # pairs that a join makes at a time
+    side_bytes: int = 8 << 20  # bytes of stored rows of a side that a join pairs with elements at a time
     joined_rows: int = (
         1 << 18
     )  # copies of rows, or one of each, in the overlapping windows whose ends are joined at a time
@@ -139,6 +151,7 @@ ROW_PAGES: Final = PageTuning(
 )
 LONG_LISTS: Final = ListTuning()
 ROW_CHUNKS: Final = ChunkTuning()
+JOIN_SEGMENTS: Final = SegmentTuning()
 PORTIONS: Final = PortionTuning()
 
 
@@ -150,6 +163,7 @@ class StateTuning:
     row_pages: PageTuning = ROW_PAGES
     lists: ListTuning = LONG_LISTS
     row_chunks: ChunkTuning = ROW_CHUNKS
+    join_segments: SegmentTuning = JOIN_SEGMENTS
     portions: PortionTuning = PORTIONS
 
 

@@ -44,7 +44,7 @@ class _MakeOperator(Protocol):
 
     def __call__(
         self, key_type: pa.DataType, slots: tuple[pa.DataType, ...], origins: tuple[ValueOrigin, ...]
-    ) -> JoinOperator: ...
+    ) -> JoinOperator[Any]: ...
 
 
 class _Input(NamedTuple):
@@ -69,7 +69,7 @@ class JoinForm(ScanTarget):
 
     join: DeclaredJoin[Any, Any, Any]
     slots: Slots
-    operator: JoinOperator  # runs the step on a key group
+    operator: JoinOperator[Any]  # runs the step on a key group
 
     hash_keys = staticmethod(hash_keys)
     counts_windows = False

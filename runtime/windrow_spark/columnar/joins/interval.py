@@ -1,30 +1,34 @@
 """Joins elements of two streams whose timestamps lie within bounds of each other, over columns.
 
 A batch is joined in two passes: its left elements with all right ones, then its right elements with stored left ones.
+Nothing else is read, so the time of a batch does not follow the state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.functions.marked import LEFT
-from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.functions.marked import LEFT, RIGHT
+from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.timed_joins import kept_for_late
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.joins.ranges import Side, near_in_time
 from windrow_spark.columnar.joins.side_rows import JoinOperator, Pairs
+from windrow_spark.columnar.joins.side_segments import SideSegments
 from windrow_spark.columnar.rows.groups import encode_keys
-from windrow_spark.columnar.state import concatenated
-from windrow_spark.columnar.step_operator import Times
-from windrow_spark.storage.tuning import PortionTuning
+from windrow_spark.columnar.state import joined
+from windrow_spark.columnar.step_operator import ColumnsArrived, Output, Times
+from windrow_spark.storage.group_record import PageStore, StepRecord
+from windrow_spark.storage.tuning import StateTuning
 
 
 @dataclass(frozen=True)
-class IntervalOperator(JoinOperator):
+class IntervalOperator(JoinOperator[SideSegments]):
     """Emits a pair as soon as its second element arrives; drops an element once all partners to come would be late."""
 
     lower: int  # how long after the left element the right one may come at least, in milliseconds
@@ -37,13 +41,12 @@ class IntervalOperator(JoinOperator):
     def describe(self) -> str:
         return "pairs as elements arrive"
 
-    def expired(self, rows: pa.RecordBatch, watermark: int) -> Mask:
-        if watermark == MAX_TIMESTAMP:
-            return np.ones(rows.num_rows, np.bool_)
-        return self._ends(rows) <= watermark
-
-    def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
-        return int(self._ends(rows).min()), None
+    def shares(
+        self, record: StepRecord, store: PageStore, keys: Sequence[pa.Array], times: Times, tuning: StateTuning
+    ) -> Iterator[tuple[SideSegments, Mask | None]]:
+        segments = SideSegments(record, self.schema, store, self._ends, self.check, tuning, self.defaults)
+        yield segments, None
+        segments.end_batch()
 
     def _ends(self, rows: pa.RecordBatch) -> Ints:
         """Returns the watermark at which each row is dropped."""
@@ -51,23 +54,33 @@ class IntervalOperator(JoinOperator):
         ends: Ints = rows.column(1).to_numpy() + np.where(is_left, max(0, self.upper), max(0, -self.lower))
         return ends + kept_for_late(self.lateness)
 
-    def pairs_with(self, rows: pa.RecordBatch, elements: pa.RecordBatch, portions: PortionTuning) -> Iterator[Pairs]:
-        both = concatenated([rows, elements])
-        stored_count = rows.num_rows
-        encoded = encode_keys(both.column(0))
-        keys, stamps, sides = len(encoded.distinct), both.column(1).to_numpy(), both.column(2).to_numpy()
-        is_new = np.arange(len(sides)) >= stored_count
-        is_left = sides == LEFT
-        right = ~is_left
+    def advance(self, state: SideSegments, before: int, times: Times) -> Iterator[Output[Pairs]]:
+        if times.watermark > before:
+            state.advance(times.watermark)
+        yield from ()
+
+    def add(self, state: SideSegments, arrived: ColumnsArrived, times: Times) -> Iterator[Output[Pairs]]:
+        elements = yield from self.on_time(arrived.elements, times.watermark)
+        sides = elements.column(2).to_numpy()
+        left, right = (elements.filter(pa.array(sides == side)) for side in (LEFT, RIGHT))
+        portions = state.tuning.portions
         # New left elements pair with all right ones, and new right elements with the stored left ones.
-        for left_mask, right_mask, by_left in (
-            (is_left & is_new, right, True),
-            (is_left & ~is_new, right & is_new, False),
-        ):
-            masks = (left_mask, right_mask) if by_left else (right_mask, left_mask)
-            side_rows, other_rows = (Side(encoded.codes[mask], stamps[mask]) for mask in masks)
-            bounds = (self.lower, self.upper) if by_left else (-self.upper, -self.lower)
-            ranges = near_in_time(side_rows, other_rows, keys, *bounds)
-            if ranges.counts.any():
-                rows_of = (both.filter(pa.array(masks[0])), both.filter(pa.array(masks[1])))
-                yield from self.pairs_of(rows_of, ranges, portions.pairs, by_left=by_left)
+        for stored_right in joined(chain(state.matching(RIGHT, left.column(0)), [right]), portions.side_bytes):
+            yield from self._pairs(left, stored_right, portions.pairs, by_left=True)
+        for stored_left in joined(state.matching(LEFT, right.column(0)), portions.side_bytes):
+            yield from self._pairs(stored_left, right, portions.pairs, by_left=False)
+        state.add(elements)
+
+    def _pairs(self, left: pa.RecordBatch, right: pa.RecordBatch, portion: int, *, by_left: bool) -> Iterator[Pairs]:
+        """Pairs left rows with right ones; ``by_left`` says that the left ones are the new elements."""
+        encoded = encode_keys(pa.concat_arrays([left.column(0), right.column(0)]))
+        codes = encoded.codes[: left.num_rows], encoded.codes[left.num_rows :]
+        left_rows, right_rows = (
+            Side(side_codes, rows.column(1).to_numpy()) for side_codes, rows in zip(codes, (left, right), strict=True)
+        )
+        rows, sides, bounds = (left, right), (left_rows, right_rows), (self.lower, self.upper)
+        if not by_left:
+            rows, sides, bounds = (right, left), (right_rows, left_rows), (-self.upper, -self.lower)
+        ranges = near_in_time(*sides, len(encoded.distinct), *bounds)
+        if ranges.counts.any():
+            yield from self.pairs_of(rows, ranges, portion, by_left=by_left)

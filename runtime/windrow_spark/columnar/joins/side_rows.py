@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -15,9 +15,7 @@ from windrow.functions.marked import LEFT, RIGHT
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.joins.ranges import Ranges
-from windrow_spark.columnar.state import concatenated
-from windrow_spark.columnar.step_operator import ColumnsArrived, Output, PagedOperator, StateRows, Times, late_apart
-from windrow_spark.storage.tuning import PortionTuning
+from windrow_spark.columnar.step_operator import LateRows, S, StepOperator, late_apart
 
 FIRST_SLOT: Final = 3
 """The index of the first slot among the columns of rows."""
@@ -49,8 +47,8 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class JoinOperator(PagedOperator[Pairs]):
-    """Joins the elements of two streams by key, for the keys of some pages at a time.
+class JoinOperator(StepOperator[S, Pairs]):
+    """Joins the elements of two streams by key.
 
     The elements of both are rows of the same columns. The values that results take lie in slots, columns that both
     sides share if the types are the same.
@@ -79,33 +77,12 @@ class JoinOperator(PagedOperator[Pairs]):
     def describe(self) -> str:
         """Tells when pairs are made, for ``explain()``."""
 
-    def open_windows(self, state: StateRows) -> int:
+    def on_time(self, elements: pa.RecordBatch, watermark: int) -> Generator[LateRows, None, pa.RecordBatch]:
+        """Emits the elements that are late, and returns the others."""
+        return late_apart(elements, self.late(elements.column(1).to_numpy(), watermark), watermark)
+
+    def open_windows(self, state: S) -> int:
         return 0
-
-    def advance(self, state: StateRows, before: int, times: Times) -> Iterator[Output[Pairs]]:
-        rows = state.rows
-        if times.watermark > before and rows.num_rows:
-            state.rows = rows.filter(pa.array(~self.expired(rows, times.watermark)))
-            yield from self.pairs_due(rows, before, times.watermark, state.portions)
-
-    def add(self, state: StateRows, arrived: ColumnsArrived, times: Times) -> Iterator[Output[Pairs]]:
-        elements = arrived.elements
-        are_late = self.late(elements.column(1).to_numpy(), times.watermark)
-        elements = yield from late_apart(elements, are_late, times.watermark)
-        yield from self.pairs_with(state.rows, elements, state.portions)
-        state.rows = concatenated([state.rows, elements])
-
-    def pairs_due(self, rows: pa.RecordBatch, before: int, watermark: int, portions: PortionTuning) -> Iterable[Pairs]:
-        """Makes the pairs that wait until the watermark advances."""
-        return ()
-
-    def pairs_with(self, rows: pa.RecordBatch, elements: pa.RecordBatch, portions: PortionTuning) -> Iterable[Pairs]:
-        """Makes the pairs of elements that arrived with each other and with rows of state."""
-        return ()
-
-    @abstractmethod
-    def expired(self, rows: pa.RecordBatch, watermark: int) -> Mask:
-        """Marks the rows that can be dropped: all partners to come would be late."""
 
     def pairs_of(
         self,

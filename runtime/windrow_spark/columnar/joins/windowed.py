@@ -16,13 +16,14 @@ from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.joins.ranges import Ranges
 from windrow_spark.columnar.joins.side_rows import JoinOperator, Pairs
 from windrow_spark.columnar.rows.groups import Groups, Keys, cells_of, encode_keys
-from windrow_spark.columnar.step_operator import Times
+from windrow_spark.columnar.state import concatenated
+from windrow_spark.columnar.step_operator import ColumnsArrived, Output, PagedOperator, StateRows, Times
 from windrow_spark.columnar.windows.geometry import Slices
 from windrow_spark.storage.tuning import PortionTuning
 
 
 @dataclass(frozen=True)
-class WindowJoinOperator(JoinOperator):
+class WindowJoinOperator(JoinOperator[StateRows], PagedOperator[Pairs]):
     """Pairs the elements of a window when it ends; an element of overlapping windows is paired in each of them."""
 
     windows: Slices
@@ -34,8 +35,16 @@ class WindowJoinOperator(JoinOperator):
     def describe(self) -> str:
         return "pairs as windows end"
 
-    def expired(self, rows: pa.RecordBatch, watermark: int) -> Mask:
-        return self.windows.expired(self._slices(rows), watermark)
+    def advance(self, state: StateRows, before: int, times: Times) -> Iterator[Output[Pairs]]:
+        rows = state.rows
+        if times.watermark > before and rows.num_rows:
+            expired = self.windows.expired(self._slices(rows), times.watermark)
+            state.rows = rows.filter(pa.array(~expired))
+            yield from self._pairs_due(rows, before, times.watermark, state.portions)
+
+    def add(self, state: StateRows, arrived: ColumnsArrived, times: Times) -> Iterator[Output[Pairs]]:
+        elements = yield from self.on_time(arrived.elements, times.watermark)
+        state.rows = concatenated([state.rows, elements])
 
     def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
         return int(self.windows.next_times(self._slices(rows), times.watermark).min()), None
@@ -43,7 +52,7 @@ class WindowJoinOperator(JoinOperator):
     def _slices(self, rows: pa.RecordBatch) -> Ints:
         return self.windows.slices_of(rows.column(1).to_numpy())
 
-    def pairs_due(self, rows: pa.RecordBatch, before: int, watermark: int, portions: PortionTuning) -> Iterator[Pairs]:
+    def _pairs_due(self, rows: pa.RecordBatch, before: int, watermark: int, portions: PortionTuning) -> Iterator[Pairs]:
         windows, slices = self.windows, self._slices(rows)
         keys = encode_keys(rows.column(0))
         while before < watermark:

@@ -1,0 +1,306 @@
+"""Stores the rows of a join in segments, so that a batch writes what it brings, and reads what its keys may meet.
+
+The rows that a batch brings are appended: the newest are the tail, which lies in the group's own record, and a tail
+that has grown becomes a segment for each side. A segment is sorted by the hashes of keys and cut into pages, and is
+never written again, except that many segments of one level become one of the next: each row is written a few times at
+most, however long it stays, and whatever else is stored (O'Neil et al., The log-structured merge-tree, 1996). The index
+of a segment has the first hash of each page, and a filter by which a batch leaves out segments without its keys (Bloom,
+Space/time trade-offs in hash coding with allowable errors, 1970).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from itertools import accumulate, count, starmap
+from typing import Annotated, Final, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from windrow.functions.marked import LEFT, RIGHT
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.codecs.malformed import damaged_state
+from windrow_spark.columnar import Hashes, Ints
+from windrow_spark.columnar.rows.groups import encode_keys, hash_keys
+from windrow_spark.columnar.rows.new_fields import NO_DEFAULTS, Defaults
+from windrow_spark.columnar.state import concatenated, dump_rows, load_rows, no_rows
+from windrow_spark.storage.group_record import NO_TIMER, PageStore, StepRecord, present, stored_timer
+from windrow_spark.storage.tuning import MEASURED, StateTuning
+
+_ROW_SIDE: Final = 2
+"""The index of the column that says of which side a row is."""
+_BITS_OF_A_KEY: Final = 14  # at least; with six probes one key of 700 is taken for one of a segment
+_PROBES: Final = np.array(
+    [
+        0x9E3779B97F4A7C15,
+        0xC2B2AE3D27D4EB4F,
+        0xD6E8FEB86659FD93,
+        0xA0761D6478BD642F,
+        0xE7037ED1A0B428DB,
+        0x8EBC6AF09C88C6E3,
+    ],
+    np.uint64,
+)
+_INDEX: Final = struct.Struct("<II")
+_Natural = Annotated[int, msgspec.Meta(ge=0)]
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
+_Entry = tuple[_Positive, _Positive, Literal[1, 2], _Natural, _Natural, int, int]
+_SHARED: Final = msgspec.msgpack.Decoder(tuple[int, int, list[_Entry]])
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The entry of a segment, by which a batch decides whether to look at it."""
+
+    number: int  # of its index in the store; its pages have the numbers after it
+    pages: int
+    side: int
+    level: int  # how many times its rows were merged
+    size: int  # in bytes
+    last: int  # when the last of its rows is dropped, in milliseconds
+    watermark: int  # the one under which it was stored: no row of it was due to be dropped then
+
+
+class SegmentIndex:
+    """Tells which pages of a segment may have rows of some keys.
+
+    Attributes:
+        firsts: The first hash in each page.
+    """
+
+    def __init__(self, firsts: Hashes, bits: npt.NDArray[np.uint8]) -> None:
+        self.firsts = firsts
+        self._bits = bits
+
+    @classmethod
+    def of(cls, firsts: Hashes, hashes: Hashes) -> SegmentIndex:
+        """Makes the index of a segment, of whose keys these are the different hashes."""
+        power = max(3, (len(hashes) * _BITS_OF_A_KEY - 1).bit_length())
+        marked = np.zeros(1 << power, np.bool_)
+        for factor in _PROBES:
+            marked[_places_of(hashes, factor, power)] = True
+        return cls(firsts, np.packbits(marked))
+
+    def dump(self) -> bytes:
+        """Encodes the index; :meth:`load` decodes it."""
+        return _INDEX.pack(len(self.firsts), len(self._bits)) + self.firsts.tobytes() + self._bits.tobytes()
+
+    @classmethod
+    def load(cls, data: bytes, pages: int) -> SegmentIndex:
+        """Decodes the index of a segment of some pages; raises a CheckpointError if the bytes are damaged."""
+        count, size = _INDEX.unpack_from(data) if len(data) >= _INDEX.size else (0, 0)
+        if count != pages or size.bit_count() != 1 or len(data) != _INDEX.size + 8 * count + size:
+            raise damaged_state(f"an index of {len(data)} bytes", expected=f"one of {pages} pages")
+        firsts = np.frombuffer(data, "<u8", count, _INDEX.size)
+        return cls(firsts, np.frombuffer(data, np.uint8, size, _INDEX.size + 8 * count))
+
+    def pages_of(self, hashes: Hashes) -> Ints:
+        """Returns the numbers of the pages in which rows with these hashes may be."""
+        power = (8 * len(self._bits)).bit_length() - 1
+        for factor in _PROBES:
+            places = _places_of(hashes, factor, power)
+            is_marked = (self._bits[places >> np.uint64(3)] >> (7 - (places & np.uint64(7))).astype(np.uint8)) & 1
+            hashes = hashes[is_marked.astype(np.bool_)]
+            if not len(hashes):
+                return np.zeros(0, np.int64)
+        # Rows of one hash may lie in several pages, and the first of these may begin with a lower one.
+        begin = np.maximum(np.searchsorted(self.firsts, hashes, "left") - 1, 0)
+        end = np.searchsorted(self.firsts, hashes, "right")
+        changes = np.zeros(len(self.firsts) + 1, np.int64)
+        np.add.at(changes, begin, 1)
+        np.add.at(changes, np.maximum(begin, end), -1)
+        return np.flatnonzero(np.cumsum(changes)[:-1])
+
+
+def _places_of(hashes: Hashes, factor: np.uint64, power: int) -> Hashes:
+    """Returns the places of hashes among ``2 ** power`` bits, by one of several ways of mixing."""
+    return (hashes * factor) >> np.uint64(64 - power)
+
+
+def row_hashes(rows: pa.RecordBatch) -> Hashes:
+    """Returns the hash of the key of each row."""
+    encoded = encode_keys(rows.column(0))
+    return hash_keys(encoded.distinct)[encoded.codes]
+
+
+@dataclass
+class SideSegments:
+    """The rows of a join in one key group, during a batch, which changes the step's record."""
+
+    record: StepRecord
+    schema: pa.Schema
+    store: PageStore
+    ends: Callable[[pa.RecordBatch], Ints]  # gives the watermark at which each row is dropped
+    check: Callable[[pa.RecordBatch], None]  # raises a CheckpointError if stored rows contradict themselves
+    tuning: StateTuning = MEASURED
+    defaults: Defaults = NO_DEFAULTS
+
+    def __post_init__(self) -> None:
+        self._sizes = self.tuning.join_segments
+        self.watermark = self.record.watermark
+        # When the last row of the tail is dropped, the watermark under which the tail was stored, and the segments.
+        self._tail_last, self._tail_watermark, entries = NO_TIMER, MIN_TIMESTAMP, list[_Entry]()
+        try:
+            if self.record.shared:
+                self._tail_last, self._tail_watermark, entries = _SHARED.decode(self.record.shared)
+        except msgspec.MsgspecError as error:
+            raise damaged_state(f"entries of segments: {error}") from error
+        self.segments = list(starmap(Segment, entries))
+        for segment in self.segments:
+            if segment.number + segment.pages > self.record.segments or segment.pages > segment.size:
+                raise damaged_state(f"a segment of {segment.pages} pages and {segment.size} bytes")
+        self._added: list[pa.RecordBatch] = []
+        self._indexes: dict[int, SegmentIndex] = {}
+
+    @cached_property
+    def _tail(self) -> pa.RecordBatch:
+        inline = self.record.inline
+        return self._checked(inline) if inline else no_rows(self.schema)
+
+    # A batch reads what its keys may meet
+
+    def advance(self, watermark: int) -> None:
+        """Drops the rows that no element to come can pair with."""
+        added, stored_under = self._added, self.watermark
+        self.watermark = watermark
+        self._added = [rows for batch in added for rows in self._live(batch, stored_under)]
+        for segment in [segment for segment in self.segments if self._is_over(segment.last, segment.watermark)]:
+            self._remove(segment)
+
+    def matching(self, side: int, keys: pa.Array) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a side that elements with these keys may meet, the oldest first, some at a time."""
+        if not len(keys):
+            return
+        segments = [segment for segment in self.segments if segment.side == side]
+        if segments:
+            self._read_indexes(segments)
+            wanted = np.unique(hash_keys(encode_keys(keys).distinct))
+            for segment in segments:
+                pages = self._indexes[segment.number].pages_of(wanted).tolist()
+                for rows in self._load(segment, pages):
+                    wanted_rows = rows.filter(pa.array(np.isin(row_hashes(rows), wanted)))
+                    yield from self._live(wanted_rows, segment.watermark)
+        for rows in (*self._live_tail(), *self._added):
+            of_side = rows.filter(pa.array(rows.column(_ROW_SIDE).to_numpy() == side))
+            if of_side.num_rows:
+                yield of_side
+
+    def _live(self, rows: pa.RecordBatch, stored_under: int) -> Iterator[pa.RecordBatch]:
+        """Yields the rows that are not dropped yet, if there are any, of those that were stored under a watermark."""
+        # As in Flink, an element that arrives when its time is over stays until the watermark advances.
+        if stored_under < self.watermark:
+            is_end = self.watermark == MAX_TIMESTAMP
+            rows = rows.slice(0, 0) if is_end else rows.filter(pa.array(self.ends(rows) > self.watermark))
+        if rows.num_rows:
+            yield rows
+
+    def _live_tail(self) -> Iterator[pa.RecordBatch]:
+        return self._live(self._tail, self._tail_watermark)
+
+    def _is_over(self, last: int, stored_under: int) -> bool:
+        return stored_under < self.watermark and (last <= self.watermark or self.watermark == MAX_TIMESTAMP)
+
+    # A batch appends what it brings
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Adds rows of either side."""
+        if rows.num_rows:
+            self._added.append(rows)
+
+    def end_batch(self) -> None:
+        """Stores what was added, and merges segments where there are many."""
+        record = self.record
+        if self._added or (record.inline and self._is_over(self._tail_last, self._tail_watermark)):
+            tail = concatenated([no_rows(self.schema), *self._live_tail(), *self._added])
+            self._tail_watermark = self.watermark
+            record.inline = dump_rows(tail) if tail.num_rows else b""
+            if len(record.inline) > self._sizes.tail_bytes:
+                record.inline = b""
+                sides = tail.column(_ROW_SIDE).to_numpy()
+                for side in (LEFT, RIGHT):
+                    self._put(side, 0, tail.filter(pa.array(sides == side)))
+                    self._merge(side)
+            self._tail_last = self._last(tail) if record.inline else NO_TIMER
+        if not self.segments:
+            record.segments = 0  # numbers begin anew
+        is_empty = not self.segments and not record.inline
+        shared = self._tail_last, self._tail_watermark, list(map(astuple, self.segments))
+        record.shared = b"" if is_empty else msgspec.msgpack.encode(shared)
+        record.size = len(record.inline) + sum(segment.size for segment in self.segments)
+        lasts = [self._tail_last, *(segment.last for segment in self.segments)]
+        record.events[0] = min((last for last in lasts if last != NO_TIMER), default=NO_TIMER)
+
+    def _last(self, rows: pa.RecordBatch) -> int:
+        return stored_timer(int(self.ends(rows).max()))
+
+    def _put(self, side: int, level: int, rows: pa.RecordBatch) -> None:
+        """Stores rows of a side as a segment."""
+        if not rows.num_rows:
+            return
+        hashes = row_hashes(rows)
+        order = np.argsort(hashes, kind="stable")
+        rows, hashes = rows.take(pa.array(order)), hashes[order]
+        each = max(1, rows.num_rows * self._sizes.page_bytes // max(1, rows.nbytes))
+        starts = range(0, rows.num_rows, each)
+        number = self.record.segments + 1
+        self.record.segments += 1 + len(starts)
+        index = SegmentIndex.of(hashes[::each], hashes[np.flatnonzero(np.diff(hashes, prepend=~hashes[:1]))]).dump()
+        size = len(index)
+        self.store.put(self._place(number), index)
+        for place, start in enumerate(starts, number + 1):
+            data = dump_rows(rows.slice(start, each))
+            size += len(data)
+            self.store.put(self._place(place), data)
+        self.segments.append(Segment(number, len(starts), side, level, size, self._last(rows), self.watermark))
+
+    def _merge(self, side: int) -> None:
+        """Makes one segment of the next level out of those of a level, wherever a level has many."""
+        for level in count():
+            of_level = [segment for segment in self.segments if (segment.side, segment.level) == (side, level)]
+            sizes = accumulate(segment.size for segment in of_level)
+            merged = [each for each, size in zip(of_level, sizes, strict=True) if size <= self._sizes.largest_segment]
+            if len(of_level) < self._sizes.fanout or len(merged) < 2:
+                return
+            live_rows = [no_rows(self.schema)]
+            for segment in merged:
+                for rows in self._load(segment, range(segment.pages)):
+                    live_rows += self._live(rows, segment.watermark)
+                self._remove(segment)
+            self._put(side, level + 1, concatenated(live_rows))
+
+    # The store
+
+    def _read_indexes(self, segments: Iterable[Segment]) -> None:
+        missing = [segment for segment in segments if segment.number not in self._indexes]
+        if missing:
+            stored = self.store.get_all([self._place(segment.number) for segment in missing])
+            for segment, data in zip(missing, stored, strict=True):
+                index = present(data, "the index of a segment of the stored state", given=f"segment {segment.number}")
+                self._indexes[segment.number] = SegmentIndex.load(index, segment.pages)
+
+    def _load(self, segment: Segment, pages: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """Reads pages of a segment, some by one call to the store."""
+        for start in range(0, len(pages), self._sizes.pages_at_once):
+            portion = pages[start : start + self._sizes.pages_at_once]
+            stored = self.store.get_all([self._place(segment.number + 1 + page) for page in portion])
+            for page, data in zip(portion, stored, strict=True):
+                given = f"page {page} of {segment.pages} of a segment"
+                yield self._checked(present(data, "a page of the stored state", given=given))
+
+    def _checked(self, data: bytes) -> pa.RecordBatch:
+        rows = load_rows(data, self.schema, self.defaults)
+        self.check(rows)
+        return rows
+
+    def _remove(self, segment: Segment) -> None:
+        for number in range(segment.number, segment.number + 1 + segment.pages):
+            self.store.remove(self._place(number))
+        self.segments.remove(segment)
+
+    def _place(self, number: int) -> int:
+        return self.record.slot << 32 | number
