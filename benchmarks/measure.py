@@ -38,12 +38,14 @@ class Batch:
         input_rows: The rows that Spark counted at its sources: 0 for a batch without data.
         seconds: From the trigger to the commit.
         began: When the trigger was, in seconds since the epoch.
+        state_written: The bytes that its state operators wrote, before RocksDB compresses and compacts them.
     """
 
     number: int
     input_rows: int
     seconds: float
     began: float
+    state_written: int = 0
 
 
 class _Reports(JStreamingQueryListener):
@@ -139,7 +141,9 @@ def _batch(report: str) -> Batch:
     found = json.loads(report)
     rows = sum(source["numInputRows"] for source in found["sources"])
     seconds = found["durationMs"].get("triggerExecution", 0) / 1_000
-    return Batch(found["batchId"], rows, seconds, datetime.fromisoformat(found["timestamp"]).timestamp())
+    began = datetime.fromisoformat(found["timestamp"]).timestamp()
+    written = sum(state["customMetrics"].get("rocksdbTotalBytesWritten", 0) for state in found["stateOperators"])
+    return Batch(found["batchId"], rows, seconds, began, written)
 
 
 @dataclass(frozen=True, slots=True)

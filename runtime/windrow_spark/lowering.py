@@ -44,7 +44,7 @@ from windrow_spark.progress import WatchedStep, WatermarkBounds
 from windrow_spark.run_limits import USUAL_LIMITS, RunLimits
 from windrow_spark.session import division_settings
 from windrow_spark.shipping import known_classes, without_sources_and_sinks
-from windrow_spark.sinks.parts import worker_sinks
+from windrow_spark.sinks.parts import WorkerSinks, worker_sinks
 from windrow_spark.sinks.spark_writer import WrittenBy, takes_columns, written_by
 from windrow_spark.sources.scan import ANY_AGE, ScanContext
 from windrow_spark.sources.scanner import check_source_columns, scanner_of
@@ -343,6 +343,13 @@ class Lowered:
         files = replace(self.clock, folder=for_planners(self.clock.folder))
         return Alignment(files, source.id, self.aligned, sources)
 
+    def _sinks_of(self, level: int) -> WorkerSinks | None:
+        """Returns the sinks that a level writes: those that it alone feeds; the last level writes all others."""
+        if self.parts is None:
+            return None
+        of_level = {sink.id for sink in self.topology.sinks if self.topology.feeding_level(sink) == level}
+        return self.parts.only(of_level)
+
     def _level(self, number: int) -> Level:
         last = number == self.topology.depth
         return Level(
@@ -355,5 +362,5 @@ class Lowered:
             classes=self.classes,
             allow_pickled=self.pipeline.allow_pickled_state,
             clock=self.clock,
-            sinks=self.parts if last else None,
+            sinks=self._sinks_of(number),
         )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import functions as f
 
 from tests.spark.probe import Run, groups_of, order, run, stateful, watermarked, write_batch
@@ -195,3 +198,21 @@ def test_all_files_below_and_no_columns_of_folders(spark: SparkSession, tmp_path
     (tmp_path / "beside").write_text("another\n")
     assert values("recursiveFileLookup", "false") == [7]
     assert values("recursiveFileLookup", "true") == ["a line", "another"]
+
+
+def test_the_first_partition_is_run_even_if_it_is_empty(spark: SparkSession) -> None:
+    """One task of the first stage sends the time to all partitions."""
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        count = sum(batch.num_rows for batch in batches)
+        yield pa.RecordBatch.from_pydict({"partition": [context.partitionId()], "rows": [count]})
+
+    counted = [
+        frame.mapInArrow(rows, "partition long, rows long")
+        for frame in (spark.createDataFrame([], "id long"), spark.range(0, 10, 1, 3).where("id > 8"))
+    ]
+    told = sorted((row["partition"], row["rows"]) for row in counted[0].union(counted[1]).collect())
+    assert told[0] == (0, 0)
+    assert told[-1] == (len(told) - 1, 1)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.spark.comparison import Event, Outputs, Seen, millis
 from tests.spark.timed import timed
-from windrow import DataStream, from_source
+from windrow import DataStream, Pipeline, from_source
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, ProcessContext, ProcessFunction
+from windrow.sinks import JsonFileSink
 from windrow.sources import CollectionSource
 from windrow.time import MIN_TIMESTAMP, now_millis
 from windrow.triggers import ContinuousEventTimeTrigger
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
@@ -99,3 +103,32 @@ def test_a_plan_without_keyed_steps_sees_the_watermark_and_a_batch_job_none(spar
     outputs.check(SparkRunner(spark).run)
     rows = outputs.of(SparkRunner(spark).run_batch(outputs.pipeline("job")))["source"]
     assert {row[2] for group in rows.values() for row in group} == {MIN_TIMESTAMP}
+
+
+def test_a_level_writes_the_sinks_that_it_alone_feeds(spark: SparkSession, tmp_path: Path) -> None:
+    """Its results do not pass the exchanges of deeper levels."""
+
+    def pipeline(folder: Path) -> Pipeline:
+        first = source().key_by(lambda e: e.key).window(TumblingEventTimeWindows.of(millis(100))).reduce(add)
+        second = first.key_by(lambda e: e.key).window(TumblingEventTimeWindows.of(millis(500))).reduce(add)
+        streams = {"first": first, "second": second, "both": first.union(second), "all": source().union(first)}
+        return Pipeline("levels", *(stream.sink_to(JsonFileSink(folder / name)) for name, stream in streams.items()))
+
+    def written(folder: Path) -> dict[str, list[str]]:
+        return {
+            name: sorted(
+                line for file in (folder / name).rglob("[!._]*.json*") for line in file.read_text().splitlines()
+            )
+            for name in ("first", "second", "both", "all")
+        }
+
+    plan = pipeline(tmp_path / "spark")
+    topology = Topology(plan.steps)
+    assert [topology.feeding_level(sink) for sink in topology.sinks] == [1, 2, 2, 2]
+    LocalRunner().run(pipeline(tmp_path / "local"))
+    expected = written(tmp_path / "local")
+    assert all(expected.values())
+    SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=2).run(plan)
+    assert written(tmp_path / "spark") == expected
+    SparkRunner(spark, partitions=2).run_batch(pipeline(tmp_path / "job"))
+    assert written(tmp_path / "job") == expected

@@ -16,6 +16,7 @@ from benchmarks.nexmark.__main__ import QUERIES
 from benchmarks.nexmark.measuring.data import FILES_PER_BATCH, Data, prepare
 from benchmarks.nexmark.measuring.flink import FlinkRun, run_flink
 from benchmarks.nexmark.measuring.flink_sql import FLINK, NOT_FLINK
+from benchmarks.nexmark.measuring.growth import growth_text
 from benchmarks.nexmark.measuring.native import NOT_NATIVE
 from benchmarks.nexmark.measuring.report import HEADER, Row, summary
 from benchmarks.nexmark.measuring.runs import Warmth, compare
@@ -36,7 +37,7 @@ def measure(arguments: Sequence[str]) -> int:
     names = tuple(dict.fromkeys(options.only)) or QUERIES
     where = environment()
     print(where.text(), flush=True)
-    data = prepare(options.events)
+    data = prepare(options.events, batches=options.batches)
     print(
         f"{data.events:,} events in {data.batches} batches of {data.events_per_batch:,}, {FILES_PER_BATCH} files of "
         f"each stream a batch; rounds: {options.rounds}\n\n{HEADER}",
@@ -46,6 +47,7 @@ def measure(arguments: Sequence[str]) -> int:
     warmth = Warmth(prepare(warm_events * _WARM_BATCHES, batches=_WARM_BATCHES), options.warm_up_seconds, _WARM_RUNS)
     rows: list[Row] = []
     failures: list[str] = []
+    growths: list[str] = []
     with spark_session() as spark:
         for query in names:
             try:
@@ -62,7 +64,9 @@ def measure(arguments: Sequence[str]) -> int:
                 print(failures[-1], file=sys.stderr, flush=True)
             rows.append(Row(query, speeds["windrow"], speeds.get("native"), flink))
             print(rows[-1].text(), flush=True)
+            growths += [growth for name, speed in speeds.items() if (growth := growth_text(query, name, speed, data))]
     print(f"\n{summary(rows)}")
+    print(*growths, sep="\n")
     for query in names:
         if query in NOT_NATIVE:
             print(f"{query}: native Spark SQL, not in append mode: {NOT_NATIVE[query]}")
@@ -89,6 +93,9 @@ def _flink(query: str, data: Data, options: argparse.Namespace) -> float | None:
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nexmark --measure", description=__doc__)
     parser.add_argument("--events", type=int, default=2_000_000, help="of all streams together (default 2,000,000)")
+    parser.add_argument(
+        "--batches", type=int, help="how many there are (default one for 250,000 events); with 40 and more their growth"
+    )
     parser.add_argument("--only", action="append", default=[], choices=QUERIES, help="a query to run (repeatable)")
     parser.add_argument("--rounds", type=int, default=2, help="how often each contender runs, in turn (default 2)")
     parser.add_argument(
@@ -105,6 +112,6 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.pyflink is not None and shutil.which(options.pyflink) is None:
         parser.error(f"--pyflink: {options.pyflink} is not a program")
-    if options.rounds < 1 or options.events < 1:
-        parser.error("--rounds and --events must be at least 1")
+    if min(options.rounds, options.events, options.batches or 1) < 1:
+        parser.error("--rounds, --events and --batches must be at least 1")
     return options

@@ -42,11 +42,13 @@ class Timing:
         events: The events of all batches with data but the first.
         steady: The seconds of these batches.
         to_the_end: The seconds from the trigger of the second batch until everything is written.
+        batches: The batches with data.
     """
 
     events: int
     steady: float
     to_the_end: float
+    batches: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,8 @@ def timing_of(batches: Sequence[Batch], data: Data, ended: float) -> Timing:
         raise MeasurementError(f"{len(with_input)} batches had input, not {data.batches} and a closing one: {batches}")
     steady = with_input[1 : data.batches]
     events = data.events_per_batch * len(steady)
-    return Timing(events, sum(batch.seconds for batch in steady), ended - steady[0].began)
+    batches = tuple(with_input[: data.batches])
+    return Timing(events, sum(batch.seconds for batch in steady), ended - steady[0].began, batches)
 
 
 def _run_windrow(query: str, data: Data, spark: SparkSession, scratch: Path) -> None:

@@ -79,6 +79,11 @@ class Topology:
         """The number of levels of keyed steps."""
         return max(self.levels.values(), default=0)
 
+    def feeding_level(self, sink: Step) -> int:
+        """Returns the level whose keyed steps feed a sink alone; the last one where several do, or a source does."""
+        levels = {self.levels.get(step, 0) for step in self.boundaries_before[sink.id]}
+        return levels.pop() if len(levels) == 1 and 0 not in levels else self.depth
+
     @property
     def by_clock(self) -> list[Step]:
         """The keyed steps that wait for the clock."""

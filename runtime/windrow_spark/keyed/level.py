@@ -120,7 +120,7 @@ class Level:
     classes: tuple[UserClass, ...] = ()  # the user's classes that may occur in elements
     allow_pickled: bool = False  # whether the state may hold values of classes that the plan does not name
     clock: ClockFiles | None = None  # has the time of each batch, if windrow keeps it; otherwise Spark does
-    sinks: WorkerSinks | None = None  # the sinks that the level writes itself, if it is the last one
+    sinks: WorkerSinks | None = None  # the sinks that the level writes itself
     tuning: StateTuning = MEASURED
 
 

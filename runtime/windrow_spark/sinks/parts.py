@@ -1,13 +1,14 @@
 """Writes some sinks in workers while they compute a batch: files, topics, and users' own sinks that ask for it.
 
-The last stage of a query writes them as elements come; upper levels send it their elements for such sinks.
+A level of keyed steps writes those that it alone feeds, as elements come; the last stage of a query writes all others,
+for which upper levels and sources send it their elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +24,7 @@ from windrow_spark.worker import current_batch
 
 @dataclass(frozen=True, slots=True)
 class WorkerSinks:
-    """The sinks that the last stage of a query writes, by their numbers; they are sent to workers.
+    """The sinks that a stage of a query writes, by their numbers; they are sent to workers.
 
     ``batch`` is the number of a job's only batch; tasks of a stream get that of theirs from Spark.
     """
@@ -40,6 +41,11 @@ class WorkerSinks:
         The results of keyed steps stay in their partition, which the checkpoint fixes.
         """
         return [sink for sink in self.sinks.values() if sink.needs_division and sink.step.id in self.straight]
+
+    def only(self, ids: Container[str]) -> WorkerSinks | None:
+        """Returns those of the sinks whose steps have these ids; None: there are none."""
+        sinks = {number: sink for number, sink in self.sinks.items() if sink.step.id in ids}
+        return replace(self, sinks=sinks) if sinks else None
 
     def writer(self) -> PartWriter:
         """Returns the writer of a task, which opens a sink with the first elements for it."""

@@ -95,6 +95,7 @@ class _Task:
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         self._stage = stage
+        self._sends_time = partition == 0
         self._origin = (stage.place << _PARTITION_BITS) + partition
         # Rows for sinks may go to any partition of the exchange, whose service group passes them on.
         self._label = stage.groups.service_labels[partition % stage.groups.partitions]
@@ -222,8 +223,9 @@ class _Task:
             for number, (kind, values) in enumerate(for_driver, start=first)
             if values
         ]
-        # All service groups get the time, since one that never had a row of the first level has no timer.
-        labels = self._stage.groups.service_labels if self._stage.levels > 1 else ()
+        # All service groups get the time, since one that never had a row of the first level has no timer. One task
+        # sends it: Spark runs the first partition even if it is empty (tests/spark/test_facts.py).
+        labels = self._stage.groups.service_labels if self._stage.levels > 1 and self._sends_time else ()
         if needed and not rows and not labels:
             labels = (self._label,)
         return rows + [PackedRow(label, RowKind.CLOCK, 0, 0, CLOCK_PAYLOAD) for label in labels]
