@@ -37,6 +37,7 @@ __all__ = [
     "KafkaSink",
     "KafkaSource",
     "LostOffsets",
+    "OffsetsPerBatch",
     "ProducerRecord",
     "ProtobufFormat",
     "TopicSource",
@@ -53,6 +54,12 @@ EndingOffsets = Literal["latest"] | datetime
 
 LostOffsets = Literal["fail", "earliest", "latest"]
 """What a source does where records that it was to read are gone."""
+
+OffsetsPerBatch = int | Literal["all"]
+"""How many records make a batch at most."""
+
+RECORDS_OF_A_TASK: Final = 500_000
+"""How many records a batch has at most for each task that shares it, unless the source says another number."""
 
 KafkaFormat = Literal["json", "text", "bytes"]
 """Values are written as JSON of their type, as UTF-8 of a ``str``, or as the ``bytes`` that they are."""
@@ -115,7 +122,7 @@ class TopicSource(Source[T_co], Generic[T_co, V_co]):
         timezone: Where the clock of dates and times without an offset is; None: such values are malformed.
         starting_offsets: Where a new checkpoint begins.
         ending_offsets: Where a run ends; None: nowhere.
-        max_offsets_per_batch: How many records make a batch at most; None: all that are there.
+        max_offsets_per_batch: How many records make a batch at most; None: the default.
         options: Further options of librdkafka; None: no others.
         on_lost_offsets: What is done where records that were to be read are gone.
 
@@ -125,7 +132,7 @@ class TopicSource(Source[T_co], Generic[T_co, V_co]):
         topics: The names of the topics, or the pattern that they match.
         starting_offsets: Where a new checkpoint begins.
         ending_offsets: Where a run ends; None: nowhere.
-        max_offsets_per_batch: How many records make a batch at most; None: all that are there.
+        max_offsets_per_batch: How many records make a batch at most; None: the default.
         on_lost_offsets: What is done where records that were to be read are gone.
 
     Raises:
@@ -148,7 +155,7 @@ class TopicSource(Source[T_co], Generic[T_co, V_co]):
         timezone: str | tzinfo | None = None,
         starting_offsets: str | datetime = "latest",
         ending_offsets: EndingOffsets | None = None,
-        max_offsets_per_batch: int | None = None,
+        max_offsets_per_batch: OffsetsPerBatch | None = None,
         options: Mapping[str, str] | None = None,
         on_lost_offsets: LostOffsets = "fail",
     ) -> None:
@@ -165,7 +172,7 @@ class TopicSource(Source[T_co], Generic[T_co, V_co]):
         check_on_malformed(on_malformed)
         self.timezone = checked_timezone(timezone)
         if max_offsets_per_batch is not None:
-            check_positive(max_offsets_per_batch, "max_offsets_per_batch")
+            _check_most(max_offsets_per_batch)
         if isinstance(topics, Pattern):
             self._topics, self.topics = f"topics like {topics.pattern}", topics
         else:
@@ -281,7 +288,9 @@ class KafkaSource(TopicSource[T_co, T_co]):
             one that is not older by its own timestamp in Kafka, if it is there then. Partitions that are added later
             are left to a later run, which goes on after the offsets of the checkpoint. It needs ``starting_offsets``
             that lie before it.
-        max_offsets_per_batch: How many records make a batch at most; by default all that are there.
+        max_offsets_per_batch: How many records make a batch at most. By default 500,000 for each shuffle partition of
+            the run, which are 500,000 in the interpreter, so that what has gathered while a pipeline stood still is
+            read in several batches; ``"all"`` takes all that are there.
         options: Further options of librdkafka, such as ``{"security.protocol": "SASL_SSL"}``. Secrets among them are
             not shown by ``explain()`` and errors.
         on_lost_offsets: What is done where records that were to be read are gone, since the topic kept them for a
@@ -453,6 +462,15 @@ _EXACT: Final[Mapping[str, tuple[str, ...]]] = {
     "transactional.id": (),
 }
 """The values that options may have, if a sink writes by transactions."""
+
+
+def _check_most(most: OffsetsPerBatch) -> None:
+    if not isinstance(most, str):
+        check_positive(most, "max_offsets_per_batch")
+    elif most != "all":
+        raise InvalidArgumentError(
+            "max_offsets_per_batch is unknown", given=most, expected='an int of at least 1, or "all"'
+        )
 
 
 def _check_end(starting: str | datetime, ending: object) -> None:

@@ -71,6 +71,10 @@ class TopicWorkerSink(WorkerSink):
     def needs_division(self) -> bool:
         return True
 
+    @property
+    def keeps_order(self) -> bool:
+        return True
+
     def task(self, batch: int) -> WorkerTask:
         partition, division = current_partition(), division_told()
         return _TransactionTask(TopicTask(self.step, self.sink, self.identity, batch, partition, division))

@@ -7,16 +7,18 @@ over, unless the option ``isolation.level`` says otherwise, and so are the place
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import pairwise
 from operator import methodcaller
 from re import Pattern
 from typing import Any, Final
 
 from windrow.errors import SourceError
-from windrow.kafka import TopicSource
+from windrow.kafka import RECORDS_OF_A_TASK, TopicSource
 from windrow_kafka.brokers import TopicBrokers, place_of
 from windrow_kafka.client import client_library
 from windrow_kafka.faults import ABSENT, asked_again, is_of, may_pass, reasons_told, refused_error, shown
@@ -34,6 +36,9 @@ _SECONDS_OF_TRUST: Final = 2.0
 """How long a reader waits for a record before it looks whether the brokers still have it."""
 
 _RECORDS_AT_ONCE: Final = 10_000
+
+_LEAST_OF_A_TASK: Final = 50_000
+"""The fewest records for which one more task reads a partition."""
 
 _HINT_OF_LOSS: Final = 'on_lost_offsets="earliest" goes on with the first records that are there, "latest" without them'
 _NO_ID: Final = "A" * 22  # what brokers before 2.8 say
@@ -66,6 +71,9 @@ class TopicReads(Reads):
     topics: TopicSource[Any]
     values: TopicValues | None  # None: records are decoded one by one
     seen: _Seen = field(default_factory=_Seen, compare=False)
+    tasks: int = 1  # those that share the records of a batch
+    divided: bool = False  # whether several of them may read one partition
+    least: int = _LEAST_OF_A_TASK
 
     @property
     def _brokers(self) -> TopicBrokers:
@@ -74,6 +82,17 @@ class TopicReads(Reads):
     @property
     def is_bounded(self) -> bool:
         return self.topics.is_bounded
+
+    def shared_by(self, tasks: int, *, divided: bool) -> TopicReads:
+        return replace(self, tasks=tasks, divided=divided)
+
+    @property
+    def _most(self) -> float:
+        """The most records of a batch: what waits for one group of keys has to fit into the memory of a worker."""
+        most = self.topics.max_offsets_per_batch
+        if most is None:
+            return RECORDS_OF_A_TASK * self.tasks
+        return math.inf if most == "all" else most
 
     def latest(self) -> dict[str, Any]:
         """Returns the latest offset of each partition of the topics; of bounded ones, that at which the run ends."""
@@ -100,7 +119,23 @@ class TopicReads(Reads):
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
         """Returns the ranges that a batch reads; partitions of a topic that was made anew are read as new ones."""
         same = {name: offsets for name, offsets in start.items() if not _is_other(offsets, end.get(name, ()))}
-        return super().ranges(same, end)
+        ranges = super().ranges(same, end)
+        # Where the first records of a range are gone, "latest" leaves out all others of the batch, too.
+        is_divided = self.divided and self.topics.on_lost_offsets != "latest"
+        return list(self._in_shares(ranges)) if is_divided else ranges
+
+    def _in_shares(self, ranges: Sequence[Range]) -> Iterator[Range]:
+        """Yields the parts of ranges that tasks read, about as many records each.
+
+        They follow from the offsets alone, so that a batch that runs again is divided alike.
+        """
+        records = sum(each.end - each.start for each in ranges)
+        share = max(records / self.tasks, self.least)
+        for each in ranges:
+            count = each.end - each.start
+            parts = max(1, round(count / share))
+            ends = [each.start + count * part // parts for part in range(parts + 1)]
+            yield from (each._replace(start=start, end=end) for start, end in pairwise(ends))
 
     def advance(self, start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Returns how far the next batch reads each partition, at most as many records as the source says."""
@@ -121,12 +156,12 @@ class TopicReads(Reads):
         waiting = {name: last for name, last in sorted(latest.items()) if end[name][1] != last}
         if waiting:
             self._check_lost(end, waiting)
-        most = self.topics.max_offsets_per_batch
+        most = self._most
         counts = {name: last - end[name][1] for name, last in waiting.items()}
         total = sum(count for count in counts.values() if count > 0)
         for name, last in waiting.items():
             count = counts[name]
-            share = count if most is None or total <= most or count < 0 else max(1, count * most // total)
+            share = count if total <= most or count < 0 else max(1, int(count * most // total))
             reached = last if share == count else end[name][1] + share
             # A checkpoint of an earlier version has no id, and gets it with the first records.
             end[name] = [end[name][0], reached, *self._id_of(name)]

@@ -287,6 +287,15 @@ class Lowered:
         sinks = [sink for sink in self.topology.sinks if not in_order.isdisjoint(before[sink.id])]
         return any(written_by(sink) in {WrittenBy.RESULTS, WrittenBy.OUTPUT} for sink in sinks)
 
+    def _keeps_partitions(self, source: Step) -> bool:
+        """Returns whether one task has to take all elements of a partition of a source.
+
+        Tasks that write a sink by themselves do so side by side. Everywhere else the numbers of rows keep the order.
+        """
+        before = self.topology.boundaries_before
+        written = () if self.parts is None else self.parts.sinks.values()
+        return any(sink.keeps_order and source.id in before[sink.step.id] for sink in written)
+
     def _packed(self, step: Step, place: int) -> DataFrame:
         checkpoint, shipped = self._checkpoint, self.steps.plan
         source = source_of(step)
@@ -305,6 +314,8 @@ class Lowered:
             marks_partitions=step.id in {each.step for each in self.partitioned.values()},
             alignment=self._alignment(step),
             columns=needed,
+            tasks=self.groups.partitions,
+            divides_partitions=not self._keeps_partitions(step),
         )
         scan = scanner_of(step).scan(context)
         self.has_few_rows = self.has_few_rows and (scan.open is not None or scan.has_few_rows)

@@ -67,6 +67,7 @@ def read(*topics: str, servers: str = "a:1", **arguments: Any) -> Callable[[], o
         (read("t", value_format="text"), "values of one type"),
         (read("t", max_offsets_per_batch=0), "max_offsets_per_batch"),
         (read("t", max_offsets_per_batch=2.5), r"max_offsets_per_batch(.|\n)*2\.5"),
+        (read("t", max_offsets_per_batch="none"), r"max_offsets_per_batch is unknown(.|\n)*none\n.*\"all\""),
         (lambda: KafkaSink("a:1", ""), r"writes to a topic\n +given: +''\n.*1 to 249"),
         (lambda: KafkaSink("a:1", "\ud800"), "writes to a topic"),
         (lambda: KafkaSink("a:1", "a b"), "writes to a topic\n +given: +a b\n"),

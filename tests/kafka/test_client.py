@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,7 +25,7 @@ from windrow_kafka.brokers import TopicBrokers
 from windrow_kafka.reader import TopicReader
 from windrow_kafka.topics import TopicReads
 from windrow_runtime.connectors.hybrid.reader import HybridReader
-from windrow_runtime.inputs.offsets import Offsets
+from windrow_runtime.inputs.offsets import Offsets, Range, Reads
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: options of sources of every type.
@@ -65,6 +66,41 @@ def test_batches_have_at_most_as_many_records_as_the_source_says(topics: Topics,
     # Each partition that has records is read on, so that none starves.
     assert max(counts) <= max(most, 2)
     assert sorted(collected(numbers(topics, topic, max_offsets_per_batch=most))) == list(range(25))
+
+
+def test_a_backlog_is_read_in_batches_that_grow_with_the_tasks(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_reads, "RECORDS_OF_A_TASK", 4)
+    topic = topics.make("in")
+    topics.send(topic, in_json(range(25)))
+
+    def batches(read: Reads) -> list[int]:
+        return [sum(each.end - each.start for each in ranges) for ranges, _, _ in read.to_the_end()]
+
+    usual, unbounded = planned(numbers(topics, topic)), planned(numbers(topics, topic, max_offsets_per_batch="all"))
+    assert batches(usual) == [4, 4, 4, 4, 4, 4, 1]
+    assert batches(usual.shared_by(3, divided=True)) == [12, 12, 1]
+    assert batches(unbounded.shared_by(3, divided=True)) == [25]
+    assert collected(numbers(topics, topic)) == list(range(25))
+
+
+def test_tasks_share_a_partition_in_the_order_of_its_offsets(topics: Topics) -> None:
+    topic = topics.make("in", 2)
+    topics.send(topic, in_json(range(20)))
+    topics.send(topic, in_json(range(20, 25)), partition=1)
+    whole = planned(numbers(topics, topic))
+    end = whole.advance({}, whole.latest())
+    first, second = whole.ranges({}, end)
+
+    def shares(least: int, **options: Any) -> list[Range]:
+        read = planned(numbers(topics, topic, **options)).shared_by(5, divided=True)
+        return replace(read, least=least).ranges({}, end)
+
+    parts = [first._replace(start=start, end=start + 5) for start in range(0, 20, 5)]
+    assert shares(1) == [*parts, second]
+    assert shares(8) == [first._replace(end=10), first._replace(start=10), second]
+    assert shares(25) == shares(1, on_lost_offsets="latest") == [first, second]
+    found = [value for part in shares(1) for rows in whole.read(part) for value in rows.values]
+    assert found == list(range(25))
 
 
 def test_records_with_all_that_kafka_knows(topics: Topics) -> None:

@@ -16,16 +16,19 @@ import pytest
 from tests.kafka.topics import Record, Topics, in_json
 from tests.services.registry import running_registry
 from tests.spark.streams import stamped
-from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, from_collection, from_source
+from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError, SourceError, UserFunctionError
 from windrow.kafka import AvroFormat, KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink
 from windrow.sources import MalformedRecord, ParquetFileSource
+from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows
+from windrow_kafka.topics import TopicReads
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.worker import current_partition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -179,6 +182,53 @@ def test_avro_and_protobuf_by_a_registry_from_topic_to_topic(
     expected = expected_means(60)
     assert sorted(result.collected(written)) == sorted(expected)
     assert sorted(result.collected(choices)) == sorted(Choice(mean.sensor, int(mean.celsius)) for mean in expected)
+
+
+class InOrder(WatermarkGenerator[Reading]):
+    """Refuses elements that are not in the order of their topic; each is a watermark."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+
+    def on_event(self, element: Reading, timestamp: int, output: WatermarkOutput) -> None:
+        assert timestamp > self.newest
+        self.newest = timestamp
+        output.emit_watermark(timestamp)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Emits nothing: elements have."""
+
+
+def test_tasks_that_share_a_partition_keep_its_order(
+    spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shared_by(read: TopicReads, tasks: int, *, divided: bool) -> TopicReads:
+        return replace(read, tasks=tasks, divided=divided, least=5)
+
+    monkeypatch.setattr(TopicReads, "shared_by", shared_by)
+    topic, target = topics.make("in"), topics.make("out")
+    topics.send(topic, readings(0, 80))
+    stream = from_source(source(topics, topic, max_offsets_per_batch=40), name="in")
+    stamped = stream.assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_generator(InOrder), timestamp=lambda each: each.at
+    )
+    windows = stamped.key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(timedelta(hours=1)))
+    lists, tasks = CollectSink[list[int]](), CollectSink[tuple[int, int]]()
+    shared = Pipeline(
+        "shared",
+        windows.apply(lambda key, window, found: [[(each.at - START) // 1_000 for each in found]])
+        .returns(list[int])
+        .sink_to(lists),
+        stream.map(lambda each: (current_partition(), (each.at - START) // 1_000)).sink_to(tasks),
+    )
+    result = SparkRunner(spark, checkpoint=tmp_path / "shared", partitions=2).start(shared).drain()
+    assert sorted(result.collected(lists)) == [list(range(first, 80, 3)) for first in range(3)]
+    assert result.collected(tasks) == [(number // 20 % 2, number) for number in range(80)]
+
+    # Tasks write a topic side by side: one takes a whole partition, in one transaction a batch.
+    copy = Pipeline("copy", stream.sink_to(KafkaSink[Reading](topics.servers, target)))
+    SparkRunner(spark, checkpoint=tmp_path / "copy", partitions=2).run(copy, drain=False)
+    assert topics.offsets_of(target) == [80 + 2]
 
 
 def test_records_that_expired_between_runs_are_told(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:

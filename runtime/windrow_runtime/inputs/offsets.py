@@ -68,6 +68,13 @@ class Reads(ABC):
         """Whether a partition ends at its latest offset."""
         return False
 
+    def shared_by(self, tasks: int, *, divided: bool) -> Reads:
+        """Returns the same reads for an engine that has so many tasks for the ranges of a batch.
+
+        If partitions may be ``divided``, several tasks read one, each a range of it, in the order of the ranges.
+        """
+        return self
+
     def open_partitions(self, reached: Offsets, latest: Mapping[str, Any]) -> OpenPartitions:
         """Returns the partitions that have elements, or may get some, after the offsets that a batch reaches."""
         existing = [name for name in reached if name in latest]

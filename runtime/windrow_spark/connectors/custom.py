@@ -81,6 +81,10 @@ class CustomWorkerSink(WorkerSink):
     sink: CustomSink[Any]
     identity: Identity
 
+    @property
+    def keeps_order(self) -> bool:
+        return True
+
     def task(self, batch: int) -> WorkerTask:
         output = CustomOutput(self.step, self.sink, self.identity, current_partition())
         output.open()

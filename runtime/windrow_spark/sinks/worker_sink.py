@@ -48,6 +48,11 @@ class WorkerSink(ABC):
         """Whether a batch that runs again has to be divided into tasks as it was."""
         return False
 
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the target shows in which order a task has written elements, or keeps the last one of several."""
+        return False
+
     def check(self, batch: int, division: str, *, again: bool) -> None:  # noqa: B027  most targets have no numbers
         """Refuse the first batch of a run if the target has a later one; the driver calls this.
 

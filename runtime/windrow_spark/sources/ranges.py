@@ -1,7 +1,8 @@
 """Reads ranges of offsets that windrow plans, through Spark's Python data sources.
 
-Spark asks the source for offsets and keeps them in its checkpoint. Its scan has one row for each partition with new
-elements: the range to read. The next stage reads that range in the same task: no element passes through the JVM.
+Spark asks the source for offsets and keeps them in its checkpoint. Its scan has a row for each partition with new
+elements, or for each part of one: the range to read. The next stage reads that range in the same task: no element
+passes through the JVM.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def check_sent(part: object, step: Step, what: str) -> None:
 
 def scan_reads(reads: Reads, context: ScanContext) -> Scan:
     """Scans what windrow itself plans and reads, by offsets that Spark keeps."""
+    reads = reads.shared_by(context.tasks, divided=context.divides_partitions)
     return Scan(range_frame(context, reads), elements_of, partial(_read_ranges, reads), reads.record_type)
 
 

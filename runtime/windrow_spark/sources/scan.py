@@ -56,6 +56,8 @@ class ScanContext:
     marks_partitions: bool = False  # whether workers tell of which partition elements are, for watermarks
     alignment: Alignment | None = None  # says which partitions wait for others
     columns: frozenset[str] | None = None  # those that the plan uses, so that others need not be read; None: all
+    tasks: int = 1  # how many share a batch: the shuffle partitions, which the first run of a checkpoint fixes
+    divides_partitions: bool = False  # whether several tasks may read one partition of the source, part after part
 
     @property
     def reader(self) -> Any:  # Spark's two readers have the same methods and no common type

@@ -82,6 +82,12 @@ class HybridReads(Reads):
     rule: OnMalformed
     parts: tuple[Reads | Callable[[SourceSwitch], Source[Any]], ...]
     sources: dict[int, Reads] = field(default_factory=dict)  # the parts that functions have made, by their number
+    tasks: int = 1  # those that share the ranges of a batch
+    divided: bool = False  # whether several of them may read one partition
+
+    def shared_by(self, tasks: int, *, divided: bool) -> HybridReads:
+        parts = [part.shared_by(tasks, divided=divided) if isinstance(part, Reads) else part for part in self.parts]
+        return replace(self, parts=tuple(parts), tasks=tasks, divided=divided)
 
     def latest(self) -> dict[str, Any]:
         """Returns a place for the latest offsets of parts, each of which is asked for them once when its turn comes."""
@@ -155,5 +161,6 @@ class HybridReads(Reads):
             with connector_errors(self.where, "the function that makes the next source", lambda: shortened(switch)):
                 is_last, type_form = place == len(self.parts) - 1, self.step.node.element_type
                 source = check_made(part(switch), type_form, self.rule, is_last=is_last)
-            self.sources[place] = reader_for(source, self.step).as_part(place)
+            reads = reader_for(source, self.step).as_part(place)
+            self.sources[place] = reads.shared_by(self.tasks, divided=self.divided)
         return self.sources[place]
