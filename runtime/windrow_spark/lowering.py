@@ -30,6 +30,7 @@ from windrow_spark.checkpoint.planner_paths import for_planners
 from windrow_spark.checkpoint.stored_file import checkpoint_errors
 from windrow_spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan
 from windrow_spark.clock import END_OF_STREAM, Alignment, ClockFiles, needs_keeper
+from windrow_spark.division import Division
 from windrow_spark.exchange.classes import register_classes, state_codec
 from windrow_spark.exchange.fragment import PortFragment
 from windrow_spark.exchange.picklable import check_picklable
@@ -42,7 +43,7 @@ from windrow_spark.physical.columns import ColumnPlanner
 from windrow_spark.physical.plan import TURNED_OFF, Objects, PhysicalPlan, PhysicalStep
 from windrow_spark.progress import WatchedStep, WatermarkBounds
 from windrow_spark.run_limits import USUAL_LIMITS, RunLimits
-from windrow_spark.session import division_settings
+from windrow_spark.session import is_connect
 from windrow_spark.shipping import known_classes, without_sources_and_sinks
 from windrow_spark.sinks.parts import WorkerSinks, worker_sinks
 from windrow_spark.sinks.spark_writer import WrittenBy, takes_columns, written_by
@@ -154,9 +155,11 @@ class Lowered:
         checkpoint: Checkpoint | None = None,
         now: int = 0,
         limits: RunLimits = USUAL_LIMITS,
+        division: Division | None = None,
     ) -> None:
         self.spark = spark
         self.limits = limits
+        self._lower = partial(Lowered, spark, pipeline, plan, stored, checkpoint=checkpoint, limits=limits)
         self.pipeline = pipeline
         self.topology = topology = plan.topology
         self.groups = stored.groups
@@ -188,9 +191,19 @@ class Lowered:
         batch = JOB_BATCH if checkpoint is None else None
         before, sources = topology.boundaries_before, {source.id for source in topology.sources}
         straight = frozenset(sink.id for sink in topology.sinks if not sources.isdisjoint(before[sink.id]))
-        is_divided = any(scanner_of(each).is_divided for each in topology.sources)
-        division = f", {division_settings(spark, limits.large_file_bytes)}" if is_divided else ""
-        self.parts = worker_sinks(self.sinks, self.identities, batch, straight=straight, division=division)
+        self.parts = worker_sinks(self.sinks, self.identities, batch, straight=straight)
+        scanners = [scanner_of(step) for step in topology.sources]
+        large = limits.large_file_bytes
+        in_parts = [
+            place for place, each in enumerate(scanners) if checkpoint is not None and each.has_large_files(large)
+        ]
+        self._division = division or Division.of(spark, large, in_parts)
+        self._keeps_division = (
+            self.parts is not None
+            and bool(self.parts.divided_anew)
+            and any(each.is_divided for each in scanners)
+            and not is_connect(spark)
+        )
         self.codec = state_codec(self.classes, allow_pickled=pipeline.allow_pickled_state)
         register_classes(self.classes)
         writers = {written_by(sink) for sink in topology.sinks}
@@ -200,6 +213,15 @@ class Lowered:
         # Whether Spark handles no record by itself: workers open what the sources name, and no sink is Spark's.
         self.has_few_rows = writers <= {WrittenBy.RESULTS, WrittenBy.OUTPUT, WrittenBy.WORKERS}
         self.frame = self._job(now) if self._checkpoint is None else self._query(self._checkpoint)
+
+    @property
+    def division(self) -> Division | None:
+        """What divides batches, if sinks need those that run again to be divided alike; None: nothing can change it."""
+        return self._division if self._keeps_division else None
+
+    def divided_by(self, division: Division) -> Lowered:
+        """Returns the same query, which divides its batches as another run did."""
+        return self._lower(division=division)
 
     def _query(self, checkpoint: Checkpoint) -> DataFrame:
         frame = self._scanned()
@@ -308,12 +330,13 @@ class Lowered:
             step,
             checkpoint,
             self.codec,
-            self.limits,
+            self._division,
             ordered,
             number,
             marks_partitions=step.id in {each.step for each in self.partitioned.values()},
             alignment=self._alignment(step),
             columns=needed,
+            in_parts=place in self._division.in_parts,
             tasks=self.groups.partitions,
             divides_partitions=not self._keeps_partitions(step),
         )

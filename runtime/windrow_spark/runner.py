@@ -438,6 +438,7 @@ class SparkRunner:
                 verbose=self._is_verbose,
                 on_progress=on_progress,
                 begins=begins,
+                unfinished=_unfinished(lowered, checkpoint),
             )
             query.opened = opened.pop_all()
             return query
@@ -520,6 +521,15 @@ class SparkRunner:
                     hint="write with a FunctionSink or to files, or assign timestamps once",
                 )
         return lowered
+
+
+def _unfinished(lowered: Lowered, checkpoint: Checkpoint) -> Lowered | None:
+    """Returns the query that divides batches as the run before, if that has left one unfinished; None: as this one."""
+    noted = None if lowered.division is None else checkpoint.division.read()
+    if noted is None or noted == lowered.division or checkpoint.is_committed(checkpoint.last_planned()):
+        return None
+    with _secrets_hidden(lowered.pipeline):
+        return uninterrupted(lambda: lowered.divided_by(noted), lowered.spark)
 
 
 def _finished(query: Query, *, drain: bool) -> PipelineResult:

@@ -30,7 +30,7 @@ from windrow_spark.run.background import uninterrupted
 
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _MOST_PARTITIONS_OF_A_CORE: Final = 16
-_DEFAULT_PARTITIONS: Final = 200
+DEFAULT_PARTITIONS: Final = 200
 
 STATE: Final[dict[str, str]] = {
     # The only provider that stateful processing works with.
@@ -89,13 +89,6 @@ _WORKERS: Final = {
     "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
-_DIVIDING: Final = (
-    "spark.sql.files.maxPartitionBytes",
-    "spark.sql.files.openCostInBytes",
-    "spark.sql.files.minPartitionNum",
-    "spark.sql.files.maxPartitionNum",
-    "spark.sql.leafNodeDefaultParallelism",
-)
 _FOLDER_BYTES: Final = 50
 # Variables that are set if spark-submit or the pyspark shell started this program, or a Spark Connect server is named.
 _LAUNCHED: Final = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
@@ -223,28 +216,33 @@ def _start_daemon(spark: SparkSession) -> None:
 
 
 @contextmanager
-def settings_changed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Changes settings of a session within the block, in which the caller is the only one to do so."""
+def settings_changed(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
+    """Changes settings of a session within the block, in which the caller is the only one to do so.
+
+    None unsets one.
+    """
     before = {name: spark.conf.get(name, None) for name in settings}
     changed = [name for name, value in settings.items() if before[name] != value]
     try:
         for name in changed:
-            spark.conf.set(name, settings[name])
+            _set(spark, name, settings[name])
         yield
     finally:
         for name in changed:
-            earlier = before[name]
-            if spark.conf.get(name, None) != settings[name]:
-                continue  # the user has set it meanwhile
-            if earlier is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, earlier)
+            if spark.conf.get(name, None) == settings[name]:  # or the user has set it meanwhile
+                _set(spark, name, before[name])
+
+
+def _set(spark: SparkSession, name: str, value: str | None) -> None:
+    if value is None:
+        spark.conf.unset(name)
+    else:
+        spark.conf.set(name, value)
 
 
 @contextmanager
 def settings_during(
-    spark: SparkSession, settings: Mapping[str, str], defaults: Mapping[str, str] | None = None
+    spark: SparkSession, settings: Mapping[str, str | None], defaults: Mapping[str, str] | None = None
 ) -> Iterator[None]:
     """Change the settings of a session within the block, for example while a query starts, which keeps them.
 
@@ -261,19 +259,7 @@ def settings_during(
 def own_partitions(spark: SparkSession) -> int:
     """Returns the number of shuffle partitions that the user has set for a session, or Spark's default."""
     with _lock:
-        return int(spark.conf.get(SHUFFLE_PARTITIONS, None) or _DEFAULT_PARTITIONS)
-
-
-def division_settings(spark: SparkSession, large_file_bytes: int) -> str:
-    """Returns the settings of a session by which Spark and windrow divide the files of a batch, as a text."""
-    context = getattr(spark, "sparkContext", None)  # a session of a Spark Connect server has none
-    settings = {
-        "cores": None if context is None else context.defaultParallelism,
-        # Without the lock, which the thread that waits for this one may hold.
-        SHUFFLE_PARTITIONS: spark.conf.get(SHUFFLE_PARTITIONS, None) or _DEFAULT_PARTITIONS,
-    }
-    settings |= {name: value for name in _DIVIDING if (value := spark.conf.get(name, None)) is not None}
-    return ", ".join(f"{name}={value}" for name, value in {**settings, "large files": large_file_bytes}.items())
+        return int(spark.conf.get(SHUFFLE_PARTITIONS, None) or DEFAULT_PARTITIONS)
 
 
 def warn_of_partitions(spark: SparkSession, partitions: int) -> None:

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from windrow_spark.connectors.files.plans import TaskShares, task_count
+from windrow_spark.division import Division
 
 MIB = 1 << 20
-
-
-# Any: stands in for a session, of which a test cannot have one on a cluster.
-def session(cores: int | None, partitions: int) -> Any:
-    context = {} if cores is None else {"sparkContext": SimpleNamespace(defaultParallelism=cores)}
-    return SimpleNamespace(conf=SimpleNamespace(get=lambda name, default: str(partitions)), **context)
 
 
 @pytest.mark.parametrize(
     ("cores", "partitions", "tasks"), [(2, 2, 2), (2, 200, 64), (320, 200, 320), (320, 8, 320), (None, 200, 64)]
 )
 def test_each_core_has_a_task(cores: int | None, partitions: int, tasks: int) -> None:
-    assert task_count(session(cores, partitions)) == tasks
+    assert task_count(Division(cores, partitions, 32 * MIB, {})) == tasks
 
 
 def test_a_large_file_is_read_by_all_cores_of_a_cluster(tmp_path: Path) -> None:

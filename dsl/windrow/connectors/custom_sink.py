@@ -51,10 +51,10 @@ class CustomSink(Sink[T_contra]):
     **On the workers**, with :attr:`on_workers`, each task of a batch that has elements for the sink has a copy of it:
     ``open``, ``write`` for each portion of its partition, ``close``. The sink has to be picklable, so ``open`` makes
     connections and files. A task that failed runs again: what is written belongs under the number of the batch and
-    ``context.partition``, and ``open`` or the first ``write`` replaces what an earlier attempt left there. In a
-    plan with keyed steps a batch that is written again has the partitions that it had. Without keyed steps they follow
-    from the files and the cores, so a run on other cores may divide the batch differently: such a sink replaces
-    elements by keys of their own, or writes on the driver. The interpreter has one partition, 0.
+    ``context.partition``, and ``open`` or the first ``write`` replaces what an earlier attempt left there. A batch
+    that is written again has the partitions that it had, on other cores too. Without keyed steps there are exceptions:
+    over Spark Connect, and where a DataFrame divides itself by the cores, such a sink replaces elements by keys of
+    their own, or writes on the driver. The interpreter has one partition, 0.
     """
 
     connector_name = "custom"

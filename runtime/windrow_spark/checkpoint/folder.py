@@ -32,6 +32,7 @@ from windrow_spark.checkpoint.spark_files import (
 from windrow_spark.checkpoint.storage import HadoopPath, StoragePath, clear, hand_on, set_time, write_whole
 from windrow_spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file, is_there
 from windrow_spark.checkpoint.stored_streams import StoredStreams
+from windrow_spark.division import Division
 from windrow_spark.paths import as_read_path, as_spark_path
 from windrow_spark.progress import reported_times
 
@@ -87,6 +88,7 @@ class Checkpoint:
         self.plan = StoredFile(path / "plan", Description)
         self.streams = StoredFile(path / "streams", StoredStreams)  # which streams feed which step of the plan
         self.newest_batch = BatchNote(path / "newest-batch", int)  # the newest batch that has begun to write
+        self.division = StoredFile(path / "division", Division)  # of the newest batch that has begun, if sinks need it
         self.closed_sources = ClosedSources(path / "closed-sources-batch", int)
         self.control_folder = path / "control"  # lines by which the runner wakes the query and ends its stream
         self.clock_folder = path / "clock"  # the time of each batch, for plans whose watermark Spark cannot follow

@@ -82,6 +82,10 @@ class CustomWorkerSink(WorkerSink):
     identity: Identity
 
     @property
+    def needs_division(self) -> bool:
+        return True
+
+    @property
     def keeps_order(self) -> bool:
         return True
 

@@ -68,7 +68,8 @@ class Query:
     """Runs a lowered pipeline as a streaming query, which may be started several times in sequence.
 
     The outputs of sinks are by step id. If it is ``verbose``, Spark's log shows the failure of a batch, too, in a
-    session that a runner started. ``begins`` says whether no batch was planned before.
+    session that a runner started. ``begins`` says whether no batch was planned before. ``unfinished`` is the query that
+    divides batches as the run before did, which finishes the batch that this one has begun.
 
     Attributes:
         measure: Measures how far the run is.
@@ -85,8 +86,10 @@ class Query:
         verbose: bool,
         on_progress: OnProgress | None,
         begins: bool,
+        unfinished: Lowered | None = None,
     ) -> None:
         self.lowered = lowered
+        self._unfinished = unfinished
         self.lock = lock
         self.is_verbose = verbose
         self._is_quiet = is_quiet(lowered.spark) and not verbose
@@ -129,6 +132,7 @@ class Query:
             outputs,
             CounterNotes(checkpoint.counters_folder),
             lock=lock,
+            divisions=checkpoint.division,
         )
         self._write: Callable[[DataFrame, int], None] = self._write_here
         if spooled is not None:
@@ -206,14 +210,23 @@ class Query:
             )
 
     def _start(self, **trigger: str | bool) -> StreamingQuery:
-        """Starts the query with a Spark trigger."""
+        """Starts the query with a Spark trigger, when a batch is done that the run before has divided otherwise."""
+        unfinished, self._unfinished = self._unfinished, None
+        if unfinished is not None:
+            self.stop(self._started_by(unfinished, availableNow=True))
+        return self._started_by(self.lowered, **trigger)
+
+    def _started_by(self, lowered: Lowered, **trigger: str | bool) -> StreamingQuery:
         self.check_lock()
         self._gate = BatchGate()
-        settings = {**QUERY, SHUFFLE_PARTITIONS: str(self.lowered.groups.partitions)}
-        defaults = {**(FEW_ROWS_SETTINGS if self.lowered.has_few_rows else {}), **QUERY_SETTINGS}
-        defaults |= MOUNTED_SETTINGS if self._checkpoint.is_mounted else unset_elsewhere(self.lowered.spark)
-        with settings_during(self.lowered.spark, settings, defaults):
-            writer = self._writer().queryName(self._free_name())
+        self._batches.division = division = lowered.division
+        settings: dict[str, str | None] = {**QUERY, SHUFFLE_PARTITIONS: str(lowered.groups.partitions)}
+        if division is not None:
+            settings |= division.fixed_settings
+        defaults = {**(FEW_ROWS_SETTINGS if lowered.has_few_rows else {}), **QUERY_SETTINGS}
+        defaults |= MOUNTED_SETTINGS if self._checkpoint.is_mounted else unset_elsewhere(lowered.spark)
+        with settings_during(lowered.spark, settings, defaults):
+            writer = self._writer(lowered.frame).queryName(self._free_name())
             writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
             with engine_errors(self._place, self._secrets):
                 self._checkpoint.hand_on(self.lowered.spark)
@@ -245,12 +258,12 @@ class Query:
         return f"{name} {self.lowered.query_id}" if name in running_names else name
 
     # Any: Spark's two classes of writers have no common type, and a user's WriterSink may return any DataStreamWriter.
-    def _writer(self) -> Any:
+    def _writer(self, frame: DataFrame) -> Any:
         if self._written is not None:
             number, step = self._written
-            return spark_writer_of(step).stream_writer(self.lowered.frame, number, self.lowered.classes)
+            return spark_writer_of(step).stream_writer(frame, number, self.lowered.classes)
         try:
-            return self.lowered.frame.writeStream.foreachBatch(self._write)
+            return frame.writeStream.foreachBatch(self._write)
         except PySparkPicklingError as error:
             raise UnsupportedOperationError(
                 "what writes the batches cannot be sent to the Spark Connect server",

@@ -23,7 +23,9 @@ from windrow_runtime.outputs.registry import check_owners, closing_outputs, open
 from windrow_spark.checkpoint.batch_notes import CounterNotes
 from windrow_spark.checkpoint.lease import RunLock
 from windrow_spark.checkpoint.newest_batch import BatchNote
+from windrow_spark.checkpoint.stored_file import StoredFile
 from windrow_spark.clock import ClockKeeper, SeenTimestamps
+from windrow_spark.division import Division
 from windrow_spark.exchange.classes import register_classes
 from windrow_spark.exchange.facts import RECORDS_IN, ROWS_READ, Count
 from windrow_spark.exchange.rows import PackedRow, RowKind, load_values
@@ -71,6 +73,8 @@ class BatchWriter:
     counters: CounterNotes | None = None  # None: it is a batch job
     calls: JobCalls | None = None  # runs the actions of a batch job; None: a query, whose thread no signal reaches
     lock: RunLock | None = None  # which another run may take; None: it is a batch job, or Spark Connect's server
+    division: Division | None = None  # what divides batches; None: it cannot change, or nobody can tell
+    divisions: StoredFile[Division] | None = None  # keeps that of the newest batch
 
     def __post_init__(self) -> None:
         self._facts: list[Count] = []
@@ -81,6 +85,7 @@ class BatchWriter:
         # Each batch needs these, and who writes a sink is a question to its package.
         self._kept = [number for number, step in self.sinks.items() if written_by(step) is WrittenBy.RESULTS]
         self._is_first = True
+        self._noted: Division | None = None
         # Spark writes these sinks from the workers, in a separate pass over the batch.
         self._by_spark = {
             number: writer
@@ -97,6 +102,7 @@ class BatchWriter:
         if self.note is not None:
             again = self.note.batch() >= batch
             self._check_marks(frame, batch, again=again)
+            self._note_division()
             # Not before: a batch that was refused would be taken for one that runs again.
             self.note.note(batch)
         for sink in self._of_workers.values():
@@ -116,8 +122,8 @@ class BatchWriter:
     def _check_marks(self, frame: DataFrame, batch: int, *, again: bool) -> None:
         """Refuses a run whose sinks were written further, or divided differently; tells workers the division."""
         division = ""
-        if self.parts is not None and self._divided_anew:
-            division = _tell_division(frame, self.parts.division)
+        if self._divided_anew:
+            division = _tell_division(frame, self.division)
         if not self._is_first:
             return
         for output in self.outputs.values():
@@ -127,6 +133,12 @@ class BatchWriter:
         for writer in self._by_spark.values():
             writer.check_batch(frame.sparkSession, batch, query=self.query, again=again)
         self._is_first = False
+
+    def _note_division(self) -> None:
+        """Notes what divides the batch, before a task writes any of it."""
+        if self.divisions is not None and self.division is not None and self.division != self._noted:
+            self.divisions.write(self.division)
+            self._noted = self.division
 
     def _check_lock(self) -> None:
         if self.lock is not None:
@@ -212,13 +224,13 @@ class BatchWriter:
         return counted
 
 
-def _tell_division(frame: DataFrame, settings: str) -> str:
+def _tell_division(frame: DataFrame, division: Division | None) -> str:
     """The driver tells the tasks of a batch how it is divided, and returns that; "": a server runs the tasks."""
     if is_connect(frame.sparkSession):
         return ""
-    division = f"{frame.rdd.getNumPartitions()} partitions{settings}"
-    frame.sparkSession.sparkContext.setLocalProperty(PARTITIONS, division)
-    return division
+    text = f"{frame.rdd.getNumPartitions()} partitions{'' if division is None else f', {division}'}"
+    frame.sparkSession.sparkContext.setLocalProperty(PARTITIONS, text)
+    return text
 
 
 def _unpacked(rows: Iterable[PackedRow]) -> list[Any]:

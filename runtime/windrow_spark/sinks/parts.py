@@ -32,7 +32,6 @@ class WorkerSinks:
     sinks: Mapping[int, WorkerSink]
     batch: int | None = None
     straight: frozenset[str] = frozenset()  # the ids of the sinks that some elements reach without a keyed step
-    division: str = ""  # the settings that decide how Spark divides the sources of a batch; empty: none does
 
     @property
     def divided_anew(self) -> list[WorkerSink]:
@@ -58,7 +57,6 @@ def worker_sinks(
     batch: int | None = None,
     *,
     straight: frozenset[str] = frozenset(),
-    division: str = "",
 ) -> WorkerSinks | None:
     """Returns the sinks that workers write; None: there are none. The driver or Spark writes the others.
 
@@ -69,7 +67,7 @@ def worker_sinks(
         for number, step in sinks.items()
         if (writer := spark_writer_of(step)).written_by is WrittenBy.WORKERS
     }
-    return WorkerSinks(written, batch, straight, division) if written else None
+    return WorkerSinks(written, batch, straight) if written else None
 
 
 class PartWriter:

@@ -14,7 +14,7 @@ from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.clock import Alignment
-from windrow_spark.run_limits import USUAL_LIMITS, RunLimits
+from windrow_spark.division import Division
 from windrow_spark.storage.values import StateCodec
 
 if TYPE_CHECKING:
@@ -50,12 +50,13 @@ class ScanContext:
     step: Step
     checkpoint: Checkpoint | None  # keeps collections and static DataFrames; None: a batch job reads the source once
     codec: StateCodec  # writes and reads collections
-    limits: RunLimits = USUAL_LIMITS
+    division: Division  # what divides files among tasks
     ordered: bool = True  # whether the results of keyed steps depend on the order of files in a batch
     place: int | None = None  # the number of the source for Spark; None: it is not known
     marks_partitions: bool = False  # whether workers tell of which partition elements are, for watermarks
     alignment: Alignment | None = None  # says which partitions wait for others
     columns: frozenset[str] | None = None  # those that the plan uses, so that others need not be read; None: all
+    in_parts: bool = False  # whether large files are read in parts
     tasks: int = 1  # how many share a batch: the shuffle partitions, which the first run of a checkpoint fixes
     divides_partitions: bool = False  # whether several tasks may read one partition of the source, part after part
 

@@ -83,6 +83,10 @@ class SparkScanner(Generic[R_co]):
         """Whether Spark or windrow divides the source into tasks, and not its own partitions."""
         return True
 
+    def has_large_files(self, size: int) -> bool:
+        """Returns whether Spark plans the batches of the source, and it has files of so many bytes or more now."""
+        return False
+
     @property
     def is_stream_of_user(self) -> bool:
         """Whether the source is a stream of Spark's that the user made, which may have several sources."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,11 +20,8 @@ from windrow_runtime.connectors.files.reads import Chunk
 from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_spark.checkpoint.file_log import FileLog
 from windrow_spark.checkpoint.spark_files import LogOffset
-from windrow_spark.session import own_partitions
+from windrow_spark.division import Division
 from windrow_spark.sources.scan import ScanContext
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Any in this module: the listing that Spark's planner hands back.
 
@@ -48,9 +45,10 @@ class TaskShares:
 
     @classmethod
     def of(cls, context: ScanContext) -> TaskShares:
-        """Returns the shares for the session of a source."""
-        parts = task_count(context.spark)
-        return cls(parts, _cores(context.spark) or parts, context.limits.large_file_bytes)
+        """Returns the shares of a source's tasks."""
+        division = context.division
+        parts = task_count(division)
+        return cls(parts, division.cores or parts, division.large_file_bytes)
 
     def divide(self, files: Iterable[str]) -> list[Chunk]:
         """Returns the chunks, each for one task, in order."""
@@ -68,14 +66,9 @@ class TaskShares:
         return list(chunks.values())
 
 
-def task_count(spark: SparkSession) -> int:
+def task_count(division: Division) -> int:
     """Returns how many tasks share the files of a batch, or the parts of a large file: at least one for each core."""
-    return max(1, _cores(spark), min(own_partitions(spark), _SPARE_TASKS))
-
-
-def _cores(spark: SparkSession) -> int:
-    context = getattr(spark, "sparkContext", None)  # a session of a Spark Connect server has none
-    return 0 if context is None else int(context.defaultParallelism)
+    return max(1, division.cores or 0, min(division.partitions, _SPARE_TASKS))
 
 
 def _size(file: str) -> int:

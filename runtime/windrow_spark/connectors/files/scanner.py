@@ -85,6 +85,13 @@ class FileScanner(SparkScanner[FileSourceReader]):
     def replayed(self, files: Sequence[str]) -> SourceBatch:
         return self.reader.batch_of(files)
 
+    def has_large_files(self, size: int) -> bool:
+        path = local_path(self.reader.source.path)
+        if path is None or self.reader.source.files_in_order != "time":
+            return False
+        absolute = os.path.abspath(path)
+        return not split_pattern(absolute)[1] and any(_has_bytes(file, size) for file in visible_below(absolute))
+
     @property
     def known_batches(self) -> float:
         return 1 if self.reader.source.files_per_batch is None else super().known_batches
@@ -150,7 +157,7 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         keeps_order = context.ordered and (
             source.files_per_batch != 1 or context.checkpoint.takes_several(context.place)
         )
-        names = _names(context, stream, absolute, path, keeps_order=keeps_order)
+        names = _names(context, stream, path, keeps_order=keeps_order)
         return Scan(names, elements_of, files, element_type)
     if source.files_in_order != "time":
         raise UnsupportedOperationError(
@@ -229,24 +236,22 @@ def _planned(source: FileSource[Any], context: ScanContext, checkpoint: Checkpoi
     return range_frame(replace(context, marks_partitions=False), plans)
 
 
-def _names(context: ScanContext, stream: Any, path: str, spark_path: str, *, keeps_order: bool) -> DataFrame:
+def _names(context: ScanContext, stream: Any, path: str, *, keeps_order: bool) -> DataFrame:
     """Returns a DataFrame with the names of a source's files, which :class:`NamedFiles` opens.
 
     It uses Spark's format ``binaryFile``, which reads no file unless the query selects contents. Folders such as
     ``day=7`` do not become columns, so that their names, and other files beside them, do not matter. If there is a
     large file when a run begins, large files are read in parts in parallel. With these, or if it ``keeps_order``, each
     partition has files that come one after the other, and before those of later ones: Spark would pack them by size.
-
-    ``path`` is that of the source in the mounted file system, and ``spark_path`` the same for Spark.
+    ``path`` is that of the source for Spark.
     """
-    frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(spark_path)
-    large = context.limits.large_file_bytes
-    has_large = not split_pattern(path)[1] and any(_has_bytes(file, large) for file in visible_below(path))
-    most = task_count(context.spark)
-    parts = f"IF(length < {large}, 1, {most})" if has_large else "1"
+    frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(path)
+    division = context.division
+    most = task_count(division)
+    parts = f"IF(length < {division.large_file_bytes}, 1, {most})" if context.in_parts else "1"
     frame = frame.selectExpr("path", FILE_COLUMN, "unix_millis(modificationTime) AS __time", f"{parts} AS __parts")
-    frame = frame.selectExpr("*", f"{'explode(sequence(0, __parts - 1))' if has_large else '0'} AS __part")
-    if keeps_order or has_large:
+    frame = frame.selectExpr("*", f"{'explode(sequence(0, __parts - 1))' if context.in_parts else '0'} AS __part")
+    if keeps_order or context.in_parts:
         frame = frame.repartitionByRange(most, "__time", "path", "__part")
     names: DataFrame = frame.select(*_COLUMNS)
     return names
