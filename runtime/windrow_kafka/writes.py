@@ -53,23 +53,23 @@ _SECONDS_TO_SEND: Final = 30.0
 _PATIENCE: Final = 0.1
 """How long a producer that is kept waits for its own mark, in seconds, before another one takes its place."""
 
-_PRODUCERS: Final = 32
-"""The producers that a process keeps for the next batches."""
+_PRODUCERS: Final = 8
+"""The most producers that a process keeps for the next batches, one for each sink."""
 
 _QUESTIONS: Final = 16  # the most requests that wait at once
 _ERRORS: Final = 20  # the newest ones that a producer remembers
 
 
 class _Key(NamedTuple):
-    """Identifies a client. A forked process has other clients than its parent."""
+    """Identifies a sink of a query, by any of its transactional ids. A forked process shares none with its parent."""
 
     process: int
     options: tuple[tuple[str, str], ...]
-    name: str = ""
+    sink: str
 
     @classmethod
-    def of(cls, sink: KafkaSink[Any], name: str = "") -> _Key:
-        return cls(os.getpid(), tuple(sorted(sink.options.items())), name)
+    def of(cls, sink: KafkaSink[Any], name: str) -> _Key:
+        return cls(os.getpid(), tuple(sorted(sink.options.items())), name.rpartition("-")[0])
 
 
 class _Mark(NamedTuple):
@@ -171,11 +171,12 @@ class TopicTask:
         """Takes a producer, and begins a transaction unless an earlier one has written the batch."""
         producer = _kept.pop(_Key.of(self._sink, self._name), None)
         mark = None
-        if producer is not None:
+        if producer is not None and producer.name == self._name:
             with suppress(client_library().KafkaException):
                 mark = newest_mark(self._sink, self._name, _PATIENCE, [topic])
         if producer is None or mark is None or mark != producer.mark:
-            # Another task has taken over the transactional id since then, or there is none.
+            # Spark gives a partition to any worker: another one has taken it over, or this one had another before.
+            producer = None  # its client ends before there is a new one
             producer = _Producer(self._sink, self._name)
             mark = newest_mark(self._sink, self._name, _SECONDS, [topic])
         self._producer = producer
@@ -239,6 +240,7 @@ class _Producer:
 
     def __init__(self, sink: KafkaSink[Any], name: str) -> None:
         client, options = client_library(), dict(sink.options)
+        self.name = name
         self._key = _Key.of(sink, name)
         self.mark: _Mark | None = None  # that of its last transaction
         self._token = uuid4().hex

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -177,15 +178,31 @@ def test_the_producer_of_a_process_is_used_until_another_has_written(topics: Top
     assert topics.values(topic, 4) == [0, 1, 2, 3]
 
 
-def test_a_process_keeps_some_producers(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_keeps_one_producer_for_each_of_some_sinks(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writes, "_PRODUCERS", 2)
     topic = topics.make("out")
-    sink = KafkaSink[int](topics.servers, topic)
+    sinks = [KafkaSink[int](topics.servers, topic, options={"client.id": name}) for name in "abc"]
     for batch in range(2):
         for partition in range(3):
-            write(topics, sink, batch, [batch], partition=partition)
-    assert [key.name[-1] for key in writes._kept] == ["1", "2"]
-    assert topics.values(topic, 6) == [0, 0, 0, 1, 1, 1]
+            write(topics, sinks[0], batch, [batch], partition=partition)
+    assert [producer.name[-1] for producer in writes._kept.values()] == ["2"]
+    for batch, sink in enumerate(sinks[1:], start=2):
+        write(topics, sink, batch, [batch])
+    assert [dict(key.options)["client.id"] for key in writes._kept] == ["b", "c"]
+    assert topics.values(topic, 8) == [0, 0, 0, 1, 1, 1, 2, 3]
+
+
+def test_a_producer_that_is_replaced_leaves_no_threads(topics: Topics) -> None:
+    sink = KafkaSink[int](topics.servers, topics.make("out"))
+
+    def threads() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    write(topics, sink, 0, [0])
+    before = threads()
+    for partition in range(1, 5):
+        write(topics, sink, 0, [0], partition=partition)
+        assert threads() == before
 
 
 FOUR = "4 partitions, cores=2"

@@ -27,6 +27,7 @@ from windrow.tags import OutputTag
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
+from windrow_spark.run_limits import RunLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -208,6 +209,35 @@ def test_a_batch_of_files_on_other_cores(
     assert [after.total() - each.total() for after, each in zip(later, before, strict=True)] == (
         [0, 1] if form == "keyed" else [1, 1]
     )
+
+
+@pytest.mark.classic(reason="a server does not say into how many partitions a batch is divided")
+def test_a_batch_of_files_that_spark_divides_on_other_cores(
+    spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkRunner, "_limits", RunLimits(large_file_bytes=1 << 20))
+    folder, checkpoint, cores = tmp_path / "files", tmp_path / "checkpoint", type(spark.sparkContext)
+    folder.mkdir()
+
+    def write(name: str, n: int, size: int = 0) -> None:
+        (folder / name).write_text(json.dumps(Reading("s", START, n)._asdict()) + "\n" + " " * size)
+
+    for number in range(4):
+        write(f"{number}.json", number)
+    copied = topics.make("copied")
+    stream = from_source(JsonFileSource(folder, Reading))
+    pipeline = Pipeline("p", stream.sink_to(KafkaSink[Reading](topics.servers, copied)))
+    runner = SparkRunner(spark, checkpoint=checkpoint)
+    monkeypatch.setattr(cores, "defaultParallelism", 3)
+    runner.run(pipeline, drain=False)
+    assert topics.offsets_of(copied) == [4 + 2]  # three cores have two tasks, each with a transaction
+    forget_batch(checkpoint, 0)
+    # Eight cores would have four, and large files are read in parts.
+    monkeypatch.setattr(cores, "defaultParallelism", 8)
+    write("large.json", 4, 2 << 20)
+    runner.run(pipeline, drain=False)
+    assert found(topics, copied) == expected_of(stream)
+    assert newest(checkpoint) == 1
 
 
 def test_batch_jobs(spark: SparkSession, topics: Topics) -> None:
