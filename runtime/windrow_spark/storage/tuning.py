@@ -114,7 +114,7 @@ class ChunkTuning:
 class SegmentTuning:
     """The sizes of the segments in which rows of joins are stored."""
 
-    tail_bytes: int = 16 << 10  # more bytes of new rows than that become segments
+    tail_bytes: int = 4 << 10  # more bytes of new rows than that become segments; each batch writes the tail again
     fanout: int = 16  # this many segments of one level become one of the next
     largest_segment: int = 8 << 20  # bytes of segments that become one at most; all of them are in memory then
     page_bytes: int = 64 << 10  # bytes of the rows of a page, before they are compressed
