@@ -29,7 +29,6 @@ from windrow.watermarks import BoundedOutOfOrdernessWatermarks, NoWatermarks, Wa
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.partitions import PartitionedSource, held_partitions
-from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology, timestamps_of
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
@@ -238,43 +237,41 @@ class Alignment:
 class SeenTimestamps(NamedTuple):
     """The elements that a timestamp-assigning step saw in one task, with their timestamps in milliseconds.
 
-    It has only the highest timestamp, with None as the element, if the generator needs no more.
+    It has only the highest timestamp, with None as the element, if the generator needs no more; and none if the task
+    has run the generator of the partition, whose state it has then.
     """
 
     step: str
     values: Sequence[Any]
     timestamps: Sequence[int]
     partition: str = ""  # of the source, if there are partitions
+    note: TrackerNote | None = None  # the state of the partition's tracker
 
 
-class TimestampCollector:
-    """Replaces a step's tracker in a worker, and collects the elements that the driver's tracker has to see.
+def encoded_note(codec: StateCodec, step: Step, memory: TrackerMemory) -> TrackerNote:
+    """Encodes the state of a tracker, without those of partitions; :func:`decoded_note` decodes it."""
+    with errors_at(step.where):
+        attributes = codec.dumps([memory.attributes])
+    return memory.watermark, memory.idle, memory.last_active, base64.b64encode(attributes).decode()
 
-    ``partition`` is the partition of the source that has the next elements.
-    """
 
-    def __init__(self, step: str, node: TimestampsNode, partition: str = "") -> None:
-        self.now = MIN_TIMESTAMP  # the clock in milliseconds, which is the timestamp in ingestion time
-        self.partition = partition
-        self._step = step
-        self._highest_only = type(node.strategy.create_generator()) in _HIGHEST_ONLY
-        self._seen: dict[str, tuple[list[Any], list[int]]] = {}  # elements and timestamps, by partition
+def decoded_note(codec: StateCodec, note: TrackerNote) -> TrackerMemory:
+    """Decodes the state of a tracker; raises a CheckpointError if it is damaged."""
+    watermark, idle, last_active, memory = note
+    try:
+        (attributes,) = codec.loads(base64.b64decode(memory))
+        return TrackerMemory(watermark, idle, last_active, dict(attributes))
+    except WindrowError:
+        raise
+    except Exception as error:  # damaged bytes may raise anything
+        raise damaged_state(
+            f"{type(error).__name__}: {error}", message="the memory of a watermark generator is damaged"
+        ) from error
 
-    def observe(self, values: Sequence[Any], timestamps: Sequence[int]) -> None:
-        """Collect elements for the driver."""
-        seen = self._seen.setdefault(self.partition, ([], []))
-        if self._highest_only:
-            self._seen[self.partition] = [None], [max(*seen[1], *timestamps, MIN_TIMESTAMP)]
-        else:
-            # Elements are copied, since steps downstream may change them before they are packed.
-            seen[0].extend(own_all(list(values)))
-            seen[1].extend(timestamps)
 
-    def take(self) -> list[SeenTimestamps]:
-        """Returns what was collected since the last call, for each partition that had elements."""
-        seen = [SeenTimestamps(self._step, *each, partition) for partition, each in self._seen.items()]
-        self._seen = {}
-        return seen
+def sees_highest(node: TimestampsNode) -> bool:
+    """Returns whether the generator of a step needs only the highest timestamp of a batch."""
+    return type(node.strategy.create_generator()) in _HIGHEST_ONLY
 
 
 def needs_keeper(plan: PhysicalPlan) -> bool:
@@ -300,7 +297,7 @@ def sees_highest_only(timestamps: Sequence[Step]) -> bool:
     if len(timestamps) != 1:
         return False
     (step,) = timestamps
-    return type(timestamps_of(step).strategy.create_generator()) in _HIGHEST_ONLY
+    return sees_highest(timestamps_of(step))
 
 
 class ClockKeeper:
@@ -364,6 +361,9 @@ class ClockKeeper:
         self._known = (-1, {})
         for timestamps in seen:
             tracker = trackers[timestamps.step]
+            if timestamps.note is not None:
+                tracker.take_partition(timestamps.partition, decoded_note(self._codec, timestamps.note))
+                continue
             tracker.partition = timestamps.partition
             tracker.observe(timestamps.values, timestamps.timestamps)
         now = now_millis() if stored.now is None else stored.now
@@ -427,28 +427,14 @@ class ClockKeeper:
             if step.id in stored.trackers:
                 partitions = stored.partitions.get(step.id, {})
                 with errors_at(str(self._files.file(batch))):
-                    memory = self._decoded(stored.trackers[step.id])
-                    by_name = {name: self._decoded(note) for name, note in partitions.items()}
+                    memory = decoded_note(self._codec, stored.trackers[step.id])
+                    by_name = {name: decoded_note(self._codec, note) for name, note in partitions.items()}
                     released = stored.released.get(step.id, memory.watermark)
                     tracker.remember(memory._replace(partitions=by_name, released=released))
         return trackers
 
     def _encoded(self, step: str, memory: TrackerMemory) -> TrackerNote:
-        with errors_at(self._topology.step(step).where):
-            attributes = self._codec.dumps([memory.attributes])
-        return memory.watermark, memory.idle, memory.last_active, base64.b64encode(attributes).decode()
-
-    def _decoded(self, note: TrackerNote) -> TrackerMemory:
-        watermark, idle, last_active, memory = note
-        try:
-            (attributes,) = self._codec.loads(base64.b64decode(memory))
-            return TrackerMemory(watermark, idle, last_active, dict(attributes))
-        except WindrowError:
-            raise
-        except Exception as error:  # damaged bytes may raise anything
-            raise damaged_state(
-                f"{type(error).__name__}: {error}", message="the memory of a watermark generator is damaged"
-            ) from error
+        return encoded_note(self._codec, self._topology.step(step), memory)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": (-1, {})}

@@ -22,19 +22,20 @@ from windrow_runtime.inputs.partitions import PartitionedSource, alignments, par
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.sending.culprits import called_parts
-from windrow_runtime.operators.topology import Port, Topology, source_of
+from windrow_runtime.operators.topology import Port, Topology, source_of, timestamps_of
 from windrow_runtime.outputs.output import Identity
 from windrow_runtime.outputs.registry import identities
 from windrow_spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_spark.checkpoint.planner_paths import for_planners
 from windrow_spark.checkpoint.stored_file import checkpoint_errors
 from windrow_spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan
-from windrow_spark.clock import END_OF_STREAM, Alignment, ClockFiles, needs_keeper
+from windrow_spark.clock import END_OF_STREAM, Alignment, ClockFiles, needs_keeper, sees_highest
 from windrow_spark.division import Division
 from windrow_spark.exchange.classes import register_classes, state_codec
 from windrow_spark.exchange.fragment import PortFragment
 from windrow_spark.exchange.picklable import check_picklable
 from windrow_spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow, RowKind, sequence_number
+from windrow_spark.exchange.timestamps import PartitionTrackers
 from windrow_spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
 from windrow_spark.keyed.level import KeyedStep, Level
 from windrow_spark.keyed.processor import KeyGroupProcessor
@@ -103,11 +104,13 @@ class WorkerSteps:
     plan: PhysicalPlan
     clock: ClockFiles | None = None
     watermarks: WatermarkBounds | None = None
+    partition_trackers: PartitionTrackers | None = None
 
     def fragment(self, port: Port) -> partial[PortFragment]:
         """Returns what makes the fragment downstream of a port, without keyed steps and sinks that columns feed."""
-        fed = self.plan.fed_by_columns(port)
-        return partial(PortFragment, self.plan.topology, port, self.clock, fed, self.watermarks, self.plan.object_edges)
+        plan, fed = self.plan, self.plan.fed_by_columns(port)
+        own = plan.topology, port, self.clock, fed, self.watermarks, plan.object_edges, self.partition_trackers
+        return partial(PortFragment, *own)
 
     def level(self, number: int) -> tuple[KeyedStep, ...]:
         """Returns the keyed steps of a level; the first one has the number 1."""
@@ -176,8 +179,12 @@ class Lowered:
         self._bounds = WatermarkBounds(None if checkpoint is None else checkpoint.progress_file, self.clock)
         # Workers get the steps without sources and sinks, which only the driver can load.
         shipped = plan.shipped(without_sources_and_sinks(topology.steps), stored.columnar)
-        self.steps = WorkerSteps(shipped, self.clock, self._bounds)
         self.classes = known_classes(topology.steps)
+        self._tracked = frozenset(filter(self._runs_generators, self.partitioned))
+        trackers = None
+        if self.clock is not None and self._tracked:
+            trackers = PartitionTrackers(self.clock, self._tracked, self.classes, pipeline.allow_pickled_state)
+        self.steps = WorkerSteps(shipped, self.clock, self._bounds, trackers)
         for step in topology.steps:
             check_picklable(step, called_parts(step.node).values())
         self.sinks = dict(enumerate(topology.sinks))
@@ -312,11 +319,18 @@ class Lowered:
     def _keeps_partitions(self, source: Step) -> bool:
         """Returns whether one task has to take all elements of a partition of a source.
 
-        Tasks that write a sink by themselves do so side by side. Everywhere else the numbers of rows keep the order.
+        Tasks that write a sink by themselves do so side by side, and watermark generators see elements in their order.
+        Everywhere else the numbers of rows keep the order.
         """
         before = self.topology.boundaries_before
         written = () if self.parts is None else self.parts.sinks.values()
-        return any(sink.keeps_order and source.id in before[sink.step.id] for sink in written)
+        has_generators = any(self.partitioned[step].step == source.id for step in self._tracked)
+        return has_generators or any(sink.keeps_order and source.id in before[sink.step.id] for sink in written)
+
+    def _runs_generators(self, step: str) -> bool:
+        """Returns whether workers run a step's watermark generators, each on a partition that one task reads alone."""
+        node = timestamps_of(self.topology.step(step))
+        return not sees_highest(node) and not scanner_of(self.topology.step(self.partitioned[step].step)).is_divided
 
     def _packed(self, step: Step, place: int) -> DataFrame:
         checkpoint, shipped = self._checkpoint, self.steps.plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -38,6 +38,7 @@ from windrow.errors import InvalidArgumentError, UnsupportedOperationError, Wind
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import JsonFileSource
 from windrow.time import MIN_TIMESTAMP
+from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.partitions import partitioned_sources
@@ -57,6 +58,21 @@ if TYPE_CHECKING:
 
 # Any in this module: options of runners.
 Take = Callable[[int, Sequence[Entry]], None]
+
+
+class EverySecond(WatermarkGenerator[object]):
+    """Emits a watermark at every second element of a partition."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def on_event(self, element: object, timestamp: int, output: WatermarkOutput) -> None:
+        self.seen += 1
+        if self.seen % 2 == 0:
+            output.emit_watermark(timestamp)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None:
+        """Emits from on_event alone."""
 
 
 # The stored time, without Spark
@@ -136,7 +152,8 @@ def test_elements_in_columns_are_of_the_partition_that_was_begun(tmp_path: Path)
     for name, time in (("a", 5), ("a", 9), ("b", 7)):
         fragment.begin_partition(name)
         fragment.observe(stamper.id, time)
-    assert fragment.take_timestamps() == [(stamper.id, [None], [9], "a"), (stamper.id, [None], [7], "b")]
+    seen = [SeenTimestamps(stamper.id, [None], [time], name) for name, time in (("a", 9), ("b", 7))]
+    assert fragment.take_timestamps() == seen
     assert fragment.take_timestamps() == []
 
 
@@ -208,6 +225,34 @@ def test_partitions_that_come_later_and_runs_that_go_on(spark: SparkSession, tmp
     assert run() == ([], [])
     put(folder, c=[23, 35])
     assert run() == ([("a", 30_000, 1), ("b", 30_000, 1), ("c", 30_000, 1)], [])
+
+
+@pytest.mark.classic(reason="the test sees what the driver gets")
+def test_generators_of_partitions_run_in_workers(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go on from batch to batch, and in another run; the driver gets their state, and no element."""
+    reports: list[SeenTimestamps] = []
+    end_batch = ClockKeeper.end_batch
+
+    def ending(keeper: ClockKeeper, batch: int, seen: Iterable[SeenTimestamps], **facts: Any) -> None:
+        seen = list(seen)
+        reports.extend(seen)
+        end_batch(keeper, batch, seen, **facts)
+
+    monkeypatch.setattr(ClockKeeper, "end_batch", ending)
+    folder = put(tmp_path / "logs", a=[1, 2, 11, 12, 13, 21], b=[3, 4, 15, 16, 27, 28])
+    plan, outputs = counted(logs(folder, bounded=False, lines=1), WatermarkStrategy.for_generator(EverySecond))
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
+    expected = outputs.of(LocalRunner().run(plan, drain=False))
+    assert expected[0]
+    assert outputs.of(runner.run(plan, drain=False)) == expected
+    assert {(report.partition, len(report.values)) for report in reports} == {("a", 0), ("b", 0)}
+    assert len(reports) == 12
+    put(folder, a=[33], b=[34])
+    after = outputs.of(runner.run(plan, drain=False))
+    # Each partition has seven elements now: an odd number, so that no watermark follows.
+    assert after == ([], [])
 
 
 @pytest.mark.classic(reason="with Spark Connect each source counts as one with several partitions")

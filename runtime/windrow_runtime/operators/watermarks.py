@@ -107,6 +107,11 @@ class WatermarkTracker:
         """Take a watermark from the generator; it never falls."""
         self.watermark = max(timestamp_millis(watermark, "a watermark"), self.watermark)
 
+    def take_partition(self, name: str, memory: TrackerMemory) -> None:
+        """Take the state of a partition's tracker that has seen the partition's elements elsewhere."""
+        self._active = True
+        self._partition(name).remember(memory._replace(active=True))
+
     def partitions(self) -> dict[str, int]:
         """Returns the watermarks of the partitions of the source that may have more elements."""
         return {name: each.watermark for name, each in self._partitions.items()}

@@ -13,9 +13,10 @@ from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, timestamps_of
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
-from windrow_spark.clock import ClockFiles, SeenTimestamps, TimestampCollector, sees_highest_only
+from windrow_spark.clock import ClockFiles, SeenTimestamps, sees_highest_only
 from windrow_spark.exchange.facts import Count, records_in
 from windrow_spark.exchange.packer import Routed, ToAllKeys, ToSink, ToStep
+from windrow_spark.exchange.timestamps import PartitionTrackers, TimestampCollector
 from windrow_spark.progress import WatermarkBounds
 from windrow_spark.worker import current_batch
 
@@ -39,6 +40,7 @@ class PortFragment:
         fed_by_columns: frozenset[str] = frozenset(),
         watermarks: WatermarkBounds | None = None,
         object_edges: Mapping[str, tuple[StepEdge, ...]] = MappingProxyType({}),
+        partition_trackers: PartitionTrackers | None = None,
     ) -> None:
         self._topology = topology
         self._port = port
@@ -46,6 +48,7 @@ class PortFragment:
         self._fed_by_columns = fed_by_columns
         self._watermarks = watermarks
         self._object_edges = dict(object_edges)
+        self._partition_trackers = partition_trackers
         self.precedes_watermark = False
         self._begin: int | None = None
         self._partition = ""
@@ -61,7 +64,7 @@ class PortFragment:
 
     def __reduce__(self) -> tuple[type[PortFragment], tuple[object, ...]]:
         own = (self._topology, self._port, self._clock, self._fed_by_columns, self._watermarks, self._object_edges)
-        return PortFragment, own
+        return PortFragment, (*own, self._partition_trackers)
 
     def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> list[Routed]:
         """Runs the steps; returns the elements for each target."""
@@ -124,7 +127,8 @@ class PortFragment:
     def _observer_of(self, step: Step, node: TimestampsNode) -> TimestampObserver:
         if self._clock is not None:
             # A step whose elements are columns has a collector when it has elements.
-            return self._collectors.setdefault(step.id, TimestampCollector(step.id, node, self._partition))
+            collector = TimestampCollector(step, node, self._partition, self._partition_trackers)
+            return self._collectors.setdefault(step.id, collector)
         return self._trackers.setdefault(step.id, WatermarkTracker(step, node))
 
     def _runtime(self, step: Step) -> OperatorRuntimeContext:
