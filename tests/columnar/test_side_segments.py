@@ -160,7 +160,7 @@ def other_pages(record: StepRecord, store: Counted) -> None:
 
 
 def no_entries(record: StepRecord, store: Counted) -> None:
-    record.shared = b"\x93\x00\x00\x91\x97\x01"
+    record.shared = b"\x93\x00\x00\x91\x98\x01"
 
 
 @pytest.mark.parametrize("damage", [damaged_index, missing_index, missing_page, other_pages, no_entries])

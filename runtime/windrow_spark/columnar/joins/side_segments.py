@@ -49,7 +49,7 @@ _PROBES: Final = np.array(
 _INDEX: Final = struct.Struct("<II")
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
-_Entry = tuple[_Positive, _Positive, Literal[1, 2], _Natural, _Natural, int, int]
+_Entry = tuple[_Positive, _Positive, Literal[1, 2], _Natural, _Natural, _Natural, int, int]
 _SHARED: Final = msgspec.msgpack.Decoder(tuple[int, int, list[_Entry]])
 
 
@@ -61,7 +61,8 @@ class Segment:
     pages: int
     side: int
     level: int  # how many times its rows were merged
-    size: int  # in bytes
+    size: int  # in bytes, as it is stored
+    unpacked: int  # the bytes of its rows in memory
     last: int  # when the last of its rows is dropped, in milliseconds
     watermark: int  # the one under which it was stored: no row of it was due to be dropped then
 
@@ -256,13 +257,14 @@ class SideSegments:
             data = dump_rows(rows.slice(start, each))
             size += len(data)
             self.store.put(self._place(place), data)
-        self.segments.append(Segment(number, len(starts), side, level, size, self._last(rows), self.watermark))
+        last = self._last(rows)
+        self.segments.append(Segment(number, len(starts), side, level, size, rows.nbytes, last, self.watermark))
 
     def _merge(self, side: int) -> None:
         """Makes one segment of the next level out of those of a level, wherever a level has many."""
         for level in count():
             of_level = [segment for segment in self.segments if (segment.side, segment.level) == (side, level)]
-            sizes = accumulate(segment.size for segment in of_level)
+            sizes = accumulate(segment.unpacked for segment in of_level)
             merged = [each for each, size in zip(of_level, sizes, strict=True) if size <= self._sizes.largest_segment]
             if len(of_level) < self._sizes.fanout or len(merged) < 2:
                 return
