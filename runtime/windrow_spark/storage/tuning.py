@@ -115,7 +115,7 @@ class SegmentTuning:
     """The sizes of the segments in which rows of joins are stored."""
 
     tail_bytes: int = 4 << 10  # more bytes of new rows than that become segments; each batch writes the tail again
-    fanout: int = 16  # this many segments of one level become one of the next
+    fanout: int = 8  # this many segments of one level become one of the next
     largest_segment: int = 32 << 20  # bytes in memory of the rows of segments that become one, at most
     page_bytes: int = 64 << 10  # bytes of the rows of a page, before they are compressed
     pages_at_once: int = 16  # pages that are read by one call to the store
