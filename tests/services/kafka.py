@@ -73,10 +73,10 @@ MAKES_TOPICS: Final = "auto.create.topics.enable=true\nnum.partitions=3\n"
 _ASKS_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
-def launch(*, outlives: bool = False, properties: str = "") -> Server:
+def launch(*, outlives: bool = False, properties: str = "", host: str = LOOPBACK) -> Server:
     """Start a broker in a new folder of its own, and wait until it answers; see :func:`start_server`.
 
-    ``properties`` are lines that take precedence over those of other tests.
+    ``properties`` are lines that take precedence over those of other tests; ``host`` is the address for clients.
 
     Raises:
         NoServiceError: If Java is missing, or the jars cannot be fetched.
@@ -84,13 +84,14 @@ def launch(*, outlives: bool = False, properties: str = "") -> Server:
     program = _program()
     BROKER.fetch()
     with new_folder(_NAME) as folder:
-        return _start(program, folder, properties, outlives=outlives)
+        return _start(program, folder, host, properties, outlives=outlives)
 
 
 def restart_kafka(server: Server) -> Server:
     """Kill a broker, and start it again with what it has stored, at the same address."""
     server.kill()
-    return _run(_program(), Path(server.folder), int(server.address.rpartition(":")[2]), outlives=False)
+    host, _, port = server.address.rpartition(":")
+    return _run(_program(), Path(server.folder), (host, int(port)), outlives=False)
 
 
 def _program() -> list[str]:
@@ -100,10 +101,10 @@ def _program() -> list[str]:
     return [java, *_JAVA, "-cp", f"{BROKER.folder}/*"]
 
 
-def _start(program: Sequence[str], folder: Path, own: str, *, outlives: bool) -> Server:
+def _start(program: Sequence[str], folder: Path, host: str, own: str, *, outlives: bool) -> Server:
     port, controller_port = free_ports(2)
     properties = folder / "server.properties"
-    lines = _PROPERTIES.format(host=LOOPBACK, port=port, controller_port=controller_port, folder=folder)
+    lines = _PROPERTIES.format(host=host, port=port, controller_port=controller_port, folder=folder)
     properties.write_text(lines + own, encoding="utf-8")
     # The number of a cluster is 16 bytes; it must not begin with a dash.
     cluster = base64.urlsafe_b64encode(b"w" + os.urandom(15)).decode().rstrip("=")
@@ -111,16 +112,16 @@ def _start(program: Sequence[str], folder: Path, own: str, *, outlives: bool) ->
     done = subprocess.run(storage, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"Kafka cannot format its folder: {done.stdout}{done.stderr}")
-    return _run(program, folder, port, outlives=outlives)
+    return _run(program, folder, (host, port), outlives=outlives)
 
 
-def _run(program: Sequence[str], folder: Path, port: int, *, outlives: bool) -> Server:
+def _run(program: Sequence[str], folder: Path, address: tuple[str, int], *, outlives: bool) -> Server:
     return start_server(
         _NAME,
         [*program, "kafka.Kafka", str(folder / "server.properties")],
         folder,
-        address=f"{LOOPBACK}:{port}",
-        answers=lambda: answers((LOOPBACK, port)),
+        address=f"{address[0]}:{address[1]}",
+        answers=lambda: answers(address),
         outlives=outlives,
     )
 

@@ -99,8 +99,8 @@ def _packages() -> Path:
     return folder
 
 
-def launch(*, outlives: bool = False) -> Server:
-    """Start one in a new folder of its own, and wait until it answers; see :func:`start_server`."""
+def launch(*, outlives: bool = False, host: str = LOOPBACK) -> Server:
+    """Start one in a new folder of its own, and wait until it answers at a host; see :func:`start_server`."""
     packages = _packages()
     with new_folder(_NAME) as folder:
         (port,) = free_ports(1)
@@ -108,16 +108,16 @@ def launch(*, outlives: bool = False) -> Server:
         command = ["env", f"PYTHONPATH={path}", sys.executable, "-c", _PROGRAM]
         return start_server(
             _NAME,
-            [*command, str(folder), "-H", LOOPBACK, "-p", str(port)],
+            [*command, str(folder), "-H", host, "-p", str(port)],
             folder,
-            address=f"{LOOPBACK}:{port}",
-            answers=lambda: _makes_bucket(port),
+            address=f"{host}:{port}",
+            answers=lambda: _makes_bucket(host, port),
             outlives=outlives,
         )
 
 
-def _makes_bucket(port: int) -> bool:
-    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=5)
+def _makes_bucket(host: str, port: int) -> bool:
+    connection = http.client.HTTPConnection(host, port, timeout=5)
     try:
         connection.request("PUT", f"/{BUCKET}")
         return connection.getresponse().status == http.HTTPStatus.OK

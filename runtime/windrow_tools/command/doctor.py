@@ -1,7 +1,8 @@
 """Checks what this machine needs to run pipelines on Spark, and says how to mend what is wrong.
 
 It looks at versions, Java, the name of the host and the Python of Spark's workers, and runs a small pipeline on a Spark
-of this machine. The exit code is 1 if anything is wrong.
+of this machine, or with --cluster on that of a cluster, where tasks look at the executors. The exit code is 1 if
+anything is wrong.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -28,15 +28,21 @@ from packaging.specifiers import SpecifierSet
 import windrow
 from windrow import Pipeline, WatermarkStrategy, from_collection
 from windrow import aggregates as agg
+from windrow.addresses.paths import checked_path
+from windrow.addresses.redaction import redact_address
 from windrow.distribution import DISTRIBUTION, install_hint
 from windrow.distribution import PACKAGES as OWN_PACKAGES
-from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError
 from windrow.sinks import CollectSink
 from windrow.windows import TumblingEventTimeWindows
 from windrow_spark import PACKAGES
 from windrow_spark.checkpoint.storage import S3A_UPLOADS
 from windrow_spark.java import check_java
 from windrow_tools.command.failures import ExitCode
+from windrow_tools.command.findings import Finding, failed, say, shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _WORKER_PROGRAM: Final = """
 import importlib, json, sys
@@ -51,49 +57,64 @@ print(json.dumps([list(sys.version_info[:2]), failed]))
 _WORKER_SECONDS: Final = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a check has found: a line, and how to mend what is wrong; None: all is well."""
-
-    text: str
-    mend: str | None = None
-
-
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("--no-spark", action="store_true", help="leave out the job on Spark, which takes some seconds")
+    parser.add_argument(
+        "--cluster",
+        nargs="?",
+        const="",
+        metavar="MASTER",
+        help="look at the executors of a cluster, such as spark://host:7077, and run the job there; without MASTER, "
+        "that of Spark's configuration",
+    )
+    parser.add_argument("--checkpoint", metavar="DIR", help="with --cluster, a folder that pipelines are to use")
 
 
 def prepare(options: Namespace) -> Callable[[], int]:
     """Returns the checks."""
+    if options.cluster is not None and options.no_spark:
+        raise InvalidArgumentError("--cluster looks at a cluster by tasks of Spark", given="--cluster --no-spark")
+    if options.checkpoint is not None:
+        if options.cluster is None:
+            raise InvalidArgumentError("--checkpoint belongs to a cluster", expected="--cluster with --checkpoint")
+        checked_path(options.checkpoint, "a checkpoint is kept at")
 
     def check() -> int:
-        findings = []
-        for finding in _machine():
-            _show(finding)
-            findings.append(finding)
+        is_well = shown(_machine())
         if not options.no_spark:
-            if any(finding.mend for finding in findings):
-                last = Finding("job on Spark: not tried", "mend what is above first")
+            if not is_well:
+                shown([Finding("job on Spark: not tried", "mend what is above first")])
+            elif options.cluster is None:
+                say("waiting for Spark to start and to run a small job, which takes some 20 seconds")
+                is_well = shown([_job(verbose=options.verbose)])
             else:
-                _say("waiting for Spark to start and to run a small job, which takes some 20 seconds")
-                last = _job(verbose=options.verbose)
-            _show(last)
-            findings.append(last)
-        return ExitCode.FAILED if any(finding.mend for finding in findings) else ExitCode.OK
+                is_well = shown(_cluster(options.cluster, options.checkpoint, verbose=options.verbose))
+        return ExitCode.OK if is_well else ExitCode.FAILED
 
     return check
 
 
-def _show(finding: Finding) -> None:
-    print(f"{'ok' if finding.mend is None else 'wrong':<7}{finding.text}")
-    if finding.mend is not None:
-        print(f"       mend: {finding.mend}")
-    sys.stdout.flush()
+def _cluster(master: str, checkpoint: str | None, *, verbose: bool) -> Iterator[Finding]:
+    """Starts a session on a cluster, looks at its executors, and runs the job there."""
+    from pyspark.sql import SparkSession
 
+    from windrow_spark.faults import engine_errors
+    from windrow_spark.quiet import quiet_session
+    from windrow_tools.command.cluster import cluster_findings
 
-def _say(text: str) -> None:
-    print(f"windrow: {text}", file=sys.stderr, flush=True)
+    builder = SparkSession.builder.appName("windrow doctor")
+    if master:
+        builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+    is_remote = master.startswith("sc://") or (not master and "SPARK_REMOTE" in os.environ)
+    say(f"waiting for Spark{' on ' if master else ''}{redact_address(master)}")
+    try:
+        with engine_errors(redact_address(master) or "the master of Spark's configuration"):
+            spark = builder.getOrCreate() if verbose or is_remote else quiet_session(builder.getOrCreate)
+    except WindrowError as error:
+        yield failed(error)
+        return
+    yield from cluster_findings(spark, checkpoint, lambda partitions, folder: _job(spark, partitions, folder))
 
 
 def _machine() -> Iterator[Finding]:
@@ -112,7 +133,7 @@ def _machine() -> Iterator[Finding]:
     for requirement in needed:
         yield package_finding(requirement, _installed(requirement.name))
     yield host_finding(os.environ.get("SPARK_LOCAL_IP"), socket.gethostname())
-    _say("waiting for the Python of workers to import windrow and Arrow")
+    say("waiting for the Python of workers to import windrow and Arrow")
     yield worker_finding(os.environ.get("PYSPARK_PYTHON") or sys.executable)
     if _installed("pyspark") is not None:
         # Spark only once it is there.
@@ -231,8 +252,14 @@ def _own_folders() -> list[str]:
     return [folder for folder in folders if not folder.endswith(("site-packages", "dist-packages"))]
 
 
-def _job(*, verbose: bool) -> Finding:
-    """Runs a pipeline on a Spark of this machine."""
+def _job(
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+    folder: str | None = None,
+    *,
+    verbose: bool = False,
+) -> Finding:
+    """Runs a pipeline on a Spark of this machine, or in a session: as a batch job unless a checkpoint is given."""
     # Spark only where it is asked for, and once its packages are there.
     from windrow_spark import SparkRunner
 
@@ -242,10 +269,12 @@ def _job(*, verbose: bool) -> Finding:
         WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda number: number
     )
     windows = stamped.key_by(lambda number: number % 10).window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+    pipeline = Pipeline("doctor", windows.aggregate(agg.count()).sink_to(sink))
     try:
-        result = SparkRunner(verbose=verbose).run(Pipeline("doctor", windows.aggregate(agg.count()).sink_to(sink)))
+        runner = SparkRunner(spark, checkpoint=folder, partitions=partitions, verbose=verbose)
+        result = runner.run(pipeline) if spark is None or folder is not None else runner.run_batch(pipeline)
     except WindrowError as error:
-        return Finding("job on Spark: " + str(error).replace("\n", "\n       "), "see the hint; --verbose shows all")
+        return failed(error, "job on Spark: ")
     except Exception as error:
         return Finding(
             f"job on Spark: {type(error).__name__}: {error}", "run it with --verbose, which shows Spark's messages"
@@ -256,5 +285,5 @@ def _job(*, verbose: bool) -> Finding:
 def job_finding(counts: Sequence[int], seconds: float) -> Finding:
     """Checks what the job has counted."""
     if list(counts) == [100] * 10:
-        return Finding(f"job on Spark: 1,000 elements in windows, {seconds:.1f} s with the start of Spark")
+        return Finding(f"job on Spark: 1,000 elements in windows, {seconds:.1f} s")
     return Finding(f"job on Spark: it counted {counts}", "please report this: each of ten keys has 100 elements")

@@ -1,0 +1,1 @@
+"""Runs pipelines on several machines that are made on this one: ``python -m tests.machines --job sensors``."""

@@ -1,0 +1,262 @@
+"""Runs pipelines on several machines that are made on this one, and compares what they write with the interpreter.
+
+A machine is a set of namespaces with a Spark worker: it has nothing in common with others but the image, a network, and
+a shared folder or a bucket. Machines are killed as by a power failure, join late, or are slow, by --mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
+
+from tests.crash.elsewhere import Elsewhere, Here
+from tests.kafka.topics import Record, Topics
+from tests.machines.cluster import Cluster
+from tests.machines.jobs import JOBS, TOPICS, Place, build, lines, readings, summed
+from tests.machines.machines import (
+    DRIVER,
+    ROOT,
+    SERVICES,
+    SHARED,
+    Network,
+    NoMachinesError,
+    eventually,
+    inside,
+    refusal,
+)
+from tests.machines.modes import MODES
+from tests.services import kafka, s3
+from tests.services.errors import NoServiceError
+from tests.services.server import stop_server
+from windrow import Pipeline, from_collection
+from windrow.sinks import CollectSink
+from windrow_runtime.local import LocalRunner
+
+_AT_ONCE: Final = 600  # readings, each second
+_FILES: Final = 3
+_LIMIT: Final = 300.0  # seconds to the end at most
+_NAME: Final = "machines"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.machines", description=__doc__)
+    parser.add_argument("--job", choices=JOBS, default=JOBS[0], help="the pipeline (default %(default)s)")
+    parser.add_argument("--mode", choices=MODES, default="plain", help="what happens to machines (default %(default)s)")
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long input comes (default %(default)s)")
+    parser.add_argument("--kills", type=int, help="after how many kills input ends, whatever the time")
+    parser.add_argument("--seed", type=int, default=1, help="chooses what is killed when (default 1)")
+    parser.add_argument("--logs", type=Path, help="keeps the logs of all processes in this folder")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if not options.inside:
+        try:
+            _check(options.job)
+        except (NoMachinesError, NoServiceError) as error:
+            print(error, file=sys.stderr)
+            return 2
+        process = subprocess.Popen(inside("tests.machines", [*sys.argv[1:], "--inside"]))
+        signal.signal(signal.SIGTERM, lambda *_: process.kill())
+        return process.wait()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-machines-")))
+        run = Run(stack, folder, options.job, options.mode, random.Random(options.seed))
+        try:
+            return run.judged(options.minutes * 60, options.kills)
+        finally:
+            if options.logs is not None:
+                subprocess.run(["cp", "-r", str(folder / "logs"), str(options.logs)], check=True)
+
+
+def _check(job: str) -> None:
+    """Raises an error if something is missing, and fetches what is fetched from a network."""
+    reason = refusal()
+    if reason is not None:
+        raise NoMachinesError(reason)
+    # Nobody can write to the image, so its modules are compiled before.
+    for name in ("dsl", "runtime", "tests/machines"):
+        compileall.compile_dir(ROOT / name, quiet=1)
+    kafka.CONNECTOR.fetch()
+    s3.CONNECTOR.fetch()
+    if job == "topics":
+        kafka.BROKER.fetch()
+    if job == "bucket":
+        s3.fetch()
+
+
+@dataclass
+class Run:
+    """A run of a job on a new cluster.
+
+    Attributes:
+        sent: How many readings were given to the job.
+        kills: How many machines were killed.
+    """
+
+    stack: ExitStack
+    folder: Path
+    job: str
+    mode: str
+    chance: random.Random
+    sent: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        network = self.stack.enter_context(Network.made(self.folder, shared=self.job != "bucket"))
+        self._data = network.shared or self.folder / "data"
+        (self._data / "in").mkdir(parents=True)
+        spark = {}
+        servers = ""
+        if self.job == "bucket":
+            server = s3.launch(host=SERVICES)
+            self.stack.callback(stop_server, server)
+            spark = s3.settings(server.address)
+            web = f"http://{server.address}/{s3.BUCKET}"
+            self._place: Here = Elsewhere(f"s3a://{s3.BUCKET}/{_NAME}", web, "", is_s3=True)
+            url = self._place.url
+        else:
+            self._place, url = Here(str(self._data)), SHARED
+        if self.job == "topics":
+            server = kafka.launch(host=SERVICES)
+            self.stack.callback(stop_server, server)
+            self._topics = Topics(servers := server.address, _NAME)
+            for name in TOPICS:
+                self._topics.make(name, 3)
+        self._mode = MODES[self.mode](self.chance)
+        program = {"place": vars(Place(self.job, url, servers)), "checkpoint": f"{url}/checkpoint"}
+        self.send()
+        self.cluster = Cluster(network, self._mode.workers, program, {**spark, **self._mode.settings})
+
+    def send(self) -> None:
+        """Gives the job more readings."""
+        for share in range(_FILES):
+            numbers = range(self.sent, self.sent + _AT_ONCE // _FILES)
+            texts = lines(readings(numbers))
+            if self.job == "topics":
+                self._topics.send(f"{_NAME}-in", [Record(text.encode()) for text in texts], partition=share)
+            else:
+                file = self._data / "in" / f"_{self.sent:08}.json"
+                file.write_text("".join(f"{text}\n" for text in texts))
+                file.rename(file.with_name(file.name[1:]))
+            self.sent = numbers.stop
+        if self.job != "topics":
+            self._place.put(self._data, "in")
+
+    def judged(self, seconds: float, kills: int | None) -> int:
+        """Runs the job while input comes for some seconds, and until so many kills; returns the exit code."""
+        began = time.monotonic()
+        try:
+            self._work(seconds, kills)
+        except (TimeoutError, AssertionError) as error:
+            print(f"{error}\n{_end(self.cluster.driver.text)}")
+            return 1
+        took = time.monotonic() - began
+        expected, found = self._expected(), self._found()
+        for what, some in (("missing", expected - found), ("unexpected", found - expected)):
+            if some:
+                print(f"{what}: {some.total()} records, such as {next(iter(some))}")
+        faults = [*self._mode.faults(self.cluster), *self._traces()]
+        print("".join(f"{fault}\n" for fault in faults), end="")
+        counted = f"{self.sent:,} readings, {found.total():,} records in {self.cluster.batches} batches"
+        verdict = f"{'equal to' if expected == found else 'different from'} the interpreter's"
+        print(f"{self.job} {self.mode}: {counted}, {self._mode.told(self.cluster)}, {verdict}, {took:.0f} s")
+        return 0 if expected == found and found and not faults else 1
+
+    def _work(self, seconds: float, kills: int | None) -> None:
+        eventually(lambda: self._batch_or_end() > 0, "no batch", _LIMIT)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end or (kills is not None and self._mode.kills < kills):
+            if self._mode.gives_input():
+                self.send()
+            if kills is None or self._mode.kills < kills:
+                self._mode.step(self.cluster)
+            self._restarted()
+            time.sleep(1)
+        self._mode.end(self.cluster)
+        end = time.monotonic() + _LIMIT
+        while True:
+            self.cluster.driver.close_input()
+            code = self.cluster.driver.wait(1)
+            if code == 0:
+                return
+            if code is not None:
+                self._restarted()
+            assert time.monotonic() < end, f"it does not drain in {_LIMIT:.0f} s"
+
+    def _batch_or_end(self) -> int:
+        self._restarted()
+        return self.cluster.batches
+
+    def _restarted(self) -> None:
+        """Starts the program again where it failed because machines were killed."""
+        if self.cluster.driver.code() is not None:
+            assert self._mode.kills, f"the program ended with exit code {self.cluster.driver.code()}"
+            self._mode.failures += 1
+            assert self._mode.failures <= 2 * self._mode.kills, "the program fails again and again"
+            self.cluster.start_driver()
+
+    def _found(self) -> Counter[str]:
+        if self.job == "topics":
+            return Counter((each.value or b"").decode() for each in self._topics.committed(f"{_NAME}-out"))
+        return _written(self._place)
+
+    def _expected(self) -> Counter[str]:
+        if self.job == "topics":
+            sink = CollectSink[object]()
+            sums = summed(from_collection([*readings(range(self.sent))]))
+            return Counter(lines(LocalRunner().run(Pipeline("topics", sums.sink_to(sink))).collected(sink)))
+        local = self.folder / "local"
+        local.mkdir()
+        (local / "in").symlink_to(self._data / "in")
+        LocalRunner().run(build(Place(self.job, str(local), "")))
+        return _written(Here(str(local)))
+
+    def _traces(self) -> Iterator[str]:
+        """Tells of files of the checkpoint in which a path of the driver's machine is."""
+        place = self._place
+        files = place.files("checkpoint") if isinstance(place, Elsewhere) else _files(self._data, "checkpoint")
+        for path in files:
+            content = place.read(path)
+            at = content.find(f"/{DRIVER}/".encode())
+            if at >= 0:
+                yield f"{path} has a path of the driver's machine: {content[max(0, at - 100) : at + 100]!r}"
+
+
+def _files(folder: Path, name: str) -> list[str]:
+    return [str(file.relative_to(folder)) for file in (folder / name).rglob("*") if file.is_file()]
+
+
+def _written(place: Here) -> Counter[str]:
+    """What file sinks have written, each record with the name of its sink."""
+    found: Counter[str] = Counter()
+    for path in place.shown("out"):
+        content, name = place.read(path), path.split("/")[1]
+        if path.endswith(".parquet"):
+            found.update(f"{name} {row}" for row in pq.read_table(BytesIO(content)).to_pylist())
+        else:
+            found.update(f"{name} {line}" for line in content.decode().splitlines())
+    return found
+
+
+def _end(text: str) -> str:
+    """The end of a log, and the lines of errors."""
+    kept: Sequence[str] = [line for line in text.splitlines() if " INFO " not in line]
+    return "\n".join(kept[-60:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
