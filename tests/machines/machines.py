@@ -239,7 +239,9 @@ class Machine:
         fake = {
             "LD_PRELOAD": str(_FAKETIME),
             "FAKETIME": f"{self.clock:+}s",
+            # Without these two, timed waits of Java return at once, again and again.
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
             # Times of files are those of the file system's own clock.
             "NO_FAKE_STAT": "1",
             "FAKETIME_DONT_RESET": "1",
