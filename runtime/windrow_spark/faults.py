@@ -137,6 +137,12 @@ _FAILURES = (
         "functions call; local[N] tries once, local[N, 4] four times",
     ),
     _Failure(
+        r"Total size of serialized results of [^\n]*",
+        "a batch brings the driver more than Spark lets it take",
+        "raise spark.driver.maxResultSize and spark.driver.memory, read less in a batch, or take a sink that workers "
+        "write",
+    ),
+    _Failure(
         r"java\.lang\.OutOfMemoryError[^\n]*",
         "Spark ran out of memory",
         "raise spark.driver.memory or spark.executor.memory, read less in a batch, or use more partitions",
