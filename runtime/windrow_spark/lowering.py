@@ -27,6 +27,7 @@ from windrow_runtime.outputs.output import Identity
 from windrow_runtime.outputs.registry import identities
 from windrow_spark.checkpoint.folder import END_LINE, Checkpoint
 from windrow_spark.checkpoint.planner_paths import for_planners
+from windrow_spark.checkpoint.storage import unset_elsewhere
 from windrow_spark.checkpoint.stored_file import checkpoint_errors
 from windrow_spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan
 from windrow_spark.clock import END_OF_STREAM, Alignment, ClockFiles, needs_keeper, sees_highest
@@ -287,7 +288,8 @@ class Lowered:
         with checkpoint_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         # Each batch reads one line, so that the end comes after as many batches as there are lines before it.
-        lines = self.spark.readStream.option("maxFilesPerTrigger", 1).option(*ANY_AGE).text(as_read_path(folder))
+        reader = self.spark.readStream.options(**unset_elsewhere(self.spark))
+        lines = reader.option("maxFilesPerTrigger", 1).option(*ANY_AGE).text(as_read_path(folder))
         is_end = f.col("value") == END_LINE
         service = self.groups.service_labels[0]
         group = f.lit(service)

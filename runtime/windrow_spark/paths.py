@@ -20,6 +20,7 @@ from windrow.addresses.patterns import WILDCARD, alternatives, hadoop_pattern, p
 from windrow.addresses.redaction import redact_address
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.inputs.checks import path_missing
+from windrow_spark.checkpoint.storage import unset_elsewhere
 
 FILE_COLUMN: Final = "_metadata.file_path AS __file"
 """A column with the URL of each row's file, which :func:`path_of_url` converts into a path."""
@@ -87,7 +88,7 @@ def _check_colons(spark_path: str, path: str) -> None:
 def exists_for_spark(spark: SparkSession, path: str) -> bool:
     """Returns whether Spark finds a path or a pattern in a file system that it knows."""
     try:
-        return bool(spark.read.schema(LINE_SCHEMA).text(path).schema)
+        return bool(spark.read.options(**unset_elsewhere(spark)).schema(LINE_SCHEMA).text(path).schema)
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise

@@ -13,6 +13,7 @@ from windrow_runtime.codecs.malformed import MalformedValue, as_malformed
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.storage import unset_elsewhere
 from windrow_spark.clock import Alignment
 from windrow_spark.division import Division
 from windrow_spark.storage.values import StateCodec
@@ -63,7 +64,10 @@ class ScanContext:
     @property
     def reader(self) -> Any:  # Spark's two readers have the same methods and no common type
         """Spark's reader of streams, or that of static data in a batch job."""
-        return self.spark.read if self.checkpoint is None else self.spark.readStream
+        reader: Any = self.spark.read if self.checkpoint is None else self.spark.readStream
+        # The settings of a query do not reach its scans, and the JVM of an executor keeps a file system as a task has
+        # opened it first.
+        return reader.options(**unset_elsewhere(self.spark))
 
 
 def scan_rows(frame: DataFrame, record_type: RecordType, origin: str) -> Scan:

@@ -27,7 +27,7 @@ from windrow.distribution import PACKAGES as OWN_PACKAGES
 from windrow.entry_points import names
 from windrow.errors import WindrowError
 from windrow_spark import PACKAGES
-from windrow_spark.checkpoint.storage import HadoopPath, write_whole
+from windrow_spark.checkpoint.storage import HadoopPath, unset_elsewhere, write_whole
 from windrow_spark.daemon import DAEMON_MODULE
 from windrow_spark.faults import engine_errors
 from windrow_spark.run.background import uninterrupted
@@ -361,8 +361,11 @@ def _url_finding(spark: SparkSession, shown: str, path: str) -> Finding:
     count = _cores(spark)
     try:
         with engine_errors(shown):
-            spark.range(0, count, 1, count).selectExpr("cast(id as string)").write.text(f"{path}/of-tasks")
-            read = spark.read.text(f"{path}/of-tasks").count()
+            # Executors keep the file system as it is opened here, and the job below stores its state by it.
+            settings = unset_elsewhere(spark)
+            rows = spark.range(0, count, 1, count).selectExpr("cast(id as string)")
+            rows.write.options(**settings).text(f"{path}/of-tasks")
+            read = spark.read.options(**settings).text(f"{path}/of-tasks").count()
     except WindrowError as error:
         return failed(error)
     if read != count:

@@ -20,7 +20,7 @@ from windrow_runtime.connectors.files.owner import file_sink_of, other_run
 from windrow_runtime.connectors.files.partition_columns import Partitions, partitions_of, text_of
 from windrow_runtime.operators.errors import sink_unwritable
 from windrow_runtime.outputs.output import check_newest
-from windrow_spark.checkpoint.storage import HadoopPath
+from windrow_spark.checkpoint.storage import HadoopPath, unset_elsewhere
 from windrow_spark.connectors.files.staged import StagedBatch, begun_batches, clear_staging
 from windrow_spark.faults import causes_of, engine_errors, unwritable
 from windrow_spark.paths import as_read_path, as_spark_path, exists_for_spark
@@ -192,7 +192,7 @@ def _write_folder(
             columns = rows_of(frame, number).mapInArrow(to_lines, texts)
         if beside_others is not None:
             names, columns = [*names, BATCH_COLUMN], columns.selectExpr("*", f"{beside_others}L AS {BATCH_COLUMN}")
-        writer = columns.write.mode("overwrite").options(**options)
+        writer = columns.write.mode("overwrite").options(**options, **unset_elsewhere(frame.sparkSession))
         if names:
             writer = writer.partitionBy(*names)
         if isinstance(sink, ParquetFileSink):

@@ -40,6 +40,7 @@ from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_spark.checkpoint.file_log import FileLog
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.checkpoint.planner_paths import for_planners
+from windrow_spark.checkpoint.storage import unset_elsewhere
 from windrow_spark.checkpoint.stored_file import damaged_file
 from windrow_spark.connectors.files.plans import FilePlans, TaskShares, task_count
 from windrow_spark.exchange.picklable import check_picklable, make_picklable
@@ -203,7 +204,8 @@ def _schema_read(context: ScanContext, record_type: RecordType, path: str) -> An
     from pyspark.errors import AnalysisException
 
     try:
-        stored = with_texts(context.spark.read.option(*_ALL_BELOW).parquet(path).schema, record_type)
+        reader = context.spark.read.options(**unset_elsewhere(context.spark)).option(*_ALL_BELOW)
+        stored = with_texts(reader.parquet(path).schema, record_type)
     except AnalysisException:
         return spark_ddl(record_type)  # no file yet
     with errors_at(f"{context.step.where}, {redact_address(path)}"):

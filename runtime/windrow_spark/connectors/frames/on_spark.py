@@ -14,6 +14,7 @@ from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.reader import warn_of_header
 from windrow_runtime.operators.errors import DeclinedError, errors_at
 from windrow_runtime.outputs.writer import SinkWriter
+from windrow_spark.checkpoint.storage import unset_elsewhere
 from windrow_spark.connectors.frames.reader import DataFrameReader
 from windrow_spark.faults import engine_errors
 from windrow_spark.paths import as_read_path, as_spark_path
@@ -47,7 +48,8 @@ class DataFrameScanner(SparkScanner[DataFrameReader]):
                 # Spark does not unite static rows with a stream, so they are written to files, and streamed from these.
                 folder = context.checkpoint.folder_of(context.step)
                 if not (folder / "_SUCCESS").exists():
-                    frame.write.mode("overwrite").parquet(as_spark_path(folder))
+                    writer = frame.write.options(**unset_elsewhere(context.spark))
+                    writer.mode("overwrite").parquet(as_spark_path(folder))
                 frame = context.reader.option(*ANY_AGE).schema(frame.schema).parquet(as_read_path(folder))
             else:
                 frame = moved_to(context.spark, frame)
