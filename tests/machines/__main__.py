@@ -134,7 +134,7 @@ class Run:
             server = kafka.launch(host=SERVICES)
             self.stack.callback(stop_server, server)
             self._topics = Topics(servers := server.address, _NAME)
-            for name in TOPICS:
+            for name in ("in", "out"):
                 self._topics.make(name, 3)
         self._mode = MODES[self.mode](self.chance)
         program = {"place": vars(Place(self.job, url, servers)), "checkpoint": f"{url}/checkpoint"}
@@ -147,7 +147,7 @@ class Run:
             numbers = range(self.sent, self.sent + _AT_ONCE // _FILES)
             texts = lines(readings(numbers))
             if self.job == "topics":
-                self._topics.send(f"{_NAME}-in", [Record(text.encode()) for text in texts], partition=share)
+                self._topics.send(TOPICS[0], [Record(text.encode()) for text in texts], partition=share)
             else:
                 file = self._data / "in" / f"_{self.sent:08}.json"
                 file.write_text("".join(f"{text}\n" for text in texts))
@@ -211,7 +211,7 @@ class Run:
 
     def _found(self) -> Counter[str]:
         if self.job == "topics":
-            return Counter((each.value or b"").decode() for each in self._topics.committed(f"{_NAME}-out"))
+            return Counter((each.value or b"").decode() for each in self._topics.committed(TOPICS[1]))
         return _written(self._place)
 
     def _expected(self) -> Counter[str]:

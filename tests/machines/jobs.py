@@ -25,7 +25,7 @@ __all__ = ["JOBS", "TOPICS", "Place", "Reading", "build", "lines", "readings", "
 # Any in this module: the stages of a stream of several types.
 
 JOBS: Final = ("sensors", "bucket", "topics", "levels")
-TOPICS: Final = ("in", "out")
+TOPICS: Final = ("machines-in", "machines-out")
 _START: Final = 1_700_000_000_000
 _STEP: Final = 20  # milliseconds from one reading to the next
 _DISORDER: Final = 900
