@@ -50,6 +50,7 @@ from windrow_spark.session import (
     JOB_SETTINGS,
     SHUFFLE_PARTITIONS,
     STATE,
+    check_temporary_state,
     is_connect,
     local_session,
     own_partitions,
@@ -387,6 +388,8 @@ class SparkRunner:
                 _check_checkpoint_apart(topology.sources, os.fspath(self._checkpoint))
                 checkpoint = Checkpoint.at(self._checkpoint, self._elsewhere())
             else:
+                if topology.keyed:
+                    check_temporary_state(self.spark)
                 checkpoint = Checkpoint(opened.enter_context(_temporary_folder()))
                 _check_checkpoint_apart(topology.sources, os.fspath(checkpoint.path))
             if isinstance(checkpoint.path, HadoopPath) and topology.keyed:

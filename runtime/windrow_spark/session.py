@@ -20,7 +20,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import DataFrame, SparkSession
 
-from windrow.errors import warn
+from windrow.errors import InvalidArgumentError, warn
 from windrow_runtime.operators.errors import line_of_caller
 from windrow_spark.checkpoint.storage import ELSEWHERE_SETTINGS
 from windrow_spark.daemon import DAEMON_MODULE
@@ -280,6 +280,22 @@ def warn_of_partitions(spark: SparkSession, partitions: int) -> None:
             hint=f"SparkRunner(partitions={cores}), or the setting {SHUFFLE_PARTITIONS} of the session; "
             "the first run of a checkpoint fixes it",
             location=location,
+        )
+
+
+def check_temporary_state(spark: SparkSession) -> None:
+    """Refuse to keep state in a temporary folder of the driver's machine if tasks run on others.
+
+    It would work while each partition stays on its machine, and fail, or lose the end of a stream, when one moves.
+    """
+    context = getattr(spark, "sparkContext", None)
+    if context is not None and not context.master.startswith("local"):
+        raise InvalidArgumentError(
+            "tasks on several machines need a checkpoint that all of them see, and without one the run has a temporary "
+            "folder of the driver's machine",
+            given=f"no checkpoint, on the master {context.master}",
+            expected="SparkRunner(checkpoint=folder), where all machines have mounted it, or s3a:// or hdfs://",
+            hint="run_batch(pipeline) needs none",
         )
 
 

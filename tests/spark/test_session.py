@@ -14,7 +14,8 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyspark
 import pytest
@@ -24,7 +25,7 @@ from tests.spark.streams import stamped, tumbling
 from tests.spark.test_lifecycle import wait_for
 from tests.spark_home import home_without_zip
 from windrow import Pipeline, from_collection, from_dataframe, from_source
-from windrow.errors import CheckpointError
+from windrow.errors import CheckpointError, InvalidArgumentError
 from windrow.sinks import CollectSink, WriterSink
 from windrow.sources import JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
@@ -35,6 +36,7 @@ from windrow_spark.session import (
     MOUNTED_SETTINGS,
     QUERY_SETTINGS,
     SHUFFLE_PARTITIONS,
+    check_temporary_state,
     local_session,
     settings_during,
 )
@@ -311,3 +313,15 @@ def test_what_the_session_says_counts(spark: SparkSession, tmp_path: Path, reque
     spark.conf.set(CHANGES, "false")
     assert ".changelog" not in state_files_of(spark, tmp_path)
     assert spark.conf.get(CHANGES) == "false"
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host"])
+def test_state_on_several_machines_needs_a_checkpoint(master: str) -> None:
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master))
+    with pytest.raises(InvalidArgumentError, match="need a checkpoint that all of them see") as caught:
+        check_temporary_state(session)
+    assert caught.value.given == f"no checkpoint, on the master {master}"
+    for local in ("local[4]", "local-cluster[2,1,1024]"):
+        session.sparkContext.master = local
+        check_temporary_state(session)
+    check_temporary_state(SimpleNamespace())  # type: ignore[arg-type]  # Spark Connect's has no context
