@@ -203,7 +203,7 @@ class Run:
 
     def _restarted(self) -> None:
         """Starts the program again where it failed because machines were killed."""
-        if self.cluster.driver.code() is not None:
+        if self.cluster.machines[DRIVER].is_up and self.cluster.driver.code() is not None:
             assert self._mode.kills, f"the program ended with exit code {self.cluster.driver.code()}"
             self._mode.failures += 1
             assert self._mode.failures <= 2 * self._mode.kills, "the program fails again and again"

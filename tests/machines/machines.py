@@ -198,6 +198,10 @@ class Machine:
         pid = self._unshare.pid
         return Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()
 
+    @property
+    def is_up(self) -> bool:
+        return self._unshare is not None
+
     def kill(self, *, silently: bool = False) -> None:
         """Ends all its processes by SIGKILL; ``silently``: as a power failure does, which closes no connection."""
         if self._unshare is not None:
