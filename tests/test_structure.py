@@ -278,10 +278,10 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 BUDGETS = {
     "windrow": 27_050,
     "windrow_runtime": 19_800,
-    "windrow_spark": 27_100,
+    "windrow_spark": 27_150,
     "windrow_kafka": 4_050,
     "windrow_sql": 1_560,
-    "windrow_tools": 6_000,
+    "windrow_tools": 6_450,
 }
 """The most lines of each package, docstrings and blank lines included; who raises one says what users get for it."""
 

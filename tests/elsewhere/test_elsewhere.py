@@ -99,9 +99,11 @@ def test_a_run_that_was_stopped_between_two_moves_goes_on_elsewhere(
 @pytest.mark.thorough(reason="the test of a whole run has a checkpoint on S3, in a session that the runner starts")
 @pytest.mark.timeout(900)  # it starts Spark
 @pytest.mark.program
-def test_a_users_session_needs_no_setting_for_a_checkpoint_on_s3(s3: str) -> None:
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])  # an executor opens the bucket for itself
+@pytest.mark.usefixtures("s3")
+def test_a_users_session_needs_no_setting_for_a_checkpoint_on_s3(master: str) -> None:
     with Elsewhere.opened("s3", f"users-{uuid4().hex[:8]}") as elsewhere:
-        found = outcome(elsewhere.url, elsewhere.submit_arguments, "users")
+        found = outcome(elsewhere.url, elsewhere.submit_arguments, "users", master)
     assert found["last"] == sorted(sum(range(key, 90, 3)) for key in range(3))
     assert found["setting"] is None  # the session is left as it was
     # A bucket that was opened before keeps its settings.

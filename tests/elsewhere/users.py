@@ -1,4 +1,4 @@
-"""A run in a session of the user's own, with Hadoop's defaults: ``python -m tests.elsewhere.users FOLDER``."""
+"""A run in a session of the user's own, with Hadoop's defaults: ``python -m tests.elsewhere.users FOLDER MASTER``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from windrow_spark.paths import as_spark_path
 # Any in this module: objects of the JVM, and what is printed as JSON.
 
 
-def main(folder: str) -> dict[str, Any]:
+def main(folder: str, master: str) -> dict[str, Any]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]").config("spark.driver.host", "127.0.0.1")
+    builder = SparkSession.builder.master(master).config("spark.driver.host", "127.0.0.1")
     spark = builder.config("spark.ui.enabled", "false").getOrCreate()
     sink = CollectSink[Any]()
     events = from_collection([Event(f"k{each % 3}", each * 10, each) for each in range(90)], Event)
@@ -51,4 +51,4 @@ def main(folder: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1])))
+    print(json.dumps(main(*sys.argv[1:])))
