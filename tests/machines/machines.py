@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -44,7 +46,6 @@ DRIVER: Final = "only-the-driver"
 """The driver's host name, and a part of the paths of all folders that no other machine has."""
 
 _ADDRESSES: Final = {"master": "10.77.0.1", **{f"worker-{n}": f"10.77.0.1{n}" for n in (1, 2, 3)}, DRIVER: "10.77.0.50"}
-_FAKETIME: Final = next(iter(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")), None)
 _NAMESPACES: Final = ("--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc")
 _NUMBERS: Final = count(1)
 _STARTED: Final = "the machine runs"
@@ -93,6 +94,21 @@ def refusal() -> str | None:
     if done.returncode != 0:
         return f"no machines: namespaces cannot be made, which takes root: {done.stderr.strip()[-200:]}"
     return None
+
+
+@cache
+def clock_library() -> str | None:
+    """The library that gives a machine a clock of its own, by its name in the cache; None: there is no compiler."""
+    # libfaketime wakes Java again and again, and `time.sleep` fails with it where the clock of the boot is the real one.
+    source = Path(__file__).with_name("clock.c")
+    library = cache_folder() / f"clock-{blake2b(source.read_bytes(), digest_size=4).hexdigest()}.so"
+    if not library.exists():
+        if shutil.which("cc") is None:
+            return None
+        unfinished = library.with_suffix(f".{os.getpid()}")
+        _run("cc", "-O1", "-shared", "-fPIC", "-o", str(unfinished), str(source), "-ldl")
+        unfinished.rename(library)
+    return library.name
 
 
 def inside(module: str, arguments: Sequence[str]) -> list[str]:
@@ -240,19 +256,11 @@ class Machine:
         """The variables of its processes."""
         code = f"{self.own}/code"
         shared = {name: os.environ[name] for name in ("JAVA_HOME", "PATH") if name in os.environ}
-        fake = {
-            "LD_PRELOAD": str(_FAKETIME),
-            "FAKETIME": f"{self.clock:+}s",
-            # Without these two, timed waits of Java return at once, again and again.
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
-            # Times of files are those of the file system's own clock.
-            "NO_FAKE_STAT": "1",
-            "FAKETIME_DONT_RESET": "1",
-        }
+        library = clock_library()
+        fake = {"LD_PRELOAD": f"{self.own}/jars/{library}", "CLOCK_AHEAD": f"{self.clock * 1000:.0f}"}
         return {
             **shared,
-            **(fake if self.clock and _FAKETIME is not None else {}),
+            **(fake if self.clock and library is not None else {}),
             "HOME": f"{self.own}/home",
             "LANG": "C.UTF-8",
             "PYSPARK_PYTHON": sys.executable,

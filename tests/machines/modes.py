@@ -152,7 +152,7 @@ class Dynamic(Mode):
         "spark.dynamicAllocation.shuffleTracking.timeout": "5s",
         "spark.dynamicAllocation.minExecutors": "1",
         "spark.dynamicAllocation.executorIdleTimeout": "4s",
-        "spark.dynamicAllocation.schedulerBacklogTimeout": "300ms",
+        "spark.dynamicAllocation.schedulerBacklogTimeout": "1s",
     }
     _PAUSE, _PERIOD = 20.0, 35.0  # seconds
 

@@ -103,7 +103,7 @@ def _cluster(master: str, checkpoint: str | None, *, verbose: bool) -> Iterator[
     from windrow_spark.quiet import quiet_session
     from windrow_tools.command.cluster import cluster_findings
 
-    builder = SparkSession.builder.appName("windrow doctor")
+    builder = SparkSession.builder.appName("windrow doctor").config("spark.ui.showConsoleProgress", "false")
     if master:
         builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
     is_remote = master.startswith("sc://") or (not master and "SPARK_REMOTE" in os.environ)
