@@ -99,7 +99,7 @@ def refusal() -> str | None:
 @cache
 def clock_library() -> str | None:
     """The library that gives a machine a clock of its own, by its name in the cache; None: there is no compiler."""
-    # libfaketime wakes Java again and again, and `time.sleep` fails with it where the clock of the boot is the real one.
+    # With libfaketime Java wakes again and again, and if the clock of the boot is the real one, `time.sleep` fails.
     source = Path(__file__).with_name("clock.c")
     library = cache_folder() / f"clock-{blake2b(source.read_bytes(), digest_size=4).hexdigest()}.so"
     if not library.exists():
