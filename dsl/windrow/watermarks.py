@@ -215,8 +215,8 @@ class WatermarkStrategy(Generic[T_contra]):
     def for_ingestion_time() -> WatermarkStrategy[object]:
         """Timestamps are the times at which elements arrive, and watermarks follow at once.
 
-        The only strategy that needs no timestamp function. A batch that is run again after a failure gets other
-        timestamps.
+        The only strategy that needs no timestamp function. On Spark elements arrive when their batch begins, by the
+        clock of the driver. A batch that is run again after a failure gets other timestamps.
         """
         return WatermarkStrategy(_Bounded(0), "ingestion time", 0, ingestion_time=True)
 

@@ -7,7 +7,12 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from windrow.time import now_millis
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 JOB_BATCH: Final = 0
 """The number of a batch job's only batch."""
@@ -15,6 +20,7 @@ JOB_BATCH: Final = 0
 PARTITIONS: Final = "windrow.partitions"
 """The property of tasks that says how their batch is divided: into how many partitions, and what decides that."""
 
+_NOW: Final = "windrow.now"
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
 _TAGS_PROPERTY: Final = "spark.job.tags"
 _TAG: Final = "windrow-batch-"
@@ -57,6 +63,22 @@ def division_told() -> str:
 
     context = TaskContext.get()
     return "" if context is None else context.getLocalProperty(PARTITIONS) or ""
+
+
+def tell_now(spark: SparkSession) -> None:
+    """Tells the tasks of a batch, whose jobs this thread starts, the driver's clock: those of workers may differ."""
+    context = getattr(spark, "sparkContext", None)  # a server of Spark Connect tells nobody
+    if context is not None:
+        context.setLocalProperty(_NOW, str(now_millis()))
+
+
+def batch_millis() -> int:
+    """Returns the processing time of this task's batch by the driver's clock; this machine's if nobody has told."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    told = None if context is None else context.getLocalProperty(_NOW)
+    return now_millis() if told is None else int(told)
 
 
 @contextmanager

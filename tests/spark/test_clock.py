@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.records import millis
 from windrow import Pipeline, WatermarkStrategy, from_source
-from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext, TimeDomain
+from windrow.functions import (
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    OnTimerContext,
+    ProcessContext,
+    ProcessFunction,
+    TimeDomain,
+)
 from windrow.sinks import CollectSink
-from windrow.sources import CollectionSource
+from windrow.sources import CollectionSource, TextFileSource
+from windrow.time import now_millis
 from windrow.triggers import CountTrigger, ProcessingTimeoutTrigger, PurgingTrigger
 from windrow.windows import GlobalWindows, TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from windrow_runtime.local import LocalRunner
@@ -85,3 +94,24 @@ def test_both_domains_in_one_plan(spark: SparkSession) -> None:
             totals[key] += value
         assert totals == {key: sum(value for other, value in NUMBERS if other == key) for key in ("k0", "k1", "k2")}
     assert {line for line in result.collected(timers) if "clock" in line} == {"k0 clock", "k1 clock", "k2 clock"}
+
+
+class Stamped(ProcessFunction[str, int]):
+    def process_element(self, value: str, context: ProcessContext) -> Iterable[int]:
+        return [context.timestamp or 0]
+
+
+@pytest.mark.classic(reason="a server of Spark Connect tells tasks no clock")
+def test_elements_arrive_by_the_clock_of_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+    """Clocks of workers may differ: by theirs, what one of them stamps would be late behind what another one does."""
+    for number in range(4):  # a task each
+        (tmp_path / f"{number}.txt").write_text("line\n")
+    times = CollectSink[int]()
+    lines = from_source(TextFileSource(tmp_path)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_ingestion_time()
+    )
+    before = now_millis()
+    found = SparkRunner(spark).run(Pipeline("arrivals", lines.process(Stamped()).sink_to(times))).collected(times)
+    assert len(found) == 4
+    assert len({*found}) == 1
+    assert before <= found[0] <= now_millis()

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from windrow.plan import Step, TimestampsNode
-from windrow.time import MIN_TIMESTAMP, now_millis
+from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, timestamps_of
@@ -18,7 +18,7 @@ from windrow_spark.exchange.facts import Count, records_in
 from windrow_spark.exchange.packer import Routed, ToAllKeys, ToSink, ToStep
 from windrow_spark.exchange.timestamps import PartitionTrackers, TimestampCollector
 from windrow_spark.progress import WatermarkBounds
-from windrow_spark.worker import current_batch
+from windrow_spark.worker import batch_millis, current_batch
 
 if TYPE_CHECKING:
     from windrow_spark.physical.plan import StepEdge
@@ -87,13 +87,12 @@ class PortFragment:
         return fragment
 
     def _now(self) -> int:
-        now = now_millis()
         batch = current_batch()
         stored = None if self._clock is None or batch is None else self._clock.read(batch).now
-        return now if stored is None else stored
+        return batch_millis() if stored is None else stored
 
     def processing_time(self) -> int:
-        """Returns the batch's clock if windrow keeps it, else the machine's when the task began, in milliseconds."""
+        """Returns the batch's clock if windrow keeps it, else the driver's when the batch began, in milliseconds."""
         return self._now() if self._begin is None else self._begin
 
     def watermark_of(self, step: Step) -> int:
@@ -163,7 +162,7 @@ class PortFragment:
 
     def end_batch(self) -> None:
         """Tells periodic watermark generators to emit."""
-        now = now_millis()
+        now = self.processing_time()
         for tracker in self._trackers.values():
             tracker.end_batch(now)
 

@@ -48,7 +48,7 @@ from windrow_spark.sinks.batch_reports import Results, SpooledResults
 from windrow_spark.sinks.batch_writer import BatchWriter, ConnectWriter, driver_sinks
 from windrow_spark.sinks.spark_writer import WrittenBy, check_unwritten, spark_writer_of, written_by
 from windrow_spark.sources.scanner import scanner_of
-from windrow_spark.worker import JOB_BATCH
+from windrow_spark.worker import JOB_BATCH, tell_now
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -279,6 +279,7 @@ class Query:
         gate.enter(batch, frame.sparkSession)
         try:
             self.lock.check()
+            tell_now(frame.sparkSession)
             self._checkpoint.hand_on(frame.sparkSession, batch, self.lowered.clock)
             self._batches(frame, batch)
             report = self._results.latest_report()
