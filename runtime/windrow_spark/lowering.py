@@ -48,7 +48,7 @@ from windrow_spark.run_limits import USUAL_LIMITS, RunLimits
 from windrow_spark.session import is_connect
 from windrow_spark.shipping import known_classes, without_sources_and_sinks
 from windrow_spark.sinks.parts import WorkerSinks, worker_sinks
-from windrow_spark.sinks.spark_writer import WrittenBy, takes_columns, written_by
+from windrow_spark.sinks.spark_writer import WrittenBy, spark_writer_of, takes_columns, written_by
 from windrow_spark.sources.scan import ANY_AGE, ScanContext
 from windrow_spark.sources.scanner import check_source_columns, scanner_of
 from windrow_spark.sources.stage import CLOCK_PAYLOAD, MalformedRule, SourceStage
@@ -316,7 +316,7 @@ class Lowered:
         before = self.topology.boundaries_before
         in_order = {source.id, *(step_id for step_id, keyed in self.steps.plan.keyed.items() if keyed.makes_pairs)}
         sinks = [sink for sink in self.topology.sinks if not in_order.isdisjoint(before[sink.id])]
-        return any(written_by(sink) in {WrittenBy.RESULTS, WrittenBy.OUTPUT} for sink in sinks)
+        return any(spark_writer_of(sink).sees_order for sink in sinks)
 
     def _keeps_partitions(self, source: Step) -> bool:
         """Returns whether one task has to take all elements of a partition of a source.

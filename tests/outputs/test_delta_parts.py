@@ -43,14 +43,14 @@ def worker_sink(element_type: type[Any], sink: DeltaSink[Any], query: str = "que
 def run_task(sink: WorkerSink, *portions: Sequence[Any] | pa.RecordBatch) -> list[bytes]:
     """Runs a task that succeeds, with elements or columns; returns the names that the driver gets."""
     task = sink.task(0)
-    names: list[str] = []
+    names: list[bytes] = []
     for portion in portions:
         write = task.write_rows if isinstance(portion, pa.RecordBatch) else task.write
         write(portion)
         names += task.take_names()
     task.finish()
     task.close()
-    return [name.encode() for name in names]
+    return names
 
 
 def files_in(folder: Path) -> int:

@@ -29,7 +29,7 @@ from windrow.errors import InvalidArgumentError, SinkError
 from windrow.panes import ChangeKind
 from windrow_runtime.operators.changes import Changed
 from windrow_sql.database.output import DatabaseLimits, DatabaseOutput
-from windrow_sql.database.postgres_copy import Row, StagedRows, _texts
+from windrow_sql.database.postgres_copy import Row, StagedRows, row_texts
 
 __all__ = ["postgresql"]  # a fixture
 
@@ -121,10 +121,10 @@ def test_texts_that_mean_something_to_copy(postgresql: Database) -> None:
 
 @given(st.lists(st.floats() | st.sampled_from([0.1, -0.0, 1e300, 5e-324]), min_size=1))
 def test_numbers_of_a_column_keep_their_values(numbers: list[float]) -> None:
-    lines = b"".join(_texts([(number, None) for number in numbers])).splitlines()
+    lines = b"".join(row_texts([(number, None) for number in numbers])).splitlines()
     assert [repr(float(line.removesuffix(b",null"))) for line in lines] == list(map(repr, numbers))
     whole = [int(number) % 2**64 - 2**63 for number in numbers if math.isfinite(number)]
-    assert list(map(int, b"".join(_texts([(number,) for number in whole])).split())) == whole
+    assert list(map(int, b"".join(row_texts([(number,) for number in whole])).split())) == whole
 
 
 def test_the_last_of_a_key_stays_and_what_is_withdrawn_goes(postgresql: Database) -> None:
@@ -278,7 +278,7 @@ def test_a_server_that_stays_away_is_an_error_after_some_attempts(
     postgresql: Database, postgres: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("windrow_sql.database.output.time", SimpleNamespace(sleep=pauses.append))
+    monkeypatch.setattr("windrow_sql.database.retries.time", SimpleNamespace(sleep=pauses.append))
     output = output_of(Total, postgresql.sink("totals"))
     socket = next(postgres.glob(".s.PGSQL.*[0-9]"))
     aside = socket.rename(socket.with_name("aside"))

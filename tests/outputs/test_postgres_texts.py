@@ -11,7 +11,7 @@ import pytest
 from windrow.errors import InvalidArgumentError
 from windrow.formats import JsonValue, RawJson
 from windrow_runtime.codecs.record_type import record_type
-from windrow_sql.database.output import RowEncoder
+from windrow_sql.database.row_encoder import RowEncoder
 
 NUL = "a\0b"
 

@@ -126,11 +126,11 @@ def test_large_elements_are_written_a_few_at_a_time() -> None:
         def __contains__(self, sink: object) -> bool:
             return sink == SINK
 
-        def write(self, sink: int, values: Sequence[Any]) -> int:
+        def write(self, sink: int, values: Sequence[Any], number: int) -> int:
             sizes.append(sum(map(len, values)))
             return sizes[-1]
 
-        def write_columns(self, sink: int, rows: Any) -> None:
+        def write_columns(self, sink: int, rows: Any, number: int) -> None:
             raise AssertionError("there are none")
 
         def take_names(self) -> list[tuple[int, bytes]]:

@@ -78,9 +78,9 @@ class TaskSinkWriter(Protocol):
 
     def __contains__(self, sink: object) -> bool: ...
 
-    def write(self, sink: int, values: Sequence[Any]) -> int: ...
+    def write(self, sink: int, values: Sequence[Any], number: int) -> int: ...
 
-    def write_columns(self, sink: int, rows: Any) -> None: ...
+    def write_columns(self, sink: int, rows: Any, number: int) -> None: ...
 
     def take_names(self) -> list[tuple[int, bytes]]: ...
 
@@ -196,7 +196,7 @@ class Packer:
         for start in range(0, batch.num_rows, _COLUMN_ROWS):
             portion = batch.slice(start, _COLUMN_ROWS)
             if writer is not None:
-                writer.write_columns(target.number, portion)
+                writer.write_columns(target.number, portion, self._next_number())
                 yield from self._part_rows(writer)
                 continue
             # A plan without columns does not import the columnar modules.
@@ -281,7 +281,7 @@ class Packer:
             portion = values[start : start + self._limit]
             start += len(portion)
             if writer is not None:
-                self._adapt(writer.write(sink, portion), len(portion))
+                self._adapt(writer.write(sink, portion, self._next_number()), len(portion))
                 yield from self._part_rows(writer)
                 continue
             try:
@@ -303,6 +303,8 @@ class Packer:
             self._limit = max(1, min(_LARGEST_LIMIT, _PAYLOAD_BYTES * count // size))
 
     def _next_row(self, group: int, kind: int, target: int, payload: bytes) -> PackedRow:
-        number = sequence_number(self._phase, self._origin, self._row)
+        return PackedRow(group, kind, target, self._next_number(), payload)
+
+    def _next_number(self) -> int:
         self._row += 1
-        return PackedRow(group, kind, target, number, payload)
+        return sequence_number(self._phase, self._origin, self._row - 1)

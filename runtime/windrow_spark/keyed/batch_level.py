@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from itertools import chain, groupby
+from functools import partial
+from itertools import chain, count, groupby
 from operator import attrgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow_spark.clock import BatchTime, BatchTimes
@@ -22,6 +23,9 @@ from windrow_spark.faults import failures_marked
 from windrow_spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_spark.keyed.level import Level
 from windrow_spark.worker import infrequent_gc
+
+if TYPE_CHECKING:
+    from windrow_spark.sinks.parts import PartWriter
 
 # Any in this module: pyarrow has no types.
 
@@ -65,32 +69,36 @@ class BatchLevel:
             writer = None if sinks is None else stack.enter_context(closing(sinks.writer()))
             task = stack.enter_context(closing(GroupTask(self.level, writer)))
             packed = (map(PackedRow, *(column.to_pylist() for column in batch.columns)) for batch in batches)
-            rows = self._run(task, chain.from_iterable(packed))
+            rows = self._run(task, chain.from_iterable(packed), writer)
             yield from map(exchange_batch, _portions(rows if writer is None else writer.pass_on(rows), _ROWS_BYTES))
             if writer is not None:
                 writer.finish()
 
-    def _run(self, task: GroupTask, rows: Iterator[PackedRow]) -> Iterator[PackedRow]:
+    def _run(self, task: GroupTask, rows: Iterator[PackedRow], writer: PartWriter | None) -> Iterator[PackedRow]:
         for label, of_group in groupby(rows, key=attrgetter("group")):
             if label < 0:
                 yield from (row for row in of_group if row.kind not in {RowKind.CLOCK, RowKind.END})
             else:
-                yield from self._run_group(task, label, of_group)
+                yield from self._run_group(task, label, of_group, writer)
 
-    def _run_group(self, task: GroupTask, label: int, rows: Iterable[PackedRow]) -> Iterator[PackedRow]:
+    def _run_group(
+        self, task: GroupTask, label: int, rows: Iterable[PackedRow], writer: PartWriter | None
+    ) -> Iterator[PackedRow]:
         """Runs one key group through both rounds."""
         origin = self.level.groups.labels.index(label)
         pages = _Pages()
         data: bytes | None = None
-        number = 0
+        numbers = count()
         for round_number, times, portion in self._calls(rows):
+            # The task numbers the rows of each call from 0, and has phases where there are rounds here.
+            in_round = map(partial(sequence_number, round_number, origin), numbers)
+            if writer is not None:
+                writer.numbers = in_round
             for output in task.run_group(label, data, pages, times, self.now, [], portion):
                 if isinstance(output, GroupUpdate):
                     data = output.data
                 elif output.kind != RowKind.TIMESTAMPS:
-                    # The task numbers the rows of each call from 0, and has phases where there are rounds here.
-                    yield output._replace(number=sequence_number(round_number, origin, number))
-                    number += 1
+                    yield output._replace(number=next(in_round))
 
     def _calls(self, rows: Iterable[PackedRow]) -> Iterator[tuple[int, BatchTimes, list[PackedRow]]]:
         """Yields the round, the times and the rows of each call for a group."""

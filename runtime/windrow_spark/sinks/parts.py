@@ -76,6 +76,7 @@ class PartWriter:
     def __init__(self, sinks: WorkerSinks) -> None:
         self._sinks = sinks
         self._tasks: dict[int, WorkerTask] = {}
+        self.numbers: Iterator[int] | None = None  # of the rows of a batch job, which orders them by rounds
 
     def __contains__(self, sink: object) -> bool:
         return sink in self._sinks.sinks
@@ -87,28 +88,32 @@ class PartWriter:
                 yield row
                 continue
             if row.kind == RowKind.OUTPUT:
-                self.write(row.target, load_values(row.payload))
+                self.write(row.target, load_values(row.payload), row.number)
             else:
-                self.write_columns(row.target, columns_in(row.payload))
+                self.write_columns(row.target, columns_in(row.payload), row.number)
             for sink, name in self.take_names():
                 yield row._replace(kind=RowKind.PART, target=sink, payload=name)
 
-    def write(self, sink: int, values: Sequence[Any]) -> int:
-        """Writes elements to the sink of a number; returns how many bytes they took, 0 if that is unknown."""
-        return self._task(sink).write(values)
+    def write(self, sink: int, values: Sequence[Any], number: int) -> int:
+        """Writes elements to the sink of a number; returns how many bytes they took, 0 if that is unknown.
 
-    def write_columns(self, sink: int, rows: Any) -> None:
+        ``number`` is the sequence number of a row that would have the elements.
+        """
+        return self._task(sink, number).write(values)
+
+    def write_columns(self, sink: int, rows: Any, number: int) -> None:
         """Writes the elements of an Arrow batch to the sink of a number, which takes columns."""
-        self._task(sink).write_rows(rows)
+        self._task(sink, number).write_rows(rows)
 
     def take_names(self) -> list[tuple[int, bytes]]:
         """Returns the sinks, by number, and names of files that were created since the last call, for the driver."""
-        return [(sink, name.encode()) for sink, task in self._tasks.items() for name in task.take_names()]
+        return [(sink, name) for sink, task in self._tasks.items() for name in task.take_names()]
 
-    def _task(self, sink: int) -> WorkerTask:
+    def _task(self, sink: int, number: int) -> WorkerTask:
         task = self._tasks.get(sink)
         if task is None:
             task = self._tasks[sink] = self._sinks.sinks[sink].task(self._batch)
+        task.number = number if self.numbers is None else next(self.numbers)
         return task
 
     @cached_property

@@ -66,6 +66,11 @@ class SparkWriter(Generic[W_co]):
         return False
 
     @property
+    def sees_order(self) -> bool:
+        """Whether the target shows in which order the elements of a batch came."""
+        return self.written_by in {WrittenBy.RESULTS, WrittenBy.OUTPUT}
+
+    @property
     def is_opened_by_server(self) -> bool:
         """Whether a server of Spark Connect opens the output, and not the user's process."""
         return False

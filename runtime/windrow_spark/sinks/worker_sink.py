@@ -14,6 +14,9 @@ from windrow.plan import Step
 class WorkerTask(ABC):
     """Writes the elements of one task of a batch to one sink."""
 
+    number = 0
+    """Orders the elements of the next write among those of all tasks, as ``sequence_number`` of the exchange does."""
+
     @abstractmethod
     def write(self, values: Sequence[Any]) -> int:
         """Writes elements; returns how many bytes they took, 0 if that is unknown."""
@@ -22,8 +25,8 @@ class WorkerTask(ABC):
     def write_rows(self, rows: Any) -> int:
         """Does what :meth:`write` does, for the elements of an Arrow batch; only sinks that take columns get some."""
 
-    def take_names(self) -> Sequence[str]:
-        """Returns the names of the files that were created since the last call, for the driver."""
+    def take_names(self) -> Sequence[bytes]:
+        """Returns the names of the files that were created since the last call, or what else the driver publishes."""
         return ()
 
     def finish(self) -> None:  # noqa: B027  nothing to do by default
@@ -66,4 +69,7 @@ class WorkerSink(ABC):
         """Prepare the target before the tasks of a batch begin; the driver calls this."""
 
     def publish(self, batch: int, names: Sequence[bytes]) -> None:  # noqa: B027  nothing to do by default
-        """Publish the files that the tasks of a batch have written, by name; the driver calls this."""
+        """Publish the files that the tasks of a batch have written, by name; the driver calls this.
+
+        The names are those that tasks which have succeeded gave, in no order.
+        """

@@ -9,7 +9,7 @@ that a table created by the sink would have.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import chain
@@ -17,6 +17,8 @@ from typing import Any, Final
 from uuid import UUID
 
 import sqlalchemy as sa
+
+from windrow_sql.database.tables import name_of
 
 Row = tuple[object, ...]
 
@@ -39,19 +41,24 @@ def may_stage(connection: sa.Connection) -> bool:
 
 def takes_copy(connection: sa.Connection, table: sa.Table) -> bool:
     """Returns whether COPY into a table does what INSERT would do."""
-    name = connection.dialect.identifier_preparer.format_table(table)
-    return bool(connection.execute(_TAKES_COPY, {"name": name}).scalar())
+    return bool(connection.execute(_TAKES_COPY, {"name": name_of(connection, table)}).scalar())
 
 
 def copy_rows(connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
     """Append rows to a table by COPY; the errors are the driver's own."""
-    prepare = connection.dialect.identifier_preparer
-    quoted = ", ".join([prepare.quote(column) for column in columns])
-    statement = f"COPY {prepare.format_table(table)} ({quoted}) FROM STDIN WITH ({_OPTIONS})"
+    copy_texts(connection, table, columns, row_texts(rows))
+
+
+def copy_texts(connection: sa.Connection, table: sa.Table, columns: Sequence[str], texts: Iterable[bytes]) -> None:
+    """Append rows that :func:`row_texts` has encoded to a table by COPY."""
+    quoted = ", ".join([connection.dialect.identifier_preparer.quote(column) for column in columns])
+    # The driver takes a statement without parameters as it is.
+    quoted = quoted.replace("%%", "%")
+    statement = f"COPY {name_of(connection, table)} ({quoted}) FROM STDIN WITH ({_OPTIONS})"
     # Any: SQLAlchemy knows neither the driver's connection nor COPY.
     driver: Any = connection.connection.driver_connection
     with driver.cursor() as cursor, cursor.copy(statement) as copy:
-        for text in _texts(rows):
+        for text in texts:
             copy.write(text)
 
 
@@ -84,7 +91,7 @@ class StagedRows:
         return sa.select(*[self.table.c[name] for name in self.columns])
 
 
-def _texts(rows: Sequence[Row]) -> Iterator[bytes]:
+def row_texts(rows: Sequence[Row]) -> Iterator[bytes]:
     """Encodes rows, some thousands at a time, as CSV with the quotes and escapes of JSON."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         portion = rows[start : start + _ROWS_AT_ONCE]

@@ -81,6 +81,11 @@ def batches_table(schema: str | None) -> sa.Table:
     )
 
 
+def name_of(connection: sa.Connection, table: sa.Table) -> str:
+    """Returns the quoted name of a table, as a value; SQLAlchemy doubles the percent signs of names in statements."""
+    return connection.dialect.identifier_preparer.format_table(table).replace("%%", "%")
+
+
 def create_statement(table: sa.Table, engine: sa.Engine) -> str:
     """Returns the SQL text of the statement that creates the table."""
     return " ".join(str(sa.schema.CreateTable(table).compile(engine)).split())
@@ -185,25 +190,34 @@ def _inexact_in_postgresql(
     connection: sa.Connection, table: sa.Table, fields: Collection[RecordField], key: Collection[str]
 ) -> tuple[dict[str, str], dict[str, int]]:
     """Finds faults of columns that are not exact, and the length limits of text columns, both by column name."""
-    name = connection.dialect.identifier_preparer.format_table(table)
-    types: dict[str, tuple[str, bool]] = {
-        column: (text.rpartition(".")[2], exact)
-        for column, text, exact in connection.execute(sa.text(_COLUMNS), {"name": name})
-    }
+    types = _types_in_postgresql(connection, table)
     faults: dict[str, str] = {}
-    lengths: dict[str, int] = {}
     for field in fields:
         if field.column not in types:
             continue
         text, is_deterministic = types[field.column]
-        varying = _VARYING.fullmatch(text)
-        if varying is not None:
-            lengths[field.column] = int(varying[1])
         if not _keeps_in_postgresql(text, field.type.scalar_kind):
             faults[field.column] = f"the column is {text}, which does not keep every {field.type} as it is"
         elif field.column in key and (text == "citext" or not is_deterministic):
             faults[field.column] = "the column takes different texts for equal, and is part of the key"
-    return faults, lengths
+    return faults, _lengths_of(types)
+
+
+def text_lengths(connection: sa.Connection, table: sa.Table) -> Mapping[str, int]:
+    """Returns the most characters of text columns of PostgreSQL that are limited, by the column's name."""
+    return _lengths_of(_types_in_postgresql(connection, table))
+
+
+def _types_in_postgresql(connection: sa.Connection, table: sa.Table) -> dict[str, tuple[str, bool]]:
+    """Returns the type of each column, and whether only identical texts are equal, by the column's name."""
+    name = name_of(connection, table)
+    columns = connection.execute(sa.text(_COLUMNS), {"name": name})
+    return {column: (text.rpartition(".")[2], exact) for column, text, exact in columns}
+
+
+def _lengths_of(types: Mapping[str, tuple[str, bool]]) -> dict[str, int]:
+    varying = {column: _VARYING.fullmatch(text) for column, (text, _) in types.items()}
+    return {column: int(limit[1]) for column, limit in varying.items() if limit is not None}
 
 
 def _keeps_in_postgresql(text: str, kind: Kind) -> bool:

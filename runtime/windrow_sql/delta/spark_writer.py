@@ -159,8 +159,8 @@ class _FileTask(WorkerTask):
         with self._output.failures("a file of the Delta table cannot be written"):
             return self._file.write(rows)
 
-    def take_names(self) -> Sequence[str]:
-        return self._file.take_names()
+    def take_names(self) -> Sequence[bytes]:
+        return [name.encode() for name in self._file.take_names()]
 
     def finish(self) -> None:
         with self._output.failures("a file of the Delta table cannot be written"):

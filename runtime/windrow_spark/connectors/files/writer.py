@@ -105,8 +105,8 @@ class _FilesTask(WorkerTask):
     def write_rows(self, rows: Any) -> int:
         return self.files.write_rows(rows) if rows.num_rows else 0
 
-    def take_names(self) -> list[str]:
-        return self.files.take_names()
+    def take_names(self) -> list[bytes]:
+        return [name.encode() for name in self.files.take_names()]
 
     def close(self) -> None:
         self.files.close()
