@@ -387,7 +387,8 @@ class DatabaseSink(Sink[T_contra]):
 
     Each batch is written once. The transaction that writes the rows also notes the number of the batch in a table
     ``windrow_batches`` beside the sink's, under the identity of the checkpoint, and a batch that was noted before is
-    left out. A run without a checkpoint has an identity of its own. The elements of a batch pass through the driver.
+    left out. A run without a checkpoint has an identity of its own. On Spark workers stage the rows of large batches in
+    tables of PostgreSQL beside the sink's; to SQLite, or with ``create=False``, all elements pass through the driver.
 
     Needs the extra ``database``. The table is made, or its columns are checked, before the first
     batch.
@@ -399,7 +400,7 @@ class DatabaseSink(Sink[T_contra]):
         key: The field, or the fields, that tell rows apart. They cannot be Optional, nor of a type with parts or with
             fractions. A table that exists needs a primary key or a unique index of the same columns.
         schema: The schema of the table; by default the one that the database uses by itself.
-        create: Whether to make the table if it is missing.
+        create: Whether to make the table if it is missing, and tables that stage rows.
 
     Raises:
         InvalidArgumentError: For the address of another kind of database, an empty name, or a key that names a field

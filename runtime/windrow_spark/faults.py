@@ -137,10 +137,11 @@ _FAILURES = (
         "functions call; local[N] tries once, local[N, 4] four times",
     ),
     _Failure(
-        r"Total size of serialized results of [^\n]*",
-        "a batch brings the driver more than Spark lets it take",
-        "raise spark.driver.maxResultSize and spark.driver.memory, read less in a batch, or take a sink that workers "
-        "write",
+        r"is bigger than spark\.driver\.maxResultSize",
+        "a batch has more for the driver than Spark lets it take: the elements of sinks that the driver writes",
+        "start the session with a larger spark.driver.maxResultSize (0: any size), and as much spark.driver.memory; or "
+        "read less in a batch, or take a sink that workers write, such as files or a CustomSink with on_workers",
+        expected="no more than spark.driver.maxResultSize",
     ),
     _Failure(
         r"java\.lang\.OutOfMemoryError[^\n]*",

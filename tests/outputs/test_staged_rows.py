@@ -35,7 +35,7 @@ __all__ = ["postgresql"]  # a fixture
 
 # Any in this module: elements of every type, and rows as the driver gives them.
 
-STAGING = DatabaseLimits(first_pause_seconds=0.0, sent_elements=0, chunk_bytes=1)
+STAGING = DatabaseLimits(first_pause_seconds=0.0, sent_elements=0, part_bytes=1)
 """Limits by which tasks stage all elements, each portion in a transaction."""
 SOME_SENT = replace(STAGING, sent_elements=2)
 
@@ -106,7 +106,7 @@ def test_a_small_batch_needs_no_table_and_no_connection_of_tasks(
     postgresql: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = worker_sink(Total, postgresql.sink("totals", "key"), limits=replace(STAGING, sent_elements=3))
-    monkeypatch.setattr("windrow_sql.database.staged_output.StagedOutput.chunks", None)
+    monkeypatch.setattr("windrow_sql.database.staged_output.StagedOutput.parts", None)
     second = run_task(sink, [Total("a", 3)], number=5)
     sink.publish(0, second + run_task(sink, [Total("a", 1)], [Total("b", 1), Total("a", 2)]))
     assert totals(postgresql) == {"a": 3, "b": 1}
@@ -149,7 +149,7 @@ def test_staged_rows_are_what_the_driver_writes(postgresql: Database, records: l
 
 
 class Odd(msgspec.Struct, frozen=True, rename={"first": "c1", "second": "a 'b' %(c)s :d"}):
-    chunk: str
+    part: str
     number: int
     place: str | None
     gone: bool
@@ -157,7 +157,7 @@ class Odd(msgspec.Struct, frozen=True, rename={"first": "c1", "second": "a 'b' %
     second: str
 
 
-@pytest.mark.parametrize("key", [("chunk",), ("number", "second"), ()])
+@pytest.mark.parametrize("key", [("part",), ("number", "second"), ()])
 def test_names_that_have_to_be_quoted(postgresql: Database, key: tuple[str, ...]) -> None:
     schema = f'{postgresql.schema} "X" %s'
     postgresql.run(f'CREATE SCHEMA "{schema.replace(chr(34), 2 * chr(34))}"'.replace("%", "%%").replace("%%", "%"))
@@ -166,7 +166,7 @@ def test_names_that_have_to_be_quoted(postgresql: Database, key: tuple[str, ...]
     odd = [Odd("a", 1, None, True, 5, "x"), Odd("b", 2, "p", False, 6, "y"), Odd("a", 1, "q", False, 7, "x")]
     sink.publish(0, run_task(sink, odd))
     quoted = f'"{schema.replace(chr(34), 2 * chr(34))}"."My ""Table"" %s :a"'
-    rows = postgresql.run(f"SELECT chunk, number, place, gone, c1 FROM {quoted} ORDER BY c1".replace(":a", "\\:a"))
+    rows = postgresql.run(f"SELECT part, number, place, gone, c1 FROM {quoted} ORDER BY c1".replace(":a", "\\:a"))
     expected = [tuple(msgspec.structs.astuple(each)[:5]) for each in odd]
     assert rows == (expected if not key else expected[1:])
     # Tables that earlier runs have left are found there, too.
@@ -234,7 +234,7 @@ def test_rows_that_a_server_has_lost_are_missed(postgresql: Database) -> None:
         assert str(caught.value.given).startswith("0 rows of batch 0 for database ")
         assert postgresql.run("SELECT * FROM totals") == postgresql.run("SELECT * FROM windrow_batches") == []
         worker_sink(Total, postgresql.sink("totals"), statement)
-    # One chunk of two, and then the batch again.
+    # One part of two, and then the batch again.
     sink = worker_sink(Total, postgresql.sink("totals"))
     names = run_task(sink, [Total("a", 1)], [Total("b", 2)])
     (table,) = staged_tables(postgresql)
@@ -264,14 +264,14 @@ def test_a_connection_that_is_lost_is_tried_again(postgresql: Database, caplog: 
     assert sorted(postgresql.run("SELECT key FROM totals")) == [("a",), ("b",), ("c",)]
 
 
-def test_a_chunk_that_was_committed_before_its_connection_was_lost_is_there_once(
+def test_a_part_that_was_committed_before_its_connection_was_lost_is_there_once(
     postgresql: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = worker_sink(Total, postgresql.sink("totals"))
     task = sink.task(0)
     names = written(task, [Total("a", 1)])
-    chunks: Any = task._chunks  # type: ignore[attr-defined]  # what loses its connection
-    copy, left = chunks._copy, [1]
+    parts: Any = task._parts  # type: ignore[attr-defined]  # what loses its connection
+    copy, left = parts._copy, [1]
 
     def copy_and_lose() -> None:
         copy()
@@ -280,7 +280,7 @@ def test_a_chunk_that_was_committed_before_its_connection_was_lost_is_there_once
             kill_connections(postgresql)
             copy()
 
-    monkeypatch.setattr(chunks, "_copy", copy_and_lose)
+    monkeypatch.setattr(parts, "_copy", copy_and_lose)
     names += written(task, [Total("b", 2)])
     sink.publish(0, names)
     assert sorted(postgresql.run("SELECT key FROM totals")) == [("a",), ("b",)]
@@ -437,7 +437,7 @@ def test_rows_that_cannot_be_staged_go_through_the_driver(
     assert ("too many connections" if limit else "permission denied for schema") in caplog.text
     assert PASSWORD not in caplog.text
     # A worker does not ask the server again for a while.
-    monkeypatch.setattr("windrow_sql.database.staged_output.StagedOutput.chunks", None)
+    monkeypatch.setattr("windrow_sql.database.staged_output.StagedOutput.parts", None)
     sink.publish(2, run_task(sink, [Total("c", 1)], batch=2))
     assert totals(postgresql)["c"] == 1
 
@@ -489,7 +489,7 @@ def test_the_driver_writes_what_workers_do_not(postgresql: Database, tmp_path: P
         assert spark_writer_of(pipeline.step_of(pipeline.sinks[0].node)).written_by is by
 
 
-def test_what_the_driver_gets_of_a_chunk_is_small(postgresql: Database) -> None:
+def test_what_the_driver_gets_of_a_part_is_small(postgresql: Database) -> None:
     sink = worker_sink(Everything, postgresql.sink("rows"))
     (name,) = run_task(sink, RECORDS * 10)
     assert len(name) < 200

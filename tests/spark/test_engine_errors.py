@@ -99,6 +99,8 @@ RESULTS = (
     "than spark.driver.maxResultSize (1024.0 MiB)"
 )
 HEAP = "OutOfMemoryError: Java heap space"
+SIZE = "Total size of serialized results of 2 tasks (7.8 MiB) is bigger than spark.driver.maxResultSize (1024.0 KiB)"
+LARGE = "a batch has more for the driver than Spark lets it take: the elements of sinks that the driver writes"
 CASES: list[tuple[tuple[str, ...], type[WindrowError], str, str]] = [
     ((f"{SPARK}: Job aborted.", f"java.io.{FULL}"), EngineError, "a disk is full, or a file may not grow", FULL),
     ((OF_A_WORKER + NO_CLASS,), EngineError, "a worker cannot import a module", NO_CLASS),
@@ -110,6 +112,12 @@ CASES: list[tuple[tuple[str, ...], type[WindrowError], str, str]] = [
     ),
     ((f"org.apache.spark.{RESULTS}",), EngineError, "a batch brings the driver more than Spark lets it take", RESULTS),
     ((f"{SPARK}: Job aborted.", f"java.lang.{HEAP}"), EngineError, "Spark ran out of memory", HEAP),
+    (
+        (f"{SPARK}: Job aborted due to stage failure: {SIZE}",),
+        EngineError,
+        LARGE,
+        f"SparkException: Job aborted due to stage failure: {SIZE}",
+    ),
     (
         (f"{SPARK}: {CONCURRENT} SQLSTATE: 40000",),
         CheckpointError,

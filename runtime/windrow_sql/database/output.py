@@ -28,7 +28,7 @@ from windrow_sql.database.row_encoder import RowEncoder
 from windrow_sql.database.tables import batches_table, create_statement, faults_of, table_for
 
 _LOG: Final = logging.getLogger("windrow")
-_MOST_BATCHES_WITHOUT_COPY: Final = 64
+_MOST_BATCHES_WITHOUT_TRIAL: Final = 64
 _CONNECT_SECONDS = 10
 _LOCK_SECONDS = 30.0  # how long SQLite waits for another writer; the 5 of its default are short compared to a batch
 
@@ -42,7 +42,7 @@ class DatabaseLimits:
     fewest_copied_rows: int = 200
     first_pause_seconds: float = 0.5  # before the second attempt; each pause is twice the one before
     sent_elements: int = 2_000  # that a task on Spark sends to the driver before it stages others
-    chunk_bytes: int = 4 << 20  # of a transaction that stages rows
+    part_bytes: int = 4 << 20  # of a transaction that stages rows
 
 
 LIMITS: Final = DatabaseLimits()
@@ -89,8 +89,8 @@ class DatabaseOutput(TableOutput):
         # These are set when the table is ready.
         self._may_stage = False
         self._takes_copy = False
-        self._refused_copies = 0  # consecutive batches that COPY has refused
-        self._batches_without_copy = 0  # batches to write without COPY before the next try
+        self._refused_trials = 0  # consecutive batches of which the table had a key
+        self._batches_without_trial = 0  # batches to write before rows are appended again
         key_names = [self._names[index] for index in self._key_places]
         self._staged_rows = StagedRows("windrow_staged_rows", self._table, self._names)
         self._staged_keys = StagedRows("windrow_staged_keys", self._table, key_names)
@@ -191,7 +191,8 @@ class DatabaseOutput(TableOutput):
             else:
                 names = [f"key{index}" for index in self._key_places]
                 self._execute_many(connection, self._delete, names, deleted)
-            if len(rows) >= fewest and self._copy_new_rows(connection, rows):
+            append = partial(copy_rows, connection, self._table, self._names, rows)
+            if len(rows) >= fewest and self._takes_copy and self._append(connection, append):
                 return
             if self._may_stage and len(rows) >= fewest:
                 self._staged_rows.fill(connection, rows)
@@ -208,25 +209,23 @@ class DatabaseOutput(TableOutput):
         self._check_newest(connection, batch, again=True)
         return False
 
-    def _copy_new_rows(self, connection: sa.Connection, rows: Sequence[Row]) -> bool:
-        """Append the rows by COPY, unless the table has the key of one already; returns whether they were written.
+    def _append(self, connection: sa.Connection, append: Callable[[], object]) -> bool:
+        """Append rows, by COPY or from another table, unless the table has the key of one; returns whether it had none.
 
-        COPY writes several times as many rows a second, as it does not look for conflicts. An existing key violates
-        the unique index, and COPY fails; it is then left out for twice as many batches as after the last failure.
+        That writes up to several times as many rows a second, as nothing looks for conflicts. An existing key violates
+        the unique index; then it is left out for twice as many batches as after the last failure.
         """
-        if not self._takes_copy:
-            return False
-        if self._batches_without_copy:
-            self._batches_without_copy -= 1
+        if self._batches_without_trial:
+            self._batches_without_trial -= 1
             return False
         try:
             with connection.begin_nested():
-                copy_rows(connection, self._table, self._names, rows)
-        except (DataError, IntegrityError):
-            self._batches_without_copy = min(2**self._refused_copies, _MOST_BATCHES_WITHOUT_COPY)
-            self._refused_copies += 1
+                append()
+        except (DataError, IntegrityError, sa.exc.DataError, sa.exc.IntegrityError):
+            self._batches_without_trial = min(2**self._refused_trials, _MOST_BATCHES_WITHOUT_TRIAL)
+            self._refused_trials += 1
             return False
-        self._refused_copies = 0
+        self._refused_trials = 0
         return True
 
     def _execute_many(

@@ -11,7 +11,7 @@ import pickle
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from windrow.plan import Step
 from windrow.sinks import DatabaseSink
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from windrow_sql.database.output import DatabaseLimits
-    from windrow_sql.database.staged_output import Chunks, StagedOutput
+    from windrow_sql.database.staged_output import Parts, StagedOutput
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -40,6 +40,9 @@ _refusals: dict[str, tuple[float, str]] = {}  # when and why rows could not be s
 
 class DatabaseSparkWriter(SparkWriter[DatabaseWriter]):
     """Writes tables of PostgreSQL and SQLite."""
+
+    limits: ClassVar[DatabaseLimits | None] = None
+    """Sizes and pauses that tests make small."""
 
     @property
     def written_by(self) -> WrittenBy:
@@ -60,7 +63,7 @@ class DatabaseSparkWriter(SparkWriter[DatabaseWriter]):
 
     def worker_sink(self, identity: Identity | None) -> WorkerSink:
         assert identity is not None, "it has a target"
-        return DatabaseWorkerSink(sink_alone(self.step), self.writer.sink, identity)
+        return DatabaseWorkerSink(sink_alone(self.step), self.writer.sink, identity, self.limits)
 
 
 def _output(
@@ -82,9 +85,9 @@ class _Sent(NamedTuple):
 
 
 class _Staged(NamedTuple):
-    """Some rows of a chunk that a task has staged."""
+    """Some rows of a part that a task has staged."""
 
-    chunk: int
+    part: int
     rows: int
     deletes: bool  # whether some of the rows may be deleted ones
 
@@ -114,17 +117,17 @@ class DatabaseWorkerSink(WorkerSink):
     def publish(self, batch: int, names: Sequence[bytes]) -> None:
         """Writes the elements that the tasks of a batch have sent, and the rows that they have staged."""
         sent: list[tuple[int, Sequence[object]]] = []
-        chunks = Counter[int]()
+        parts = Counter[int]()
         deletes = False
         for name in names:
-            part: _Sent | _Staged = pickle.loads(name)
-            if isinstance(part, _Sent):
-                sent.append((part.number, load_values(part.payload)))
-                self._tell(part.refusal)
+            note: _Sent | _Staged = pickle.loads(name)
+            if isinstance(note, _Sent):
+                sent.append((note.number, load_values(note.payload)))
+                self._tell(note.refusal)
             else:
-                chunks[part.chunk] += part.rows
-                deletes = deletes or part.deletes
-        self._opened_output().write_parts(batch, sent, chunks, deletes=deletes)
+                parts[note.part] += note.rows
+                deletes = deletes or note.deletes
+        self._opened_output().write_staged(batch, sent, parts, deletes=deletes)
 
     def _tell(self, refusal: str) -> None:
         if refusal and not self._has_told:
@@ -147,7 +150,7 @@ class _StagingTask(WorkerTask):
     def __init__(self, output: StagedOutput, step: Step, sink: DatabaseSink[Any], batch: int) -> None:
         self._output, self._step, self._sink, self._batch = output, step, sink, batch
         self._sent_elements = output.sent_elements
-        self._chunks: Chunks | None = None
+        self._parts: Parts | None = None
         self._count = 0
         self._refusal = ""
         self._names: list[bytes] = []
@@ -156,11 +159,11 @@ class _StagingTask(WorkerTask):
         if not values:
             return 0
         self._count += len(values)
-        if self._chunks is None and self._count > self._sent_elements and not self._refusal:
+        if self._parts is None and self._count > self._sent_elements and not self._refusal:
             self._begin()
-        if self._chunks is not None:
-            chunk, size = self._chunks.add(self.number, values)
-            self._names.append(pickle.dumps(_Staged(chunk, len(values), Changed in set(map(type, values)))))
+        if self._parts is not None:
+            part, size = self._parts.add(self.number, values)
+            self._names.append(pickle.dumps(_Staged(part, len(values), Changed in set(map(type, values)))))
             return size
         try:
             payload = dump_values(list(values))
@@ -179,21 +182,21 @@ class _StagingTask(WorkerTask):
         if refusal and now < refused + _SECONDS_OF_REFUSAL:
             self._refusal = refusal
             return
-        chunks = self._output.chunks(self._batch)
-        if isinstance(chunks, str):
-            self._refusal = chunks
-            _refusals[shown] = now, chunks
+        parts = self._output.parts(self._batch)
+        if isinstance(parts, str):
+            self._refusal = parts
+            _refusals[shown] = now, parts
         else:
-            self._chunks = chunks
+            self._parts = parts
 
     def take_names(self) -> Sequence[bytes]:
         names, self._names = self._names, []
         return names
 
     def finish(self) -> None:
-        if self._chunks is not None:
-            self._chunks.flush()
+        if self._parts is not None:
+            self._parts.flush()
 
     def close(self) -> None:
-        if self._chunks is not None:
-            self._chunks.close()
+        if self._parts is not None:
+            self._parts.close()

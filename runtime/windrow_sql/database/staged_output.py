@@ -17,7 +17,7 @@ from windrow_runtime.operators.changes import Changed, kind_of
 from windrow_runtime.outputs.output import Identity
 from windrow_sql.database.output import LIMITS, DatabaseLimits, DatabaseOutput
 from windrow_sql.database.row_encoder import RowEncoder
-from windrow_sql.database.staging import Staging, new_chunk
+from windrow_sql.database.staging import Staging, new_part
 from windrow_sql.database.tables import text_lengths
 
 # Any in this module: elements of every type.
@@ -44,50 +44,53 @@ class StagedOutput(DatabaseOutput):
             tables = self._staging.left(connection)
         self._drop(tables)
 
-    def write_parts(
-        self, batch: int, sent: Sequence[tuple[int, Sequence[object]]], chunks: Mapping[int, int], *, deletes: bool
+    def write_staged(
+        self, batch: int, sent: Sequence[tuple[int, Sequence[object]]], parts: Mapping[int, int], *, deletes: bool
     ) -> None:
         """Write a batch in one transaction, unless it was written before.
 
         Args:
             batch: The number of the batch.
             sent: Elements that tasks have sent, with the numbers that order them.
-            chunks: How many rows each chunk has that tasks have staged.
-            deletes: Whether rows of the chunks may be deleted ones.
+            parts: How many rows each part has that tasks have staged.
+            deletes: Whether rows of the parts may be deleted ones.
         """
-        if not chunks:
-            elements = [value for _, values in sorted(sent, key=lambda part: part[0]) for value in values]
+        if not parts:
+            elements = [value for _, values in sorted(sent, key=lambda each: each[0]) for value in values]
             if elements:
                 self.write(batch, elements)
             return
-        own = new_chunk()
+        own = new_part()
         texts = [text for number, values in sent for text in self.texts(own, number, values)]
         deletes = deletes or any(Changed in set(map(type, values)) for _, values in sent)
-        count = sum(chunks.values()) + sum(len(values) for _, values in sent)
+        count = sum(parts.values()) + sum(len(values) for _, values in sent)
         with self.failures("the database refused a batch", batch, count):
-            self.retried(batch, partial(self._move, batch, own, texts, chunks, deletes=deletes))
+            self.retried(batch, partial(self._move, batch, own, texts, parts, deletes=deletes))
         self._drop([self._staging.table(batch)])
 
-    def _move(self, batch: int, own: int, texts: Sequence[bytes], chunks: Mapping[int, int], *, deletes: bool) -> None:
+    def _move(self, batch: int, own: int, texts: Sequence[bytes], parts: Mapping[int, int], *, deletes: bool) -> None:
         with self._engine.begin() as connection:
             if not self._claimed(connection, batch):
                 return
-            staged = self._staging.counts(connection, batch, chunks)
-            if staged != chunks:
+            staged = self._staging.counts(connection, batch, parts)
+            if staged != parts:
                 raise SinkError(
                     "rows are gone that workers had staged",
                     given=f"{sum(staged.values())} rows of batch {batch} for {self._shown}",
-                    expected=f"{sum(chunks.values())}, in {self._staging.table(batch)}",
+                    expected=f"{sum(parts.values())}, in {self._staging.table(batch)}",
                     where=self._where,
                     hint="a server that crashes empties this table, and nothing of the batch was written; run again "
                     "from the checkpoint to write it",
                 )
             if texts:
                 self._staging.copy(connection, batch, texts)
-            numbers = [own, *chunks]
+            numbers = [own, *parts]
             if deletes:
                 connection.execute(self._staging.deletion(batch, numbers))
-            connection.execute(self._upsert_statement(self._staging.rows(batch, numbers)))
+            rows = self._staging.rows(batch, numbers)
+            append = partial(connection.execute, self._insert(self._table).from_select(self._names, rows))
+            if not self._key_places or not self._append(connection, append):
+                connection.execute(self._upsert_statement(rows))
 
     def _drop(self, tables: Sequence[sa.Table]) -> None:
         for table in tables:
@@ -100,13 +103,13 @@ class StagedOutput(DatabaseOutput):
 
     # In workers
 
-    def texts(self, chunk: int, number: int, values: Sequence[object]) -> list[bytes]:
-        """Encodes elements as rows of a chunk."""
+    def texts(self, part: int, number: int, values: Sequence[object]) -> list[bytes]:
+        """Encodes elements as rows of a part."""
         rows = self._encoded(values)
-        return self._staging.texts(chunk, number, rows, [kind_of(value).is_withdrawal for value in values])
+        return self._staging.texts(part, number, rows, [kind_of(value).is_withdrawal for value in values])
 
-    def chunks(self, batch: int) -> Chunks | str:
-        """Creates the table of a batch if it is not there; returns what fills chunks of it, or why nothing does.
+    def parts(self, batch: int) -> Parts | str:
+        """Creates the table of a batch if it is not there; returns what fills parts of it, or why nothing does.
 
         The user may not create tables, for example, or has too many connections.
         """
@@ -121,10 +124,10 @@ class StagedOutput(DatabaseOutput):
                 raise
         except sa.exc.DBAPIError as error:
             return shorten(self._text_of(error))
-        return Chunks(self, self._staging, connection, batch, self._limits.chunk_bytes)
+        return Parts(self, self._staging, connection, batch, self._limits.part_bytes)
 
 
-class Chunks:
+class Parts:
     """Stages the rows of one task, some MiB in a transaction."""
 
     def __init__(
@@ -133,30 +136,30 @@ class Chunks:
         self._output, self._staging, self._batch, self._most_bytes = output, staging, batch, most_bytes
         self._connection: sa.Connection | None = connection
         self._engine = connection.engine
-        self._number = new_chunk()
+        self._number = new_part()
         self._texts: list[bytes] = []
         self._bytes = 0
         self._count = 0
 
     def add(self, number: int, values: Sequence[object]) -> tuple[int, int]:
-        """Adds elements, which ``number`` orders among others; returns the number of their chunk, and their bytes."""
-        chunk = self._number
-        texts = self._output.texts(chunk, number, values)
+        """Adds elements, which ``number`` orders among others; returns the number of their part, and their bytes."""
+        part = self._number
+        texts = self._output.texts(part, number, values)
         size = sum(map(len, texts))
         self._texts += texts
         self._bytes += size
         self._count += len(values)
         if self._bytes >= self._most_bytes:
             self.flush()
-        return chunk, size
+        return part, size
 
     def flush(self) -> None:
-        """Commits the chunk, and begins the next one."""
+        """Commits the part, and begins the next one."""
         if not self._texts:
             return
         with self._output.failures("rows cannot be staged", self._batch, self._count):
             self._output.retried(self._batch, self._copy)
-        self._number = new_chunk()
+        self._number = new_part()
         self._texts, self._bytes, self._count = [], 0, 0
 
     def _copy(self) -> None:
@@ -172,7 +175,7 @@ class Chunks:
             raise
 
     def close(self) -> None:
-        """Closes the connection; a chunk that was not committed is taken back."""
+        """Closes the connection; a part that was not committed is taken back."""
         if self._connection is not None:
             connection, self._connection = self._connection, None
             connection.close()

@@ -1,11 +1,11 @@
 """Keeps the rows of a batch in a table of PostgreSQL beside the sink's until the batch is complete.
 
-Tasks of a batch copy rows there in *chunks*: transactions, each of which gives its rows a random number. The driver
-gets the numbers of the tasks that succeeded, and one statement moves the rows of these chunks. All others, such as
+Tasks of a batch copy rows there in *parts*: transactions, each of which gives its rows a random number. The driver
+gets the numbers of the tasks that succeeded, and one statement moves the rows of these parts. All others, such as
 those of tasks that failed or were run twice, go with the table.
 
 The table is UNLOGGED: its rows are in no log that is flushed or sent to replicas. A server that crashes empties it, so
-the rows of each chunk are counted before they are moved.
+the rows of each part are counted before they are moved.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _TABLES: Final = sa.text(
 _MOST_SECONDS_TO_DROP: Final = sa.text("SET LOCAL lock_timeout = '2s'")
 
 
-def new_chunk() -> int:
-    """Returns the number of a chunk that no other one has."""
+def new_part() -> int:
+    """Returns the number of a part that no other one has."""
     return secrets.randbits(63)
 
 
@@ -70,25 +70,25 @@ class Staging:
             sa.Column(name, sorted_by_bytes if name in self._key and isinstance(kind, sa.Text) else kind)
             for name, kind in kinds
         ]
-        own = [sa.Column("chunk", sa.BigInteger)]
+        own = [sa.Column("part", sa.BigInteger)]
         if self._key:
             own += [sa.Column("number", sa.BigInteger), sa.Column("place", sa.Integer), sa.Column("gone", sa.Boolean)]
         name = f"{self._prefix}{batch}"
         return sa.Table(name, sa.MetaData(), *own, *cells, schema=self._target.schema, prefixes=["UNLOGGED"])
 
-    def texts(self, chunk: int, number: int, rows: Sequence[Row], gone: Sequence[bool]) -> list[bytes]:
-        """Encodes rows of a chunk for :meth:`copy`.
+    def texts(self, part: int, number: int, rows: Sequence[Row], gone: Sequence[bool]) -> list[bytes]:
+        """Encodes rows of a part for :meth:`copy`.
 
         Args:
-            chunk: The number of the chunk.
+            part: The number of the part.
             number: What orders these rows among others; of rows with one key the last one counts.
             rows: The cells of the sink's columns.
             gone: Whether a row is deleted; only a sink with a key deletes some.
         """
         if not self._key:
-            return list(row_texts([(chunk, *row) for row in rows]))
+            return list(row_texts([(part, *row) for row in rows]))
         staged = zip(range(len(rows)), gone, rows, strict=True)
-        return list(row_texts([(chunk, number, place, is_gone, *row) for place, is_gone, row in staged]))
+        return list(row_texts([(part, number, place, is_gone, *row) for place, is_gone, row in staged]))
 
     def create(self, connection: sa.Connection, batch: int) -> None:
         """Creates the table of a batch, unless another task has done so."""
@@ -112,38 +112,36 @@ class Staging:
         table = self.table(batch)
         copy_texts(connection, table, [column.name for column in table.columns], texts)
 
-    def forget(self, connection: sa.Connection, batch: int, chunk: int) -> None:
-        """Deletes the rows of a chunk, of which nobody knows whether they are there."""
+    def forget(self, connection: sa.Connection, batch: int, part: int) -> None:
+        """Deletes the rows of a part, of which nobody knows whether they are there."""
         table = self.table(batch)
-        connection.execute(sa.delete(table).where(table.c.chunk == chunk))
+        connection.execute(sa.delete(table).where(table.c.part == part))
 
-    def counts(self, connection: sa.Connection, batch: int, chunks: Collection[int]) -> Mapping[int, int]:
-        """Returns how many rows the table of a batch has of each of some chunks."""
+    def counts(self, connection: sa.Connection, batch: int, parts: Collection[int]) -> Mapping[int, int]:
+        """Returns how many rows the table of a batch has of each of some parts."""
         if not self.exists(connection, batch):
             return {}
         table = self.table(batch)
         counts = (
-            sa.select(table.c.chunk, sa.func.count().label("rows"))
-            .where(_are_of(table, chunks))
-            .group_by(table.c.chunk)
+            sa.select(table.c.part, sa.func.count().label("rows")).where(_are_of(table, parts)).group_by(table.c.part)
         )
-        return {row.chunk: row.rows for row in connection.execute(counts)}
+        return {row.part: row.rows for row in connection.execute(counts)}
 
-    def rows(self, batch: int, chunks: Collection[int]) -> sa.Select[Any]:
+    def rows(self, batch: int, parts: Collection[int]) -> sa.Select[Any]:
         """Returns the query for the cells of a batch's rows, of rows with one key the last one if it is not deleted."""
-        last = self._last(batch, chunks)
+        last = self._last(batch, parts)
         rows = sa.select(*[last.c[self._names[name]] for name in self._columns])
         return rows.where(~last.c.gone) if self._key else rows
 
-    def deletion(self, batch: int, chunks: Collection[int]) -> sa.Delete:
+    def deletion(self, batch: int, parts: Collection[int]) -> sa.Delete:
         """Returns the statement that deletes the rows of the sink's table whose key is last deleted in a batch."""
-        last = self._last(batch, chunks)
+        last = self._last(batch, parts)
         same = [self._target.c[name] == last.c[staged] for name, staged in self._names.items() if staged in self._key]
         return sa.delete(self._target).where(*same, last.c.gone)
 
-    def _last(self, batch: int, chunks: Collection[int]) -> sa.Subquery:
+    def _last(self, batch: int, parts: Collection[int]) -> sa.Subquery:
         table = self.table(batch)
-        rows = sa.select(table).where(_are_of(table, chunks))
+        rows = sa.select(table).where(_are_of(table, parts))
         if self._key:
             key = [table.c[name] for name in self._key]
             rows = rows.order_by(*key, table.c.number.desc(), table.c.place.desc())
@@ -166,8 +164,8 @@ class Staging:
         connection.execute(sa.schema.DropTable(table, if_exists=True))
 
 
-def _are_of(table: sa.Table, chunks: Collection[int]) -> sa.ColumnElement[bool]:
-    return table.c.chunk == sa.any_(sa.literal(list(chunks), postgresql.ARRAY(sa.BigInteger)))
+def _are_of(table: sa.Table, parts: Collection[int]) -> sa.ColumnElement[bool]:
+    return table.c.part == sa.any_(sa.literal(list(parts), postgresql.ARRAY(sa.BigInteger)))
 
 
 def _now() -> str:
