@@ -112,6 +112,14 @@ def test_a_small_batch_needs_no_table_and_no_connection_of_tasks(
     assert totals(postgresql) == {"a": 3, "b": 1}
 
 
+def test_large_elements_are_staged_however_few_they_are(postgresql: Database) -> None:
+    sink = worker_sink(Total, postgresql.sink("totals"), limits=DatabaseLimits())
+    names = run_task(sink, [Total("a" * 1000, 1)], [Total("b" * 2_000_000, 2)])
+    assert sum(map(len, names)) < 3_000
+    sink.publish(0, names)
+    assert sorted(postgresql.run("SELECT length(key), value FROM totals")) == [(1000, 1), (2_000_000, 2)]
+
+
 #  task    number   elements              sent or staged
 #  first   7        a=1 b=1  (2 sent)     sent
 #          8        a=2                   staged
@@ -410,7 +418,7 @@ def role(database: Database, postgres: Path, *statements: str) -> Database:
     return replace(database, url=f"postgresql://{name}:{quote(PASSWORD, safe='')}@/postgres?host={postgres}")
 
 
-@pytest.mark.parametrize("limit", [False, True], ids=["no right to create", "one connection"])
+@pytest.mark.parametrize("limit", [False, True], ids=["no right to create", "no connection"])
 def test_rows_that_cannot_be_staged_go_through_the_driver(
     postgresql: Database,
     postgres: Path,
@@ -421,15 +429,11 @@ def test_rows_that_cannot_be_staged_go_through_the_driver(
 ) -> None:
     monkeypatch.setattr(spark_writer, "_refusals", {})
     worker_sink(Total, postgresql.sink("totals", "key"))
-    more = [f"GRANT CREATE ON SCHEMA {postgresql.schema} TO {{}}", "ALTER ROLE {} CONNECTION LIMIT 1"]
-    user = role(postgresql, postgres, *(more if limit else []))
+    user = role(postgresql, postgres, *[f"GRANT CREATE ON SCHEMA {postgresql.schema} TO {{}}"] * limit)
     sink = worker_sink(Total, user.sink("totals", "key"))
-    held = sink._opened_output()._engine.connect() if limit else None
-    try:
-        names = run_task(sink, [Total("a", 1)], [Total("b", 1)]) + run_task(sink, [Total("a", 2)], number=5)
-    finally:
-        if held is not None:
-            held.close()
+    postgresql.run(f"ALTER ROLE role_{postgresql.schema} CONNECTION LIMIT {-1 + limit}")
+    names = run_task(sink, [Total("a", 1)], [Total("b", 1)]) + run_task(sink, [Total("a", 2)], number=5)
+    postgresql.run(f"ALTER ROLE role_{postgresql.schema} CONNECTION LIMIT -1")
     for batch in range(2):
         sink.publish(batch, names)
     assert totals(postgresql) == {"a": 2, "b": 1}

@@ -41,7 +41,9 @@ class DatabaseLimits:
     # Fewer rows take milliseconds by INSERT, which leaves no traces in PostgreSQL's catalogue as COPY does.
     fewest_copied_rows: int = 200
     first_pause_seconds: float = 0.5  # before the second attempt; each pause is twice the one before
-    sent_elements: int = 2_000  # that a task on Spark sends to the driver before it stages others
+    # A task on Spark sends so many elements at most to the driver, and so many bytes, before it stages others.
+    sent_elements: int = 2_000
+    sent_bytes: int = 1 << 20
     part_bytes: int = 4 << 20  # of a transaction that stages rows
 
 

@@ -149,29 +149,34 @@ class _StagingTask(WorkerTask):
 
     def __init__(self, output: StagedOutput, step: Step, sink: DatabaseSink[Any], batch: int) -> None:
         self._output, self._step, self._sink, self._batch = output, step, sink, batch
-        self._sent_elements = output.sent_elements
         self._parts: Parts | None = None
-        self._count = 0
+        self._count = self._bytes = 0  # of elements sent
         self._refusal = ""
         self._names: list[bytes] = []
 
     def write(self, values: Sequence[Any]) -> int:
         if not values:
             return 0
-        self._count += len(values)
-        if self._parts is None and self._count > self._sent_elements and not self._refusal:
-            self._begin()
-        if self._parts is not None:
-            part, size = self._parts.add(self.number, values)
-            self._names.append(pickle.dumps(_Staged(part, len(values), Changed in set(map(type, values)))))
-            return size
+        if self._parts is None:
+            payload = self._dumped(values)
+            self._count += len(values)
+            self._bytes += len(payload)
+            limits = self._output.limits
+            if not self._refusal and (self._count > limits.sent_elements or self._bytes > limits.sent_bytes):
+                self._begin()
+            if self._parts is None:
+                self._names.append(pickle.dumps(_Sent(self.number, payload, self._refusal)))
+                return len(payload)
+        part, size = self._parts.add(self.number, values)
+        self._names.append(pickle.dumps(_Staged(part, len(values), Changed in set(map(type, values)))))
+        return size
+
+    def _dumped(self, values: Sequence[Any]) -> bytes:
         try:
-            payload = dump_values(list(values))
+            return dump_values(list(values))
         except Exception:  # pickle, and the methods of the user's classes that it calls, may raise anything
             check_sendable(values, self._step.where)
             raise
-        self._names.append(pickle.dumps(_Sent(self.number, payload, self._refusal)))
-        return len(payload)
 
     def write_rows(self, rows: Any) -> int:
         raise NotImplementedError("the sink takes no columns")

@@ -34,7 +34,7 @@ class StagedOutput(DatabaseOutput):
         super().__init__(step, sink, identity, limits)
         key = {self._names[place] for place in self._key_places}
         self._staging = Staging(self._table, self._names, key, identity)
-        self.sent_elements = limits.sent_elements
+        self.limits = limits
 
     # On the driver
 
@@ -124,7 +124,7 @@ class StagedOutput(DatabaseOutput):
                 raise
         except sa.exc.DBAPIError as error:
             return shorten(self._text_of(error))
-        return Parts(self, self._staging, connection, batch, self._limits.part_bytes)
+        return Parts(self, self._staging, connection, batch, self.limits.part_bytes)
 
 
 class Parts:
