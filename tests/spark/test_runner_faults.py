@@ -348,6 +348,25 @@ class Unkind:
         raise ValueError("no repr")
 
 
+@pytest.mark.classic(reason="the setting is changed in the session's own process")
+@pytest.mark.parametrize(
+    "run", [SparkRunner.run_batch, thorough(SparkRunner.run, reason="a job fails within Spark at the same place")]
+)
+def test_a_batch_of_more_than_the_driver_may_take(
+    spark: SparkSession, run: Callable[[SparkRunner, Pipeline], object]
+) -> None:
+    texts = from_collection([*"ab"]).flat_map(lambda text: [text * 1000 + str(n) for n in range(500)])
+    settings = spark.sparkContext._jsc.sc().conf()
+    settings.set("spark.driver.maxResultSize", "100k")
+    try:
+        with pytest.raises(EngineError, match="a batch has more for the driver than Spark lets it take") as caught:
+            run(SparkRunner(spark), Pipeline("large", texts.sink_to(FunctionSink(lambda batch, rows: None))))
+    finally:
+        settings.remove("spark.driver.maxResultSize")
+    assert "is bigger than spark.driver.maxResultSize (100.0 KiB)" in str(caught.value.given)
+    assert "on_workers" in str(caught.value.hint)
+
+
 def test_long_and_unkind_values_are_shown_short() -> None:
     def fails(value: object) -> object:
         raise LookupError("x" * 1_000 + "\nmore")

@@ -1,4 +1,4 @@
-"""Writes some sinks in workers while they compute a batch: files, topics, and users' own sinks that ask for it.
+"""Writes some sinks in workers while they compute a batch: files, tables, topics, and users' own that ask for it.
 
 A level of keyed steps writes those that it alone feeds, as elements come; the last stage of a query writes all others,
 for which upper levels and sources send it their elements.
