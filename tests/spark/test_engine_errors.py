@@ -94,10 +94,6 @@ NOT_EMPTY = "SparkException: [STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY] The che
 CONCURRENT = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log."
 NO_CLASS = "ModuleNotFoundError: No module named 'readings'"
 FULL = "IOException: No space left on device"
-RESULTS = (
-    "SparkException: Job aborted due to stage failure: Total size of serialized results of 3 tasks (1.2 GiB) is bigger "
-    "than spark.driver.maxResultSize (1024.0 MiB)"
-)
 HEAP = "OutOfMemoryError: Java heap space"
 SIZE = "Total size of serialized results of 2 tasks (7.8 MiB) is bigger than spark.driver.maxResultSize (1024.0 KiB)"
 LARGE = "a batch has more for the driver than Spark lets it take: the elements of sinks that the driver writes"
@@ -110,7 +106,6 @@ CASES: list[tuple[tuple[str, ...], type[WindrowError], str, str]] = [
         "Spark cannot start a Python worker",
         NO_PROGRAM,
     ),
-    ((f"org.apache.spark.{RESULTS}",), EngineError, "a batch brings the driver more than Spark lets it take", RESULTS),
     ((f"{SPARK}: Job aborted.", f"java.lang.{HEAP}"), EngineError, "Spark ran out of memory", HEAP),
     (
         (f"{SPARK}: Job aborted due to stage failure: {SIZE}",),
