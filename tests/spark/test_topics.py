@@ -16,13 +16,12 @@ import pytest
 from tests.kafka.topics import Record, Topics, in_json
 from tests.services.registry import running_registry
 from tests.spark.streams import stamped
-from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError, SourceError, UserFunctionError
 from windrow.kafka import AvroFormat, KafkaRecord, KafkaRecordSource, KafkaSink, KafkaSource, ProtobufFormat
 from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink
 from windrow.sources import MalformedRecord, ParquetFileSource
-from windrow.watermarks import WatermarkGenerator, WatermarkOutput
 from windrow.windows import TumblingEventTimeWindows
 from windrow_kafka.topics import TopicReads
 from windrow_runtime.local import LocalRunner
@@ -184,21 +183,6 @@ def test_avro_and_protobuf_by_a_registry_from_topic_to_topic(
     assert sorted(result.collected(choices)) == sorted(Choice(mean.sensor, int(mean.celsius)) for mean in expected)
 
 
-class InOrder(WatermarkGenerator[Reading]):
-    """Refuses elements that are not in the order of their topic; each is a watermark."""
-
-    def __init__(self) -> None:
-        self.newest = 0
-
-    def on_event(self, element: Reading, timestamp: int, output: WatermarkOutput) -> None:
-        assert timestamp > self.newest
-        self.newest = timestamp
-        output.emit_watermark(timestamp)
-
-    def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Emits nothing: elements have."""
-
-
 def test_tasks_that_share_a_partition_keep_its_order(
     spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,10 +193,9 @@ def test_tasks_that_share_a_partition_keep_its_order(
     topic, target = topics.make("in"), topics.make("out")
     topics.send(topic, readings(0, 80))
     stream = from_source(source(topics, topic, max_offsets_per_batch=40), name="in")
-    stamped = stream.assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_generator(InOrder), timestamp=lambda each: each.at
+    windows = (
+        stamped(stream, 0).key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(timedelta(hours=1)))
     )
-    windows = stamped.key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(timedelta(hours=1)))
     lists, tasks = CollectSink[list[int]](), CollectSink[tuple[int, int]]()
     shared = Pipeline(
         "shared",
