@@ -12,7 +12,7 @@ from benchmarks.section import Claim, Section
 from windrow.windows import TimeWindow
 from windrow_runtime.operators.state.model import KeyState, OperatorState, WindowEntry
 from windrow_spark.exchange.rows import KeyedElements
-from windrow_spark.storage.group_record import StepRecord
+from windrow_spark.storage.group_record import FINGERPRINT_BYTES, GroupState, StepRecord
 from windrow_spark.storage.object_pages import ObjectPages
 from windrow_spark.storage.page_codec import PageCodec
 from windrow_spark.storage.values import StateCodec
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["measure_pages"]
 
 _GROUPS: Final = 4
+_PLAN: Final = bytes(FINGERPRINT_BYTES)
 _NEVER: Final = -(2**63)
 _SIZE_MS: Final = 3_600_000
 _BATCHES: Final = 3
@@ -36,6 +37,7 @@ class _Store:
     def __init__(self) -> None:
         self._pages: dict[int, bytes] = {}
         self.calls = 0
+        self.written = 0
 
     def get(self, number: int) -> bytes | None:
         self.calls += 1
@@ -46,6 +48,7 @@ class _Store:
 
     def put(self, number: int, data: bytes) -> None:
         self.calls += 1
+        self.written += len(data)
         self._pages[number] = data
 
     def remove(self, number: int) -> None:
@@ -68,7 +71,23 @@ def _add_row(state: OperatorState, key: Hashable, at: int) -> None:
     state.tables.setdefault(0, {})[key] = (1, at / 7)
 
 
-_FORMS: Final[dict[str, Callable[[OperatorState, Hashable, int], None]]] = {"table": _add_row, "session": _add_session}
+def _add_note(state: OperatorState, key: Hashable, at: int) -> None:
+    # 200 bytes that do not compress.
+    state.keys.setdefault(key, KeyState()).state["note"] = random.Random(at).randbytes(200)
+
+
+def _add_timed_note(state: OperatorState, key: Hashable, at: int) -> None:
+    if key not in state.keys:
+        state.event_timers.register(key, None, at)
+    _add_note(state, key, at)
+
+
+_FORMS: Final[dict[str, Callable[[OperatorState, Hashable, int], None]]] = {
+    "table": _add_row,
+    "session": _add_session,
+    "notes": _add_note,
+    "timed notes": _add_timed_note,
+}
 
 
 class _Group:
@@ -81,7 +100,7 @@ class _Group:
         self._keys: list[Hashable] = [f"user-{number:07d}" for number in range(keys)]
         self._random.shuffle(self._keys)
         self.store = _Store()
-        self.record = StepRecord(0)
+        self._stored = GroupState(steps={"step": StepRecord(0)}).dump(_PLAN)
         for start in range(_GROUPS):
             self._run(self._keys[start::_GROUPS])
 
@@ -93,6 +112,8 @@ class _Group:
         return time.process_time() - begin
 
     def _run(self, keys: list[Hashable]) -> None:
+        group = GroupState.load(self._stored, _PLAN)
+        self.record = group.steps["step"]
         pages = ObjectPages(self.record, self._codec, self.store, _GROUPS)
         elements = [KeyedElements(0, keys, keys, [None] * len(keys))]
         for share in pages.shares([], elements, _NEVER, _NEVER):
@@ -102,6 +123,8 @@ class _Group:
                     self._add(state, key, self._random.randrange(10**7))
             pages.save(share.pages, state)
         pages.end_batch()
+        self._stored = group.dump(_PLAN)
+        self.store.written += len(self._stored)
 
 
 def measure_pages(scale: Scale) -> Section:
@@ -109,7 +132,7 @@ def measure_pages(scale: Scale) -> Section:
     section = Section(
         "pages",
         f"one of {_GROUPS} key groups, without Spark: processor time of Python alone",
-        ("form", "touched", "keys", "CPU ms", "ratio", "calls", "pages", "bytes per page"),
+        ("form", "touched", "keys", "CPU ms", "ratio", "calls", "written KiB", "ratio", "pages", "bytes per page"),
     )
     gc.disable()  # as in Spark's workers, where collections are rare
     try:
@@ -125,12 +148,14 @@ def measure_pages(scale: Scale) -> Section:
 
 def _add_rows(section: Section, form: str, touched: int, groups: list[_Group], keys: int) -> None:
     times: list[float] = []
+    written: list[float] = []
     for times_keys, group in zip((1, 10), groups, strict=True):
         for _ in range(_SETTLING):
             group.touch(touched // _GROUPS)
-        before = group.store.calls
+        before, written_before = group.store.calls, group.store.written
         # The least of some: other work on the machine only adds.
         times.append(min(group.touch(touched // _GROUPS) for _ in range(_BATCHES)))
+        written.append((group.store.written - written_before) / _BATCHES)
         section.rows.append(
             [
                 form,
@@ -139,6 +164,8 @@ def _add_rows(section: Section, form: str, touched: int, groups: list[_Group], k
                 f"{times[-1] * 1_000:.1f}",
                 f"{times[-1] / times[0]:.2f}",
                 f"{(group.store.calls - before) // _BATCHES:,}",
+                f"{written[-1] / 1024:,.0f}",
+                f"{written[-1] / written[0]:.2f}",
                 f"{group.record.pages:,}",
                 f"{group.record.size // group.record.pages:,}",
             ]

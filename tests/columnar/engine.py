@@ -254,7 +254,7 @@ class Engine:
             elif isinstance(self.form.operator, IntervalOperator):
                 held = SideSegments(record, self.form.operator.schema, Store(), lambda rows: rows, lambda rows: None)
                 for each in held.segments:
-                    expected += range(each.number, each.number + 1 + each.pages)
+                    expected += range(each.number, each.end)
             else:
                 expected += numbers_in_store(record)
         assert sorted(self.stores[group]) == sorted(expected)

@@ -93,7 +93,7 @@ def test_rows_that_keys_may_meet_are_those_of_a_list(seed: int) -> None:
         most_segments = max(most_segments, len(state.segments))
         group = GroupState(steps={"step": record})
         record = GroupState.load(group.dump(bytes(16)), bytes(16)).steps["step"]
-        pages = [n for each in state.segments for n in range(each.number, each.number + 1 + each.pages)]
+        pages = [n for each in state.segments for n in range(each.number, each.end)]
         assert sorted(store) == sorted(1 << 32 | page for page in pages)
         assert record.size == len(record.inline) + sum(map(len, store.values()))
     assert most_segments > 4
@@ -130,17 +130,52 @@ def test_a_batch_does_not_read_what_its_keys_do_not_meet_and_writes_rows_few_tim
     assert sum(map(len, store.values())) > 4_000_000
 
 
+def test_a_large_segment_does_not_keep_small_ones_from_being_merged() -> None:
+    store, record = Counted(), StepRecord(0)
+    tuning = replace(MEASURED, join_segments=SegmentTuning(700, 4, 100_000))
+    counts: list[int] = []
+    for number in range(120):
+        state = opened(record, store, tuning)
+        count = 2_000 if number == 0 else 40
+        state.add(rows_of([(f"{number} {each}", 10**9, LEFT, "text" * 20) for each in range(count)]))
+        state.end_batch()
+        counts.append(len(state.segments))
+    assert counts[-1] <= 20
+
+
+def test_few_keys_read_few_indexes_of_a_large_segment() -> None:
+    store, record = Counted(), StepRecord(0)
+    state = opened(record, store, MEASURED)
+    state.add(rows_of([(f"key {each}", 10**9, LEFT, "text") for each in range(100_000)]))
+    state.end_batch()
+    state = opened(record, store, MEASURED)
+    store.read = 0
+    (rows,) = state.matching(LEFT, pa.array(["key 7"]))
+    assert rows.column(0).to_pylist() == ["key 7"]
+    assert store.read < sum(map(len, store.values())) / 30
+
+
+def test_a_wide_row_does_not_give_each_other_one_a_page() -> None:
+    chance = random.Random(1)
+    store, record = Counted(), StepRecord(0)
+    state = opened(record, store, MEASURED)
+    texts = [chance.randbytes(2_000_000).hex(), *["x"] * 400]
+    state.add(rows_of([(f"key {each}", 10**9, LEFT, text) for each, text in enumerate(texts)]))
+    state.end_batch()
+    assert [segment.pages for segment in state.segments] == [51]
+
+
 def test_the_index_of_a_segment_finds_each_key_and_few_others() -> None:
     hashes = np.sort(hash_keys(pa.array(range(20_000))))
     # A hash may go on over the end of a page.
     hashes[700:1_300] = hashes[1_000]
-    index = SegmentIndex.load(SegmentIndex.of(hashes[::100], np.unique(hashes)).dump(), 200)
+    index = SegmentIndex.load(SegmentIndex.of(0, hashes[::100], np.unique(hashes)).dump(), 200)
     for row in range(0, 20_000, 37):
         assert row // 100 in index.pages_of(hashes[row : row + 1])
     assert set(index.pages_of(hashes[1_000:1_001]).tolist()) >= set(range(7, 13))
     others = hash_keys(pa.array(range(50_000, 60_000)))
     assert sum(len(index.pages_of(others[row : row + 1])) for row in range(2_000)) <= 2_000 * 0.01
-    assert len(SegmentIndex.of(hashes[:1], hashes[:1]).pages_of(np.zeros(0, np.uint64))) == 0
+    assert len(SegmentIndex.of(0, hashes[:1], hashes[:1]).pages_of(np.zeros(0, np.uint64))) == 0
 
 
 def damaged_index(record: StepRecord, store: Counted) -> None:
@@ -160,7 +195,7 @@ def other_pages(record: StepRecord, store: Counted) -> None:
 
 
 def no_entries(record: StepRecord, store: Counted) -> None:
-    record.shared = b"\x93\x00\x00\x91\x98\x01"
+    record.shared = b"\x93\x00\x00\x91\x99\x01"
 
 
 @pytest.mark.parametrize("damage", [damaged_index, missing_index, missing_page, other_pages, no_entries])

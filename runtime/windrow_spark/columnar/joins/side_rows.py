@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
 
 from windrow.functions.marked import LEFT, RIGHT
 from windrow_runtime.codecs.malformed import damaged_state
@@ -19,6 +21,15 @@ from windrow_spark.columnar.step_operator import LateRows, S, StepOperator, late
 
 FIRST_SLOT: Final = 3
 """The index of the first slot among the columns of rows."""
+
+
+_BYTES_AT_ONCE: Final = 256 << 20
+
+
+def _longest(rows: pa.RecordBatch) -> int:
+    """Returns the bytes of the longest text of each column together."""
+    columns = [column for column in rows.columns if types.is_string(column.type) or types.is_binary(column.type)]
+    return sum(pc.max(pc.binary_length(column)).as_py() or 0 for column in columns)
 
 
 class ValueOrigin(NamedTuple):
@@ -108,6 +119,8 @@ class JoinOperator(StepOperator[S, Pairs]):
             pairs = pairs._replace(rows=pairs.rows[paired], starts=pairs.starts[paired], counts=pairs.counts[paired])
             stamps = None if stamps is None else stamps[paired]
         one, other = rows[0].take(pa.array(pairs.rows)), rows[1].take(pa.array(pairs.others))
+        # Long texts and bytes are repeated in each of their pairs.
+        portion = min(portion, max(1, _BYTES_AT_ONCE // (1 + _longest(one) + _longest(other))))
         of_one, of_other = one.column(1).to_numpy(), other.column(1).to_numpy()
         for places, partners in pairs.portions(portion):
             of_pairs = np.maximum(of_one[places], of_other[partners]) if stamps is None else stamps[places]

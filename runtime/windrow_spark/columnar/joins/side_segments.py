@@ -3,18 +3,18 @@
 The rows that a batch brings are appended: the newest are the tail, which lies in the group's own record, and a tail
 that has grown becomes a segment for each side. A segment is sorted by the hashes of keys and cut into pages, and is
 never written again, except that many segments of one level become one of the next: each row is written a few times at
-most, however long it stays, and whatever else is stored (O'Neil et al., The log-structured merge-tree, 1996). The index
-of a segment has the first hash of each page, and a filter by which a batch leaves out segments without its keys (Bloom,
-Space/time trade-offs in hash coding with allowable errors, 1970).
+most, however long it stays, and whatever else is stored (O'Neil et al., The log-structured merge-tree, 1996). A segment
+has an index for each part of the range of hashes, with the first hash of each page, and a filter by which a batch
+leaves out segments without its keys (Bloom, Space/time trade-offs in hash coding with allowable errors, 1970).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
-from itertools import accumulate, count, starmap
+from itertools import accumulate, count, pairwise, starmap
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -46,10 +46,22 @@ _PROBES: Final = np.array(
     ],
     np.uint64,
 )
-_INDEX: Final = struct.Struct("<II")
+_INDEX: Final = struct.Struct("<III")
+_KEYS_OF_A_PART: Final = 2048
+_LEAST_ROWS_OF_A_PAGE: Final = 8
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
-_Entry = tuple[_Positive, _Positive, Literal[1, 2], _Natural, _Natural, _Natural, int, int]
+_Entry = tuple[
+    _Positive,
+    Annotated[int, msgspec.Meta(ge=0, le=32)],
+    _Positive,
+    Literal[1, 2],
+    _Natural,
+    _Natural,
+    _Natural,
+    int,
+    int,
+]
 _SHARED: Final = msgspec.msgpack.Decoder(tuple[int, int, list[_Entry]])
 
 
@@ -57,7 +69,8 @@ _SHARED: Final = msgspec.msgpack.Decoder(tuple[int, int, list[_Entry]])
 class Segment:
     """The entry of a segment, by which a batch decides whether to look at it."""
 
-    number: int  # of its index in the store; its pages have the numbers after it
+    number: int  # of its first index in the store; all indexes and then all pages have the numbers after it
+    power: int  # two to this power is the number of its indexes
     pages: int
     side: int
     level: int  # how many times its rows were merged
@@ -66,39 +79,52 @@ class Segment:
     last: int  # when the last of its rows is dropped, in milliseconds
     watermark: int  # the one under which it was stored: no row of it was due to be dropped then
 
+    @property
+    def end(self) -> int:
+        """The number after that of its last page."""
+        return self.number + (1 << self.power) + self.pages
+
+    def parts_of(self, hashes: Hashes) -> Ints:
+        """Returns the part of the range of hashes in which each hash is."""
+        parts: Ints = (hashes >> np.uint64(64 - self.power) if self.power else hashes * np.uint64(0)).astype(np.int64)
+        return parts
+
 
 class SegmentIndex:
-    """Tells which pages of a segment may have rows of some keys.
+    """Tells which pages of a part of a segment may have rows of some keys.
 
     Attributes:
+        begin: The number of the part's first page among those of the segment.
         firsts: The first hash in each page.
     """
 
-    def __init__(self, firsts: Hashes, bits: npt.NDArray[np.uint8]) -> None:
+    def __init__(self, begin: int, firsts: Hashes, bits: npt.NDArray[np.uint8]) -> None:
+        self.begin = begin
         self.firsts = firsts
         self._bits = bits
 
     @classmethod
-    def of(cls, firsts: Hashes, hashes: Hashes) -> SegmentIndex:
-        """Makes the index of a segment, of whose keys these are the different hashes."""
+    def of(cls, begin: int, firsts: Hashes, hashes: Hashes) -> SegmentIndex:
+        """Makes the index of a part, of whose keys these are the different hashes."""
         power = max(3, (len(hashes) * _BITS_OF_A_KEY - 1).bit_length())
         marked = np.zeros(1 << power, np.bool_)
         for factor in _PROBES:
             marked[_places_of(hashes, factor, power)] = True
-        return cls(firsts, np.packbits(marked))
+        return cls(begin, firsts, np.packbits(marked))
 
     def dump(self) -> bytes:
         """Encodes the index; :meth:`load` decodes it."""
-        return _INDEX.pack(len(self.firsts), len(self._bits)) + self.firsts.tobytes() + self._bits.tobytes()
+        head = _INDEX.pack(self.begin, len(self.firsts), len(self._bits))
+        return head + self.firsts.tobytes() + self._bits.tobytes()
 
     @classmethod
     def load(cls, data: bytes, pages: int) -> SegmentIndex:
-        """Decodes the index of a segment of some pages; raises a CheckpointError if the bytes are damaged."""
-        count, size = _INDEX.unpack_from(data) if len(data) >= _INDEX.size else (0, 0)
-        if count != pages or size.bit_count() != 1 or len(data) != _INDEX.size + 8 * count + size:
-            raise damaged_state(f"an index of {len(data)} bytes", expected=f"one of {pages} pages")
+        """Decodes an index of a segment of some pages; raises a CheckpointError if the bytes are damaged."""
+        begin, count, size = _INDEX.unpack_from(data) if len(data) >= _INDEX.size else (0, pages + 1, 0)
+        if begin + count > pages or size.bit_count() != 1 or len(data) != _INDEX.size + 8 * count + size:
+            raise damaged_state(f"an index of {len(data)} bytes", expected=f"one of at most {pages} pages")
         firsts = np.frombuffer(data, "<u8", count, _INDEX.size)
-        return cls(firsts, np.frombuffer(data, np.uint8, size, _INDEX.size + 8 * count))
+        return cls(begin, firsts, np.frombuffer(data, np.uint8, size, _INDEX.size + 8 * count))
 
     def pages_of(self, hashes: Hashes) -> Ints:
         """Returns the numbers of the pages in which rows with these hashes may be."""
@@ -115,7 +141,7 @@ class SegmentIndex:
         changes = np.zeros(len(self.firsts) + 1, np.int64)
         np.add.at(changes, begin, 1)
         np.add.at(changes, np.maximum(begin, end), -1)
-        return np.flatnonzero(np.cumsum(changes)[:-1])
+        return self.begin + np.flatnonzero(np.cumsum(changes)[:-1])
 
 
 def _places_of(hashes: Hashes, factor: np.uint64, power: int) -> Hashes:
@@ -153,10 +179,10 @@ class SideSegments:
             raise damaged_state(f"entries of segments: {error}") from error
         self.segments = list(starmap(Segment, entries))
         for segment in self.segments:
-            if segment.number + segment.pages > self.record.segments or segment.pages > segment.size:
+            if segment.end > self.record.segments + 1 or segment.pages > segment.size:
                 raise damaged_state(f"a segment of {segment.pages} pages and {segment.size} bytes")
         self._added: list[pa.RecordBatch] = []
-        self._indexes: dict[int, SegmentIndex] = {}
+        self._indexes: dict[int, SegmentIndex] = {}  # by their numbers
 
     @cached_property
     def _tail(self) -> pa.RecordBatch:
@@ -179,11 +205,10 @@ class SideSegments:
             return
         segments = [segment for segment in self.segments if segment.side == side]
         if segments:
-            self._read_indexes(segments)
             wanted = np.unique(hash_keys(encode_keys(keys).distinct))
+            self._read_indexes(segments, wanted)
             for segment in segments:
-                pages = self._indexes[segment.number].pages_of(wanted).tolist()
-                for rows in self._load(segment, pages):
+                for rows in self._load(segment, self._pages_of(segment, wanted)):
                     wanted_rows = rows.filter(pa.array(np.isin(row_hashes(rows), wanted)))
                     yield from self._live(wanted_rows, segment.watermark)
         for rows in (*self._live_tail(), *self._added):
@@ -246,28 +271,39 @@ class SideSegments:
         hashes = row_hashes(rows)
         order = np.argsort(hashes, kind="stable")
         rows, hashes = rows.take(pa.array(order)), hashes[order]
-        each = max(1, rows.num_rows * self._sizes.page_bytes // max(1, rows.nbytes))
-        starts = range(0, rows.num_rows, each)
+        is_first = np.diff(hashes, prepend=~hashes[:1]) != 0
+        power = (int(is_first.sum()) // _KEYS_OF_A_PART).bit_length()
+        each = max(_LEAST_ROWS_OF_A_PAGE, rows.num_rows * self._sizes.page_bytes // max(1, rows.nbytes))
         number = self.record.segments + 1
-        self.record.segments += 1 + len(starts)
-        index = SegmentIndex.of(hashes[::each], hashes[np.flatnonzero(np.diff(hashes, prepend=~hashes[:1]))]).dump()
-        size = len(index)
-        self.store.put(self._place(number), index)
-        for place, start in enumerate(starts, number + 1):
-            data = dump_rows(rows.slice(start, each))
-            size += len(data)
-            self.store.put(self._place(place), data)
-        last = self._last(rows)
-        self.segments.append(Segment(number, len(starts), side, level, size, rows.nbytes, last, self.watermark))
+        segment = Segment(number, power, 0, side, level, 0, rows.nbytes, self._last(rows), self.watermark)
+        size = pages = 0
+        bounds = np.searchsorted(segment.parts_of(hashes), np.arange((1 << power) + 1)).tolist()
+        for part, (begin, end) in enumerate(pairwise(bounds)):
+            starts = range(begin, end, each)
+            different = hashes[begin:end][is_first[begin:end]]
+            index = SegmentIndex.of(pages, hashes[begin:end:each], different).dump()
+            self.store.put(self._place(number + part), index)
+            size += len(index)
+            for start in starts:
+                data = dump_rows(rows.slice(start, min(each, end - start)))
+                self.store.put(self._place(number + (1 << power) + pages), data)
+                size += len(data)
+                pages += 1
+        self.segments.append(replace(segment, pages=pages, size=size))
+        self.record.segments = self.segments[-1].end - 1
 
     def _merge(self, side: int) -> None:
         """Makes one segment of the next level out of those of a level, wherever a level has many."""
         for level in count():
-            of_level = [segment for segment in self.segments if (segment.side, segment.level) == (side, level)]
-            sizes = accumulate(segment.unpacked for segment in of_level)
-            merged = [each for each, size in zip(of_level, sizes, strict=True) if size <= self._sizes.largest_segment]
-            if len(of_level) < self._sizes.fanout or len(merged) < 2:
+            # A segment of more than half of that cannot become one with another, and stays.
+            most = self._sizes.largest_segment
+            of_level = [
+                each for each in self.segments if (each.side, each.level) == (side, level) and 2 * each.unpacked <= most
+            ]
+            if len(of_level) < self._sizes.fanout:
                 return
+            sizes = accumulate(segment.unpacked for segment in of_level)
+            merged = [each for each, size in zip(of_level, sizes, strict=True) if size <= most]
             live_rows = [no_rows(self.schema)]
             for segment in merged:
                 for rows in self._load(segment, range(segment.pages)):
@@ -277,19 +313,33 @@ class SideSegments:
 
     # The store
 
-    def _read_indexes(self, segments: Iterable[Segment]) -> None:
-        missing = [segment for segment in segments if segment.number not in self._indexes]
+    def _read_indexes(self, segments: Sequence[Segment], hashes: Hashes) -> None:
+        """Reads the indexes that tell of some hashes, by one call to the store."""
+        missing = {
+            segment.number + part: segment
+            for segment in segments
+            for part in np.unique(segment.parts_of(hashes)).tolist()
+            if segment.number + part not in self._indexes
+        }
         if missing:
-            stored = self.store.get_all([self._place(segment.number) for segment in missing])
-            for segment, data in zip(missing, stored, strict=True):
-                index = present(data, "the index of a segment of the stored state", given=f"segment {segment.number}")
-                self._indexes[segment.number] = SegmentIndex.load(index, segment.pages)
+            stored = self.store.get_all(list(map(self._place, missing)))
+            for (number, segment), data in zip(missing.items(), stored, strict=True):
+                index = present(data, "an index of a segment of the stored state", given=f"segment {segment.number}")
+                self._indexes[number] = SegmentIndex.load(index, segment.pages)
+
+    def _pages_of(self, segment: Segment, hashes: Hashes) -> list[int]:
+        """Returns the pages of a segment in which rows with these hashes, sorted ones, may be."""
+        parts, begins = np.unique(segment.parts_of(hashes), return_index=True)
+        pages: list[int] = []
+        for part, of_part in zip(parts.tolist(), np.split(hashes, begins[1:]), strict=True):
+            pages += self._indexes[segment.number + part].pages_of(of_part).tolist()
+        return pages
 
     def _load(self, segment: Segment, pages: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Reads pages of a segment, some by one call to the store."""
         for start in range(0, len(pages), self._sizes.pages_at_once):
             portion = pages[start : start + self._sizes.pages_at_once]
-            stored = self.store.get_all([self._place(segment.number + 1 + page) for page in portion])
+            stored = self.store.get_all([self._place(segment.number + (1 << segment.power) + page) for page in portion])
             for page, data in zip(portion, stored, strict=True):
                 given = f"page {page} of {segment.pages} of a segment"
                 yield self._checked(present(data, "a page of the stored state", given=given))
@@ -300,7 +350,7 @@ class SideSegments:
         return rows
 
     def _remove(self, segment: Segment) -> None:
-        for number in range(segment.number, segment.number + 1 + segment.pages):
+        for number in range(segment.number, segment.end):
             self.store.remove(self._place(number))
         self.segments.remove(segment)
 
