@@ -355,7 +355,7 @@ class Unkind:
 def test_a_batch_of_more_than_the_driver_may_take(
     spark: SparkSession, run: Callable[[SparkRunner, Pipeline], object]
 ) -> None:
-    texts = from_collection([*"ab"]).flat_map(lambda text: [text * 1000 + str(n) for n in range(500)])
+    texts = from_collection([*"ab"]).flat_map(lambda text: [text + os.urandom(500).hex() for _ in range(500)])
     settings = spark.sparkContext._jsc.sc().conf()
     settings.set("spark.driver.maxResultSize", "100k")
     try:

@@ -75,12 +75,12 @@ class StagedOutput(DatabaseOutput):
             staged = self._staging.counts(connection, batch, parts)
             if staged != parts:
                 raise SinkError(
-                    "rows are gone that workers had staged",
+                    "the rows that workers staged are not those that tasks told of",
                     given=f"{sum(staged.values())} rows of batch {batch} for {self._shown}",
                     expected=f"{sum(parts.values())}, in {self._staging.table(batch)}",
                     where=self._where,
-                    hint="a server that crashes empties this table, and nothing of the batch was written; run again "
-                    "from the checkpoint to write it",
+                    hint="a server that crashes empties this table, and Spark computes again what a lost machine had; "
+                    "nothing was written, run again from the checkpoint to write the batch",
                 )
             if texts:
                 self._staging.copy(connection, batch, texts)
