@@ -196,15 +196,22 @@ def test_tasks_that_share_a_partition_keep_its_order(
     windows = (
         stamped(stream, 0).key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(timedelta(hours=1)))
     )
+    ends = CollectSink[tuple[str, float, float]]()
     lists, tasks = CollectSink[list[int]](), CollectSink[tuple[int, int]]()
     shared = Pipeline(
         "shared",
+        windows.aggregate(
+            agg.combine(agg.key(), agg.first(lambda each: each.celsius), agg.last(lambda each: each.celsius))
+        ).sink_to(ends),
         windows.apply(lambda key, window, found: [[(each.at - START) // 1_000 for each in found]])
         .returns(list[int])
         .sink_to(lists),
         stream.map(lambda each: (current_partition(), (each.at - START) // 1_000)).sink_to(tasks),
     )
-    result = SparkRunner(spark, checkpoint=tmp_path / "shared", partitions=2).start(shared).drain()
+    runner = SparkRunner(spark, checkpoint=tmp_path / "shared", partitions=2)
+    assert "runs as columns" in shared.explain(runner)
+    result = runner.start(shared).drain()
+    assert sorted(result.collected(ends)) == [("s0", 0.0, 39.0), ("s1", 0.5, 39.5), ("s2", 1.0, 38.5)]
     assert sorted(result.collected(lists)) == [list(range(first, 80, 3)) for first in range(3)]
     assert result.collected(tasks) == [(number // 20 % 2, number) for number in range(80)]
 
