@@ -38,7 +38,7 @@ from windrow_tools.command.findings import Finding, failed, say
 
 _DAEMON: Final = "spark.python.daemon.module"
 _CONNECTORS: Final = ("windrow.readers", "windrow.writers")
-_NOT_FOR_WORKERS: Final = frozenset({"connect", "dev", "docs", "release", "test", "view"})
+_NOT_FOR_WORKERS: Final = frozenset({"connect", "dev", "docs", "release", "test", "testing", "view"})
 _ROUNDS: Final = 8
 _TASK_SECONDS: Final = 0.3
 """How long a task lasts, so that Spark gives others to other executors."""
