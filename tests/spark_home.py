@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.java import JAVA_OPTIONS
 
-__all__ = ["home_without_zip", "make_class_archive", "options_with_classes"]
+__all__ = ["home_to_write_in", "home_without_zip", "make_class_archive", "options_with_classes"]
 
 _CACHE = Path(__file__).parents[1] / ".spark_cache"
 _PROGRAM = """
@@ -69,6 +69,16 @@ def home_without_zip() -> str | None:
             link.symlink_to(installed / name)
             link.rename(folder / name)
             link.parent.rmdir()
+    return str(folder)
+
+
+def home_to_write_in(folder: Path) -> str:
+    """Make a folder that links to the same, for masters such as `local-cluster`, which write into Spark's home."""
+    home = home_without_zip()
+    assert home is not None, "pyspark is not installed"
+    folder.mkdir()
+    for entry in Path(home).iterdir():
+        (folder / entry.name).symlink_to(entry)
     return str(folder)
 
 

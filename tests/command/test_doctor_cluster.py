@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.command.conftest import Command
+from tests.spark_home import home_to_write_in
 from windrow_spark.daemon import DAEMON_MODULE
 from windrow_tools.command.cluster import (
     Executor,
@@ -108,7 +109,12 @@ def test_a_cluster_of_two_executors(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "windrow_runtime.command", *command],
         cwd=tmp_path,
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
+        env={
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_HOME": home_to_write_in(tmp_path / "spark"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -15,6 +15,7 @@ import pytest
 from tests.crash.elsewhere import Elsewhere
 from tests.elsewhere.stopped import BY
 from tests.spark.stopped_moves import ROWS
+from tests.spark_home import home_to_write_in
 from tests.support.thorough import thorough
 
 ROOT = Path(__file__).parents[2]
@@ -28,11 +29,13 @@ ALIGNED = [["a0", "b0"], ["a100", "b10"], ["b20"], ["b60"], ["a200"], ["b120"], 
 # Any in this module: what a program prints.
 
 
-def outcome(folder: str, submit_arguments: str, program: str = "program", *more: str) -> dict[str, Any]:
+def outcome(
+    folder: str, submit_arguments: str, program: str = "program", *more: str, **variables: str
+) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", f"tests.elsewhere.{program}", folder, *more],
         cwd=ROOT,
-        env={**os.environ, "PYSPARK_SUBMIT_ARGS": submit_arguments},
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": submit_arguments, **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -101,9 +104,10 @@ def test_a_run_that_was_stopped_between_two_moves_goes_on_elsewhere(
 @pytest.mark.program
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])  # an executor opens the bucket for itself
 @pytest.mark.usefixtures("s3")
-def test_a_users_session_needs_no_setting_for_a_checkpoint_on_s3(master: str) -> None:
+def test_a_users_session_needs_no_setting_for_a_checkpoint_on_s3(master: str, tmp_path: Path) -> None:
+    home = home_to_write_in(tmp_path / "spark")
     with Elsewhere.opened("s3", f"users-{uuid4().hex[:8]}") as elsewhere:
-        found = outcome(elsewhere.url, elsewhere.submit_arguments, "users", master)
+        found = outcome(elsewhere.url, elsewhere.submit_arguments, "users", master, SPARK_HOME=home)
     assert found["last"] == sorted(sum(range(key, 90, 3)) for key in range(3))
     assert found["setting"] is None  # the session is left as it was
     # A bucket that was opened before keeps its settings.
