@@ -6,6 +6,7 @@ import gc
 import random
 import time
 from collections.abc import Callable, Hashable, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.section import Claim, Section
@@ -104,9 +105,9 @@ class _Group:
         for start in range(_GROUPS):
             self._run(self._keys[start::_GROUPS])
 
-    def touch(self, count: int) -> float:
-        """Run a batch; gives its processor time in seconds."""
-        chosen = self._random.sample(self._keys, count)
+    def touch(self, count: int, *, are_same: bool) -> float:
+        """Run a batch, on the same keys each time or on others; gives its processor time in seconds."""
+        chosen = self._keys[:count] if are_same else self._random.sample(self._keys, count)
         begin = time.process_time()
         self._run(chosen)
         return time.process_time() - begin
@@ -132,34 +133,48 @@ def measure_pages(scale: Scale) -> Section:
     section = Section(
         "pages",
         f"one of {_GROUPS} key groups, without Spark: processor time of Python alone",
-        ("form", "touched", "keys", "CPU ms", "ratio", "calls", "written KiB", "ratio", "pages", "bytes per page"),
+        (
+            "form",
+            "touched",
+            "which",
+            "keys",
+            "CPU ms",
+            "ratio",
+            "calls",
+            "written KiB",
+            "ratio",
+            "pages",
+            "bytes per page",
+        ),
     )
     gc.disable()  # as in Spark's workers, where collections are rare
     try:
         for form in (form for form in scale.forms if form in _FORMS):
             groups = [_Group(form, keys // _GROUPS) for keys in (scale.keys, 10 * scale.keys)]
-            for touched in scale.touched:
-                _add_rows(section, form, touched, groups, scale.keys)
+            for are_same, touched in product((False, True), scale.touched):
+                _add_rows(section, form, touched, groups, scale.keys, are_same=are_same)
             gc.collect()
     finally:
         gc.enable()
     return section
 
 
-def _add_rows(section: Section, form: str, touched: int, groups: list[_Group], keys: int) -> None:
+def _add_rows(section: Section, form: str, touched: int, groups: list[_Group], keys: int, *, are_same: bool) -> None:
+    which = "the same" if are_same else "others"
     times: list[float] = []
     written: list[float] = []
     for times_keys, group in zip((1, 10), groups, strict=True):
         for _ in range(_SETTLING):
-            group.touch(touched // _GROUPS)
+            group.touch(touched // _GROUPS, are_same=are_same)
         before, written_before = group.store.calls, group.store.written
         # The least of some: other work on the machine only adds.
-        times.append(min(group.touch(touched // _GROUPS) for _ in range(_BATCHES)))
+        times.append(min(group.touch(touched // _GROUPS, are_same=are_same) for _ in range(_BATCHES)))
         written.append((group.store.written - written_before) / _BATCHES)
         section.rows.append(
             [
                 form,
                 f"{touched:,}",
+                which,
                 f"{times_keys * keys:,}",
                 f"{times[-1] * 1_000:.1f}",
                 f"{times[-1] / times[0]:.2f}",
@@ -171,5 +186,5 @@ def _add_rows(section: Section, form: str, touched: int, groups: list[_Group], k
             ]
         )
     ratio = times[1] / times[0]
-    text = f"{form}, {touched:,} keys touched: {ratio:.2f} times the processor time (at most {_MOST})"
+    text = f"{form}, {touched:,} keys touched, {which}: {ratio:.2f} times the processor time (at most {_MOST})"
     section.claims.append(Claim(text, ratio <= _MOST, timed=True))

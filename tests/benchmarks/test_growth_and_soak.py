@@ -28,7 +28,9 @@ def test_growth(tmp_path: Path) -> None:
         options += ["--only", name]
     growth.main(options)
     pages, shrinking, idle, joins = json.loads(file.read_text())["sections"]
-    assert [row[2] for row in pages["rows"]] == ["500", "5,000"]
+    assert [row[2:4] for row in pages["rows"]] == [
+        [which, keys] for which in ("others", "the same") for keys in ("500", "5,000")
+    ]
     assert [row[2] for row in shrinking["rows"]] == ["open", "closed"]
     assert all(claim["holds"] for claim in shrinking["claims"]), shrinking
     # Each query had batches without data, and wrote nothing in them but the watermark.
