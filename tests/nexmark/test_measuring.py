@@ -121,7 +121,7 @@ def test_the_first_batch_and_the_closing_one_are_left_out() -> None:
     data = Data(Path(), events=3_000, batches=3)
     batches = [Batch(number, 1, 2.0 + number, 100.0 + 10 * number) for number in range(3)]
     idle, closing = Batch(3, 0, 1.0, 130.0), Batch(4, 1, 7.0, 140.0)
-    expected = Timing(2_000, steady=3.0 + 4.0, to_the_end=150.0 - 110.0)
+    expected = Timing(2_000, steady=3.0 + 4.0, to_the_end=150.0 - 110.0, batches=tuple(batches))
     assert timing_of([*batches, idle, closing], data, 150.0) == expected
     assert timing_of(batches, data, 150.0) == expected
     for others in (batches[:2], [*batches, closing, Batch(5, 1, 1.0, 160.0)]):

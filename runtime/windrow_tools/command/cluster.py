@@ -289,9 +289,10 @@ def package_findings(executors: Sequence[Executor], own: Mapping[str, str]) -> I
             same.append(f"{name} {version}")
             continue
         told = [f"{other or 'not installed'} on {_hosts(hosts)}" for other, hosts in others.items()]
+        package = DISTRIBUTION if name == "windrow" else name
         yield Finding(
             f"{name}: {version} on the driver, {', '.join(told)}",
-            f"pip install '{DISTRIBUTION if name == 'windrow' else name}=={version}' in the Python of these workers, "
+            f"pip install '{package}=={version}' in the Python of these workers, "
             "or ship one environment to all with --archives",
         )
     if same:
