@@ -1,7 +1,7 @@
 """Joins elements of two streams whose timestamps lie within bounds of each other, over columns.
 
 A batch is joined in two passes: its left elements with all right ones, then its right elements with stored left ones.
-Nothing else is read, so the time of a batch does not follow the state.
+Of the stored rows it reads the pages that may have its keys, and of each segment a part of the index for each key.
 """
 
 from __future__ import annotations

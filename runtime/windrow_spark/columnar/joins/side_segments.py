@@ -295,7 +295,7 @@ class SideSegments:
     def _merge(self, side: int) -> None:
         """Makes one segment of the next level out of those of a level, wherever a level has many."""
         for level in count():
-            # A segment of more than half of that cannot become one with another, and stays.
+            # A segment whose rows take more than half of the limit stays: with another one it may exceed it.
             most = self._sizes.largest_segment
             of_level = [
                 each for each in self.segments if (each.side, each.level) == (side, level) and 2 * each.unpacked <= most
