@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, ClassVar, Generic, TypeVar
 
 from windrow.addresses.database_url import DatabaseUrl
-from windrow.addresses.paths import checked_path, local_path
+from windrow.addresses.paths import checked_path, is_object_address, local_path
 from windrow.addresses.redaction import longest_first, redact_address, secrets_in, secrets_in_address
 from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, require_callable
@@ -218,11 +218,11 @@ class FileSink(Sink[T_contra]):
     ) -> None:
         self.path = checked_path(path, "files are written to")
         self.partition_by = _names(partition_by, "partition_by of a file sink")
-        if overwrite and local_path(self.path) is None:
+        if overwrite and local_path(self.path) is None and not is_object_address(self.path):
             raise InvalidArgumentError(
-                "batches are overwritten in mounted file systems only",
+                "batches are overwritten in mounted file systems and on s3a:// only",
                 given=self.shown_path,
-                expected="a path, or a file: URI",
+                expected="a path, a file: URI, or an address s3a://",
                 hint="leave overwrite out, and give each run a folder of its own",
             )
         self.overwrite = overwrite

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVa
 
 from typing_extensions import TypeForm
 
-from windrow.addresses.paths import check_pattern, checked_path, local_path
+from windrow.addresses.paths import check_pattern, checked_path, is_object_address, local_path
 from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_address
 from windrow.arrow import ArrowArray, ArrowStream
 from windrow.calls.attributes import attribute_of
@@ -409,11 +409,11 @@ class FileSource(Source[T]):
         return (self.path,)
 
     def check_part(self, *, follows: bool) -> None:
-        if local_path(self.path) is None:
+        if local_path(self.path) is None and not is_object_address(self.path):
             raise UnsupportedOperationError(
-                "files are a part of a hybrid source in mounted file systems only",
+                "files are a part of a hybrid source in mounted file systems and on s3a:// only",
                 given=self.describe(),
-                expected="a path, or a file: URI",
+                expected="a path, a file: URI, or an address s3a://",
                 hint="mount the file system, or copy the files",
             )
 

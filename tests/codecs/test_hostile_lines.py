@@ -16,6 +16,7 @@ from windrow_runtime.codecs.malformed import MalformedValue
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import CsvRecords, LineRecords
 from windrow_runtime.connectors.files.formats import lines_before, range_of
+from windrow_runtime.connectors.files.systems import MOUNTED
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def test_parts_of_a_file_are_its_lines(data: bytes, parts: int) -> None:
             with open(file.name, "rb") as opened:
                 some = range_of(opened, file.name, part, parts)
                 if some is not None:
-                    before = lines_before(file.name, some)
+                    before = lines_before(MOUNTED, file.name, some)
                     lines = records.read(file.name, some, begins=not part)
                     found += ((before + line, value) for line, value in lines)
     assert found == list(records.read("x", io.BytesIO(data)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -73,8 +74,37 @@ def test_a_run_elsewhere_gives_what_one_here_does(system: str, more: list[str], 
     assert "was drained" in found["after"]
     batches = {path.split("=")[-1].split("/")[0] for path in files if path.endswith(".parquet")}
     for name in ("out", "by-key"):
-        marks = {path.rpartition("batch-")[2] for path in files if path.startswith(f"{name}/_windrow/")}
+        marks = {path.rpartition("batch-")[2] for path in files if path.startswith(f"{name}/_windrow/batch-")}
         assert marks == batches
+
+
+@pytest.mark.timeout(600)  # it starts Spark
+@pytest.mark.program
+@pytest.mark.usefixtures("s3")
+def test_files_on_s3_have_all_features_on_both_engines() -> None:
+    with Elsewhere.opened("s3", f"features-{uuid4().hex[:8]}") as elsewhere:
+        found = outcome(elsewhere.url, elsewhere.submit_arguments, "features")
+        files = elsewhere.files("spark/csv")
+    for name, (local, spark) in found["read"].items():
+        assert local == spark if name.startswith("by") else sorted(local) == sorted(spark), name
+        assert local, name
+    values = [re.findall(r"value=(\d+)", row)[0] for row in found["read"]["by name"][0]]
+    assert values == ["3", "30", "2", "20", "1", "10", "5"]
+    assert len(found["read"]["in parts"][0]) == 400_000
+    for name, (local, spark) in found["wrote"].items():
+        assert local == spark, name
+        assert [re.findall(r"value=(\d+)", row)[0] for row in local] == ["3", "2", "0", "4", "1"], name
+    assert {file.split("/")[2] for file in files if "windrow_batch=0" in file} == {
+        "day=a b",
+        "day=ü%2Fx",
+        "day=100%25",
+        "day=__HIVE_DEFAULT_PARTITION__",
+    }
+    assert found["read by spark"] == [0, 1, 2, 3, 4]
+    assert found["hybrid"] == [1, 2, 3, 5, 8, 10, 20, 30]
+    assert found["stream"]["0"] == found["stream"]["1"] == ["b\n", "c\n"]
+    assert found["stream"]["2"] == ["b\n", "c\n", "a\n"]  # its name comes before those that were read
+    assert "holds the batches of another run" in found["stream"]["refused"]
 
 
 @pytest.mark.thorough(reason="tests/spark/test_partitions.py has it on a file system of Hadoop's that needs no server")

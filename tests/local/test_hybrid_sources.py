@@ -259,7 +259,7 @@ TOPIC = KafkaSource("a:1", "t", Reading, starting_offsets="earliest")
          r"leave a gap\n +given: +starting_offsets=\"latest\", which is the default\n"),
         (lambda: parts(RateSource()), UnsupportedOperationError, r"given: +rate 1/s\n(.|\n)*ParquetFileSource"),
         (lambda: parts(HybridSource(TOPIC)), UnsupportedOperationError, r"then\(second\)\.then\(third\)"),
-        (lambda: parts(JsonFileSource("hdfs://a/b", Reading)), UnsupportedOperationError, "mounted file systems only"),
+        (lambda: parts(JsonFileSource("hdfs://a/b", Reading)), UnsupportedOperationError, "systems and on s3a:// only"),
         (lambda: parts(Numbered), InvalidArgumentError, r"or a function that makes one\n +given: +<class"),
         (lambda: parts(3), InvalidArgumentError, r"or a function that makes one\n +given: +3"),
     ],

@@ -169,9 +169,10 @@ def test_an_unknown_path_is_named(tmp_path: Path) -> None:
 
 
 def test_an_address_is_shown_without_its_secrets() -> None:
-    with pytest.raises(SourceError, match="the path does not exist") as caught:
+    with pytest.raises(UnsupportedOperationError, match="only Spark opens files") as caught:
         from_source(JsonFileSource("s3a://ann:s3cret@bucket/in", Reading)).collect()
-    assert caught.value.given == "s3a://ann:*****@bucket/in"
+    assert caught.value.given == "json s3a://ann:*****@bucket/in"
+    assert "leave the password out" in str(caught.value.hint)
 
 
 def test_a_source_of_sparks_is_refused_with_a_hint() -> None:

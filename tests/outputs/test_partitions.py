@@ -191,7 +191,7 @@ def test_a_value_that_is_too_long_for_a_folder(form: str, tmp_path: Path, text: 
 
 
 def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_now: set[Path] = set()
+    open_now: set[part_files.PartFolder] = set()
     most = 0
 
     class Counting(part_files.PartFile):

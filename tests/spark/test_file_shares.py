@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from windrow_runtime.connectors.files.systems import MOUNTED
 from windrow_spark.connectors.files.plans import TaskShares, task_count
 from windrow_spark.division import Division
 
@@ -26,7 +27,7 @@ def test_a_large_file_is_read_by_all_cores_of_a_cluster(tmp_path: Path) -> None:
         (tmp_path / name).touch()
         os.truncate(tmp_path / name, size)  # without blocks on the disk
     files = [str(tmp_path / name) for name in sizes]
-    chunks = TaskShares(parts=320, cores=320, large_file_bytes=32 * MIB).divide(files)
+    chunks = TaskShares(parts=320, cores=320, large_file_bytes=32 * MIB, files=MOUNTED).divide(files)
     assert 300 <= len(chunks) <= 320
     read = [piece for chunk in chunks for piece in chunk]
     assert read == [(files[0], 0, 1), *((files[1], part, 320) for part in range(320)), (files[2], 0, 1)]

@@ -25,6 +25,7 @@ from windrow.errors import (
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import FilesInOrder, TextFileSource
 from windrow_runtime.connectors.files.listing import FileOrder
+from windrow_runtime.connectors.files.systems import MOUNTED
 from windrow_runtime.local import LocalRunner, PipelineResult
 from windrow_runtime.replay import replay
 from windrow_runtime.spark import SparkRunner
@@ -70,7 +71,7 @@ def plans(
     if begin:
         log.begin([])
     order = FileOrder.of(TextFileSource(folder, files_in_order="name"), step)
-    return FilePlans(order, size, log, TaskShares(1, 1, 1 << 30))
+    return FilePlans(order, size, log, TaskShares(1, 1, 1 << 30, MOUNTED))
 
 
 def files(planner: FilePlans, start: dict[str, Any], end: dict[str, Any]) -> list[str]:

@@ -20,6 +20,7 @@ import pytest
 from tests.spark.memory_files import MemoryFiles, MemoryPath, folder_in
 from windrow.errors import CheckpointError, InvalidArgumentError
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.connectors.files.staged import StagedBatch, begun_batches, clear_staging
 from windrow_spark.checkpoint import planner_paths
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.checkpoint.lease import LeaseLock
@@ -29,7 +30,6 @@ from windrow_spark.checkpoint.spark_files import clear_leftovers
 from windrow_spark.checkpoint.storage import HadoopPath, StoragePath, clear, read_whole, write_once, write_whole
 from windrow_spark.checkpoint.stored_file import StoredFile, file_numbers
 from windrow_spark.clock import BatchClock, ClockFiles
-from windrow_spark.connectors.files.staged import StagedBatch, begun_batches, clear_staging
 
 OTHER = b"process 1 on elsewhere, since 2026\nabc 1\n"
 
@@ -331,7 +331,7 @@ PLACES = [
 ]
 
 
-def staged(folder: MemoryPath, *, again: bool = False) -> tuple[StagedBatch, HadoopPath]:
+def staged(folder: MemoryPath, *, again: bool = False) -> tuple[StagedBatch[MemoryPath], MemoryPath]:
     """A batch with files of an attempt, and with what a task of Spark's has left."""
     batch = StagedBatch(folder, "mine", 7)
     attempt = batch.begin(again=again, in_folders=True)

@@ -38,6 +38,11 @@ def local_path(path: str) -> str | None:
     return None if "://" in path else path
 
 
+def is_object_address(path: str) -> bool:
+    """Whether a path is an address of an object store, of which windrow opens objects by itself."""
+    return path.startswith("s3a://")
+
+
 def real_path(path: str) -> str:
     """The one spelling of a folder: without links, ``..`` and the ``file:`` scheme. No links are known of addresses."""
     local = local_path(path)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -59,7 +58,12 @@ UNREAD: Final = b"windrow.unread"
 
 
 def read_parquet(
-    file: str, record_type: RecordType, part: int = 0, parts: int = 1, only: frozenset[str] | None = None
+    file: str,
+    record_type: RecordType,
+    part: int = 0,
+    parts: int = 1,
+    only: frozenset[str] | None = None,
+    open_file: Callable[[str], Any] = str,
 ) -> Iterator[ParquetRows]:
     """Reads the rows of a file, with the columns of a type.
 
@@ -72,9 +76,10 @@ def read_parquet(
     """
     # Names that are no UTF-8 are found as late as they are asked for.
     with unreadable(file, f"a Parquet file of {record_type}", pa.ArrowException, UnicodeDecodeError):
-        if not os.path.getsize(file):
+        content = open_file(file)
+        if not (os.path.getsize(file) if content == file else content.seek(0, os.SEEK_END)):
             return
-        with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
+        with pq.ParquetFile(content, coerce_int96_timestamp_unit="us") as opened:
             columns = _columns_read(opened, record_type)
             schema = pa.schema([field for field, _ in columns])
             check_arrow_schema(schema, record_type)
@@ -94,7 +99,7 @@ def read_parquet(
             batches = opened.iter_batches(_ROWS_AT_ONCE, row_groups=of_part, columns=names, use_threads=False)
             oldest = _int96_columns(opened, names)
             if oldest:
-                batches = _with_nanoseconds(batches, file, oldest, of_part)
+                batches = _with_nanoseconds(batches, content, oldest, of_part)
             for rows in batches:
                 arrays = [
                     filled(field.type, rows.num_rows)
@@ -127,8 +132,8 @@ class ParquetWriter:
         """The rows, as they are."""
         return rows
 
-    def open(self, file: Path) -> None:
-        """Make the file, which does not exist."""
+    def open(self, file: Any) -> None:
+        """Make the file, which does not exist, by the path's method ``open``."""
         schema = arrow_schema(self._record_type)
         if self._record_type.root.contains(Kind.TIMEDELTA):
             # Parquet has no type for spans of time. They are numbers of microseconds, and each reader has its own note.
@@ -300,14 +305,14 @@ def _int96_columns(opened: pq.ParquetFile, names: Sequence[str]) -> list[str]:
 
 
 def _with_nanoseconds(
-    batches: Iterator[pa.RecordBatch], file: str, names: Sequence[str], groups: Sequence[int]
+    batches: Iterator[pa.RecordBatch], content: Any, names: Sequence[str], groups: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
     """Splits batches, and reads the rows whose timestamps are finer than microseconds again, with nanoseconds.
 
     Arrow cuts these off, or has no late years. Nanoseconds of 64 bits end in the year 2262, so other rows keep their
     microseconds.
     """
-    with pq.ParquetFile(file, coerce_int96_timestamp_unit="ns") as opened:
+    with pq.ParquetFile(content, coerce_int96_timestamp_unit="ns") as opened:
         finer = opened.iter_batches(_ROWS_AT_ONCE, row_groups=groups, columns=list(names), use_threads=False)
         for batch, nanoseconds in zip(batches, finer, strict=True):
             is_finer = np.zeros(batch.num_rows, np.bool_)

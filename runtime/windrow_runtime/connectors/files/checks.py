@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any, Final
 from urllib.parse import unquote
 
-from windrow.addresses.paths import is_hidden, local_path
+from windrow.addresses.paths import local_path
 from windrow.addresses.patterns import matches, split_pattern
 from windrow.addresses.redaction import redact_address
 from windrow.errors import SourceError, WindrowError, warn
@@ -17,6 +17,7 @@ from windrow.plan import Step
 from windrow.sources import FileSource, TextFileSource
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import open_bytes
+from windrow_runtime.connectors.files.systems import visible_below
 from windrow_runtime.operators.errors import errors_at
 
 # Any in this module: records of every type.
@@ -115,11 +116,3 @@ def _check_names(step: Step, paths: Iterable[str]) -> None:
                 where=step.where,
                 hint="rename it",
             ) from None
-
-
-def visible_below(path: str) -> Iterator[str]:
-    """Yields a path, and the files and folders below it that are not hidden."""
-    yield path
-    for folder, folders, files in os.walk(path):
-        folders[:] = [name for name in folders if not is_hidden(name)]
-        yield from (os.path.join(folder, name) for name in (*folders, *files) if not is_hidden(name))

@@ -21,6 +21,7 @@ from windrow_runtime.codecs.text_files import TextRecords, is_compressed, unread
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.connectors.files.folders import FolderFields, folder_fields
 from windrow_runtime.connectors.files.lines import text_records
+from windrow_runtime.connectors.files.systems import MOUNTED, FileSystem, files_of
 from windrow_runtime.inputs.batches import SourceBatch, in_batches
 from windrow_runtime.inputs.text_rows import TextRows
 
@@ -38,6 +39,7 @@ class TextReader:
 
     records: TextRecords
     folders: FolderFields | None = None
+    files: FileSystem = MOUNTED
 
     def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[SourceBatch]:
         """Reads a part of a file; raises a ``SourceError`` if that fails, or the file does not fit the type."""
@@ -48,11 +50,11 @@ class TextReader:
                 yield SourceBatch(malformed=[as_malformed(values, file)] if part == 0 else [])
                 return
             records = replace(records, record_type=self.folders.kind_of(values))
-        with unreadable(file, "a file that can be opened"), open(file, "rb") as opened:
+        with unreadable(file, "a file that can be opened"), self.files.open(file) as opened:
             content = range_of(opened, file, part, parts if records.has_lines else 1)
             if content is None:
                 return
-            before = cache(lambda: lines_before(file, content))
+            before = cache(lambda: lines_before(self.files, file, content))
             records_read = records.read(file, content, begins=not part)
             yield from in_batches(records_read, lambda line: f"{file}:{before() + line}", file)
 
@@ -64,6 +66,7 @@ class ParquetReader:
     record_type: RecordType
     only: frozenset[str] | None = None  # the columns that the plan uses; None: all
     folders: FolderFields | None = None
+    files: FileSystem = MOUNTED
 
     def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[ParquetRows | TextRows]:
         """Reads a part of a file by its row groups; raises a ``SourceError`` if that fails."""
@@ -71,7 +74,7 @@ class ParquetReader:
         from windrow_runtime.codecs.arrow.parquet import read_parquet
 
         if self.folders is None:
-            yield from read_parquet(file, self.record_type, part, parts, self.only)
+            yield from read_parquet(file, self.record_type, part, parts, self.only, self.files.open_columns)
             return
         values = self.folders.values_of(file)
         if isinstance(values, MalformedValue):
@@ -83,7 +86,7 @@ class ParquetReader:
         only = None if self.only is None else self.only - {field.column for field in self.folders.fields}
         from windrow_runtime.codecs.arrow.encoding import with_constants
 
-        for rows in read_parquet(file, self.folders.rest, part, parts, only):
+        for rows in read_parquet(file, self.folders.rest, part, parts, only, self.files.open_columns):
             full = with_constants(rows.rows, self.record_type, self.folders.fields, values)
             yield replace(rows, rows=full, record_type=self.record_type)
 
@@ -93,10 +96,11 @@ FileReader = TextReader | ParquetReader
 
 def file_reader(source: FileSource[Any]) -> FileReader:
     """Returns the reader for the files of a source; raises an ``UnsupportedOperationError`` for unknown formats."""
+    files = files_of(source.path) or MOUNTED
     if isinstance(source, ParquetFileSource):
         check_parquet()
         element_type = record_type(source.record_type).in_timezone(source.timezone)
-        return ParquetReader(element_type, folders=folder_fields(source, element_type))
+        return ParquetReader(element_type, None, folder_fields(source, element_type), files)
     records = text_records(source)
     if records is None:
         raise UnsupportedOperationError(
@@ -105,14 +109,14 @@ def file_reader(source: FileSource[Any]) -> FileReader:
             expected="text, json, csv or parquet",
             hint="a CustomSource reads files of other formats",
         )
-    return TextReader(records, folder_fields(source, records.record_type))
+    return TextReader(records, folder_fields(source, records.record_type), files)
 
 
 def range_of(file: BinaryIO, name: str, part: int, parts: int) -> BinaryIO | None:
     """Opens a part of a text file, cut at line ends; None if it is empty. A compressed file has one part."""
     if parts == 1 or is_compressed(name):
         return file if part == 0 else None
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, os.SEEK_END)
     begin, end = (_line_start(file, size * bound // parts) for bound in (part, part + 1))
     if begin >= end:
         return None
@@ -149,12 +153,12 @@ class _Range(io.RawIOBase):
         return len(data)
 
 
-def lines_before(name: str, content: BinaryIO) -> int:
+def lines_before(files: FileSystem, name: str, content: BinaryIO) -> int:
     """Counts the lines of a file before a part of it, with universal newlines."""
     begin = content.raw.begin if isinstance(content, io.BufferedReader) and isinstance(content.raw, _Range) else 0
     lines = 0
     after_return = False
-    with open(name, "rb") as file:
+    with files.open(name) as file:
         while begin > 0 and (data := file.read(min(_CHUNK, begin))):
             begin -= len(data)
             lines += data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
-from windrow.addresses.paths import PathGuard, check_visible, is_hidden, local_path
-from windrow.addresses.patterns import listed, matches, split_pattern
+from windrow.addresses.paths import check_visible, local_path
+from windrow.addresses.patterns import listed
 from windrow.errors import InvalidArgumentError
 from windrow.plan import Step
 from windrow.sources import FilesInOrder, FileSource
-from windrow_runtime.inputs.checks import path_missing
+from windrow_runtime.connectors.files.systems import MOUNTED, FileSystem, files_of
 from windrow_runtime.operators.errors import connector_errors, errors_at, first_line, shortened
 
 # Any in this module: sort keys are of the user's types.
@@ -30,19 +29,21 @@ class FileOrder:
     path: str
     where: str
     chosen: FilesInOrder
-    literal: str  # the path in the mounted file system, or the part of it before a pattern
+    literal: str  # the absolute path, or the part of it before a pattern
     pattern: str
+    files: FileSystem
     _keys: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, source: FileSource[Any], step: Step) -> FileOrder:
         """Returns the order of a step's source."""
-        local = local_path(source.path)
-        with errors_at(step.where):
-            check_visible(source.path if local is None else local)
-        # Another process may list the files, in another folder.
-        literal, pattern = ("", "") if local is None else split_pattern(os.path.join(os.getcwd(), local))
-        return cls(source.path, step.where, source.files_in_order, literal, pattern)
+        local, files = local_path(source.path), files_of(source.path)
+        path = source.path if local is None else os.path.join(os.getcwd(), local)  # another process may list the files
+        with errors_at(step.where), listed(source.path):
+            check_visible(path)
+            # Of other file systems Spark lists the files, and nobody asks for an order.
+            literal, pattern = ("", "") if files is None else files.split(path)
+        return cls(source.path, step.where, source.files_in_order, literal, pattern, files or MOUNTED)
 
     def sorted_files(self) -> list[str]:
         """Returns the files that are there, in order."""
@@ -50,21 +51,17 @@ class FileOrder:
 
     def find(self) -> set[str]:
         """Returns the files that are there. A pattern with alternatives may match a file twice."""
-        guard = PathGuard(self.literal + self.pattern, self.pattern)
-        with errors_at(self.where):
-            if not self.pattern and not os.path.exists(self.literal):
-                raise path_missing(self.path)
-            with listed(self.path):
-                roots = _roots(self.literal, self.pattern, guard)
-                return {os.path.abspath(file) for root in roots for file in _files_of(root, guard)}
+        with errors_at(self.where), listed(self.path):
+            return self.files.find(self.path, self.literal, self.pattern)
 
     def sort(self, files: Collection[str]) -> list[str]:
         """Sorts files: by time to the millisecond and then by name, or as the source says."""
         if self.chosen == "time":
             # A streaming query reads those of one millisecond as the file system lists them; here they have an order.
             with errors_at(self.where), listed(self.path):
-                return sorted(files, key=lambda file: (Path(file).stat().st_mtime_ns // 1_000_000, file))
-        base = self.literal if os.path.isdir(self.literal) else os.path.dirname(self.literal)
+                times = self.files.modified(files)
+            return sorted(files, key=lambda file: (times[file], file))
+        base = os.path.dirname(self.literal) if self.literal in files else self.literal
         known = self._keys
         keys = {file: known[file] if file in known else self._key(file, os.path.relpath(file, base)) for file in files}
         known.clear()  # forgets files that were read
@@ -110,26 +107,3 @@ def _no_order(given: str, reason: str, where: str) -> InvalidArgumentError:
         where=where,
         hint="give a tuple such as (1, day), and (0,) for files without a day",
     )
-
-
-def _roots(literal: str, pattern: str, guard: PathGuard) -> Iterator[str]:
-    """Yields the path, or the files and folders that match the pattern."""
-    if not pattern:
-        yield literal
-        return
-    for root in matches(literal, pattern):
-        guard.check(root)
-        yield root
-
-
-def _files_of(path: str, guard: PathGuard) -> Iterator[str]:
-    """Yields the file itself, or the files of a folder and of all folders below."""
-    if os.path.isfile(path):
-        yield path
-    elif os.path.isdir(path):
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if not is_hidden(entry.name):
-                    if entry.is_symlink():  # all others lie where their folder lies
-                        guard.check(entry.path)
-                    yield from _files_of(entry.path, guard)

@@ -84,13 +84,18 @@ def check_owner(sink: FileSink[Any], step: Step, folder: Path, run: str) -> None
     """
     with sink_errors(step, sink.path):
         if owner_of(folder) not in (run, None):
-            raise SinkError(
-                "another run has taken the folder of a file sink while this one ran",
-                given=sink.shown_path,
-                expected="a folder for each run",
-                where=step.where,
-                hint="give each run a folder of its own",
-            )
+            raise taken_folder(sink, step)
+
+
+def taken_folder(sink: FileSink[Any], step: Step) -> SinkError:
+    """Returns the error for a folder that another run has taken."""
+    return SinkError(
+        "another run has taken the folder of a file sink while this one ran",
+        given=sink.shown_path,
+        expected="a folder for each run",
+        where=step.where,
+        hint="give each run a folder of its own",
+    )
 
 
 def other_run(step: Step, given: str, *, begins: bool = True) -> SinkError:

@@ -14,6 +14,7 @@ from windrow.sinks import FileSink, ParquetFileSink
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.connectors.files.batch_files import BatchFiles
 from windrow_runtime.connectors.files.lines import LineEncoder, line_encoder
+from windrow_runtime.connectors.files.objects import ObjectPath
 from windrow_runtime.connectors.files.owner import file_sink_of
 from windrow_runtime.connectors.files.partition_columns import Partitions, folder_columns, partitions_of
 from windrow_runtime.operators.errors import field_errors, sink_errors
@@ -25,10 +26,14 @@ if TYPE_CHECKING:
 # Any in this module: sinks of elements of every type, and pyarrow has no types.
 
 
+PartFolder = Path | ObjectPath
+"""The folder in which tasks write their files."""
+
+
 class PartFile:
     """Writes one file of a batch, which is created with the first element; failures raise a ``SinkError``."""
 
-    def __init__(self, step: Step, record_type: RecordType, folder: Path, name: str) -> None:
+    def __init__(self, step: Step, record_type: RecordType, folder: PartFolder, name: str) -> None:
         sink = file_sink_of(step)
         self._step = step
         self._address = sink.path
@@ -78,7 +83,7 @@ class PartitionedFiles:
     are open, each of which holds the rows of a row group in memory; its folder gets another file when more rows come.
     """
 
-    def __init__(self, step: Step, partitions: Partitions, folder: Path, name: str, open_files: int = 64) -> None:
+    def __init__(self, step: Step, partitions: Partitions, folder: PartFolder, name: str, open_files: int = 64) -> None:
         self._step = step
         self._partitions = partitions
         self._folder = folder
@@ -139,7 +144,7 @@ class PartitionedFiles:
 
 
 def part_of_task(
-    step: Step, record_type: RecordType, partitions: Partitions | None, folder: Path, name: str
+    step: Step, record_type: RecordType, partitions: Partitions | None, folder: PartFolder, name: str
 ) -> PartFile | PartitionedFiles:
     """Returns the writer of the files of one task in a staging folder."""
     if partitions is None:
@@ -187,7 +192,7 @@ class _Lines:
         assert self._encoder.json is not None, "other lines are written of elements"
         return lines_of_rows(rows, self._kind, self._encoder.json)
 
-    def open(self, file: Path) -> None:
+    def open(self, file: PartFolder) -> None:
         self._file = file.open("x", encoding="utf-8", newline="\n")
         if self._encoder.header is not None:
             self._file.write(f"{self._encoder.header}\n")

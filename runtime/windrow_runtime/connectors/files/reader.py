@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from windrow.addresses.paths import local_path
+from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource
 from windrow_runtime.connectors.files.checks import check_files
 from windrow_runtime.connectors.files.formats import FileReader, file_reader
 from windrow_runtime.connectors.files.listing import FileOrder
+from windrow_runtime.connectors.files.objects import opening_hint
 from windrow_runtime.connectors.files.reads import FileReads, list_files
+from windrow_runtime.connectors.files.systems import files_of
 from windrow_runtime.inputs.batches import OpenPartitions, SourceBatch
 from windrow_runtime.inputs.reader import Held, SourceReader
 from windrow_runtime.operators.errors import errors_at
@@ -23,10 +25,21 @@ class FileSourceReader(SourceReader[FileSource[Any]]):
 
     def batches(self, held: Held = tuple) -> Iterator[SourceBatch]:
         reader = self._format()  # refuses unsuitable options even if there are no files
+        self._check_opened()
         files = FileOrder.of(self.source, self.step).sorted_files()
         size = self.source.files_per_batch or max(len(files), 1)
         starts = range(0, len(files), size)
         return self.warned(self._batch(reader, files[start : start + size]) for start in starts)
+
+    def _check_opened(self) -> None:
+        if files_of(self.source.path) is None:
+            raise UnsupportedOperationError(
+                "only Spark opens files of this file system",
+                given=self.source.describe(),
+                expected="a path, a file: URI, or an address s3a://",
+                where=self.step.where,
+                hint=opening_hint(self.source.path),
+            )
 
     def batch_of(self, files: Iterable[str]) -> SourceBatch:
         """Reads some files of the source, in order, as one batch."""
@@ -48,6 +61,7 @@ class FileSourceReader(SourceReader[FileSource[Any]]):
         return batch
 
     def as_part(self, place: int) -> FileReads:
+        self._check_opened()
         order = FileOrder.of(self.source, self.step)
         listed = list_files(order, self.step)
         return FileReads.of(self.source, order, self._format(), lambda: listed)
@@ -58,7 +72,7 @@ class FileSourceReader(SourceReader[FileSource[Any]]):
     @property
     def has_partitions(self) -> bool:
         # A batch of one file has no other beside it.
-        return (self.source.files_per_batch or 1) > 1 and local_path(self.source.path) is not None
+        return (self.source.files_per_batch or 1) > 1 and files_of(self.source.path) is not None
 
     @property
     def files_per_batch(self) -> int | None:

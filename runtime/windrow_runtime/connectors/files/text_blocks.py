@@ -20,6 +20,7 @@ from windrow_runtime.codecs.text_files import (
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.connectors.files.formats import lines_before, range_of
 from windrow_runtime.connectors.files.lines import text_records
+from windrow_runtime.connectors.files.systems import MOUNTED, FileSystem, files_of
 from windrow_runtime.inputs.batches import SourceBatch, in_batches, source_batch
 from windrow_runtime.inputs.text_rows import TextRows
 
@@ -35,6 +36,7 @@ class TextBlockReader:
 
     records: TextRecords
     format: Callable[[], BlockFormat]  # makes the format for a file
+    files: FileSystem = MOUNTED
 
     @property
     def record_type(self) -> RecordType:
@@ -44,11 +46,11 @@ class TextBlockReader:
     def read(self, file: str, part: int = 0, parts: int = 1) -> Iterator[TextRows]:
         """Reads a part of a file; raises a ``SourceError`` if that fails, or the file does not fit the type."""
         blocks = self.format()
-        with unreadable(file, "a file that can be opened"), open(file, "rb") as opened:
+        with unreadable(file, "a file that can be opened"), self.files.open(file) as opened:
             part_of_file = range_of(opened, file, part, parts if self.records.has_lines else 1)
             if part_of_file is None:
                 return
-            before = cache(lambda: lines_before(file, part_of_file))
+            before = cache(lambda: lines_before(self.files, file, part_of_file))
             with open_bytes(file, part_of_file) as content:
                 yield from self._rows(blocks, content, file, before, begins=not part)
 
@@ -115,17 +117,17 @@ def text_block_reader(source: FileSource[Any]) -> TextBlockReader | str:
     """Returns a reader if the source's files can be read as columns, else the reason why they cannot."""
     if source.partitions:
         return f"folders give {', '.join(source.partitions)}"
-    records = text_records(source)
+    records, files = text_records(source), files_of(source.path) or MOUNTED
     if isinstance(records, LineRecords) and records.json:
         if not records.has_lines:
             return f"the encoding is {records.encoding}"
         from windrow_runtime.codecs.arrow.json_columns import JsonBlocks, line_by_line
 
-        return line_by_line(records.record_type) or TextBlockReader(records, partial(JsonBlocks, records))
+        return line_by_line(records.record_type) or TextBlockReader(records, partial(JsonBlocks, records), files)
     if isinstance(records, DocumentRecords):
         return "its records are no lines"
     if isinstance(records, CsvRecords):
         from windrow_runtime.codecs.arrow.csv_blocks import CsvBlocks, row_by_row
 
-        return row_by_row(records) or TextBlockReader(records, partial(CsvBlocks, records))
+        return row_by_row(records) or TextBlockReader(records, partial(CsvBlocks, records), files)
     return "the format has no columns"

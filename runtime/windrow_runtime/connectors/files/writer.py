@@ -16,6 +16,8 @@ from windrow.errors import UnsupportedOperationError
 from windrow.sinks import CsvFileSink, FileSink, ParquetFileSink
 from windrow_runtime.codecs.pyarrow_check import check_parquet
 from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.connectors.files.object_folder import ObjectFolder, ObjectOutput
+from windrow_runtime.connectors.files.objects import ObjectPath, opening_hint
 from windrow_runtime.connectors.files.owner import check_folder, check_owner, lock_folder, own_folder
 from windrow_runtime.connectors.files.parts import FileOutput
 from windrow_runtime.operators.errors import errors_at
@@ -31,20 +33,21 @@ class FileWriter(SinkWriter[FileSink[Any]]):
     """Writes text, JSON, CSV and Parquet files."""
 
     def output(self, identity: Identity) -> Output:
-        return FileOutput(self.step)
+        objects = self.objects
+        return FileOutput(self.step) if objects is None else ObjectOutput(self.step, objects, identity)
 
     def check_local(self) -> None:
         if isinstance(self.sink, ParquetFileSink):
             with errors_at(self.step.where):
                 check_parquet()
         record_type(self.step.node.element_type)
-        if self.folder is None:
+        if self.folder is None and self.objects is None:
             raise UnsupportedOperationError(
-                "the interpreter writes to mounted file systems only",
+                "only Spark writes files in this file system",
                 given=self.sink.shown_path,
-                expected="a path, or a file: URI",
+                expected="a path, a file: URI, or an address s3a://",
                 where=self.step.where,
-                hint="run the pipeline with SparkRunner",
+                hint=opening_hint(self.sink.path),
             )
 
     @property
@@ -52,6 +55,16 @@ class FileWriter(SinkWriter[FileSink[Any]]):
         """The folder of the sink, if its file system is mounted."""
         path = local_path(self.sink.path)
         return None if path is None else Path(path)
+
+    @property
+    def objects(self) -> ObjectPath | None:
+        """The folder of the sink, if it is in an object store that windrow opens."""
+        return ObjectPath.of(self.sink.path)
+
+    @property
+    def _in_objects(self) -> ObjectFolder | None:
+        objects = self.objects
+        return None if objects is None else ObjectFolder(self.step, objects)
 
     @property
     def target(self) -> Target:
@@ -89,6 +102,8 @@ class FileWriter(SinkWriter[FileSink[Any]]):
     def check_free(self, run: str, *, begins: bool) -> None:
         if self.folder is not None:
             check_folder(self.sink, self.step, self.folder, run, begins=begins)
+        elif (objects := self._in_objects) is not None:
+            objects.check_free(run, begins=begins)
 
     def lock(self, is_live: Callable[[], bool]) -> Callable[[], None] | None:
         return None if self.folder is None else lock_folder(self.sink, self.step, self.folder, is_live)
@@ -96,7 +111,11 @@ class FileWriter(SinkWriter[FileSink[Any]]):
     def take_over(self, run: str) -> None:
         if self.folder is not None:
             own_folder(self.sink, self.step, self.folder, run)
+        elif (objects := self._in_objects) is not None:
+            objects.take_over(run)
 
     def check_owner(self, run: str) -> None:
         if self.folder is not None:
             check_owner(self.sink, self.step, self.folder, run)
+        elif (objects := self._in_objects) is not None:
+            objects.check_owner(run)

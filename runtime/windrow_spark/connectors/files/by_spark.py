@@ -18,10 +18,10 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.connectors.files.lines import line_encoder
 from windrow_runtime.connectors.files.owner import file_sink_of, other_run
 from windrow_runtime.connectors.files.partition_columns import Partitions, partitions_of, text_of
+from windrow_runtime.connectors.files.staged import StagedBatch, begun_batches, clear_staging
 from windrow_runtime.operators.errors import sink_unwritable
 from windrow_runtime.outputs.output import check_newest
 from windrow_spark.checkpoint.storage import HadoopPath, unset_elsewhere
-from windrow_spark.connectors.files.staged import StagedBatch, begun_batches, clear_staging
 from windrow_spark.faults import causes_of, engine_errors, unwritable
 from windrow_spark.paths import as_read_path, as_spark_path, exists_for_spark
 from windrow_spark.run.background import uninterrupted

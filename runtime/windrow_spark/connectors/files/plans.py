@@ -8,8 +8,7 @@ again has the same files in the same order, and one that was logged by a process
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ import msgspec
 
 from windrow_runtime.connectors.files.listing import FileOrder
 from windrow_runtime.connectors.files.reads import Chunk
+from windrow_runtime.connectors.files.systems import FileSystem
 from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_spark.checkpoint.file_log import FileLog
 from windrow_spark.checkpoint.spark_files import LogOffset
@@ -42,17 +42,18 @@ class TaskShares:
     parts: int
     cores: int
     large_file_bytes: int
+    files: FileSystem
 
     @classmethod
-    def of(cls, context: ScanContext) -> TaskShares:
+    def of(cls, context: ScanContext, files: FileSystem) -> TaskShares:
         """Returns the shares of a source's tasks."""
         division = context.division
         parts = task_count(division)
-        return cls(parts, division.cores or parts, division.large_file_bytes)
+        return cls(parts, division.cores or parts, division.large_file_bytes, files)
 
-    def divide(self, files: Iterable[str]) -> list[Chunk]:
+    def divide(self, files: Collection[str]) -> list[Chunk]:
         """Returns the chunks, each for one task, in order."""
-        sizes = {file: _size(file) for file in files}
+        sizes = self.files.sizes(files)
         divided = {file: self.parts if size >= self.large_file_bytes else 1 for file, size in sizes.items()}
         costs = {file: (size + _OPENING_BYTES) / divided[file] for file, size in sizes.items()}
         total = sum(size + _OPENING_BYTES for size in sizes.values())
@@ -69,13 +70,6 @@ class TaskShares:
 def task_count(division: Division) -> int:
     """Returns how many tasks share the files of a batch, or the parts of a large file: at least one for each core."""
     return max(1, division.cores or 0, min(division.partitions, _SPARE_TASKS))
-
-
-def _size(file: str) -> int:
-    try:
-        return os.path.getsize(file)
-    except OSError:
-        return 0  # the worker that opens it says what is wrong
 
 
 @dataclass
@@ -110,7 +104,7 @@ class FilePlans:
         """Returns what each task of a batch reads."""
         first, last = (msgspec.convert(offset, LogOffset).read for offset in (start, end))
         self.log.update(last)
-        return self.shares.divide(file for entry in range(first, last) for file in self.log.entries[entry])
+        return self.shares.divide([file for entry in range(first, last) for file in self.log.entries[entry]])
 
     def check_end(self, done: dict[str, Any], latest: set[str]) -> None:
         """Does nothing: a batch has a file, unless all have been read."""

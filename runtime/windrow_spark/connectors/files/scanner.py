@@ -19,7 +19,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from windrow.addresses.paths import PathGuard, check_visible, is_read, local_path
-from windrow.addresses.patterns import split_pattern
 from windrow.addresses.redaction import redact_address
 from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource, ParquetFileSource
@@ -27,11 +26,12 @@ from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import LineRecords, TextRecords, decoded
 from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import RecordType
-from windrow_runtime.connectors.files.checks import visible_below
 from windrow_runtime.connectors.files.formats import FileReader, ParquetReader, TextReader, file_reader
 from windrow_runtime.connectors.files.listing import FileOrder
+from windrow_runtime.connectors.files.objects import opening_hint, use_options
 from windrow_runtime.connectors.files.reader import FileSourceReader
 from windrow_runtime.connectors.files.reads import FileReads, list_files
+from windrow_runtime.connectors.files.systems import files_of
 from windrow_runtime.connectors.files.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.inputs.batches import OpenPartitions, PartitionMark, SourceBatch, elements_of, source_batch
 from windrow_runtime.inputs.reader import warn_of_header
@@ -42,6 +42,7 @@ from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.checkpoint.planner_paths import for_planners
 from windrow_spark.checkpoint.storage import unset_elsewhere
 from windrow_spark.checkpoint.stored_file import damaged_file
+from windrow_spark.connectors.files.buckets import bucket_options
 from windrow_spark.connectors.files.plans import FilePlans, TaskShares, task_count
 from windrow_spark.exchange.picklable import check_picklable, make_picklable
 from windrow_spark.faults import engine_errors
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
 _ALL_BELOW: Final = ("recursiveFileLookup", "true")
 
 
+use_options(bucket_options)
+
+
 class FileScanner(SparkScanner[FileSourceReader]):
     """Scans the files of a path."""
 
@@ -71,7 +75,8 @@ class FileScanner(SparkScanner[FileSourceReader]):
         source, order = self.reader.source, FileOrder.of(self.reader.source, self.step)
         with errors_at(self.step.where):
             reader = _worker_reader(source, context.columns)
-        return FileReads.of(source, order, reader, _listed(context, order, place), TaskShares.of(context).divide)
+        shares = TaskShares.of(context, order.files)
+        return FileReads.of(source, order, reader, _listed(context, order, place), shares.divide)
 
     def check_columns(self) -> None:
         if not isinstance(self.reader.source, ParquetFileSource):
@@ -81,17 +86,14 @@ class FileScanner(SparkScanner[FileSourceReader]):
 
     @property
     def is_replayable(self) -> bool:
-        return local_path(self.reader.source.path) is not None
+        return files_of(self.reader.source.path) is not None
 
     def replayed(self, files: Sequence[str]) -> SourceBatch:
         return self.reader.batch_of(files)
 
     def has_large_files(self, size: int) -> bool:
-        path = local_path(self.reader.source.path)
-        if path is None or self.reader.source.files_in_order != "time":
-            return False
-        absolute = os.path.abspath(path)
-        return not split_pattern(absolute)[1] and any(_has_bytes(file, size) for file in visible_below(absolute))
+        path, files = self.reader.source.path, files_of(self.reader.source.path)
+        return files is not None and self.reader.source.files_in_order == "time" and files.has_large_file(path, size)
 
     @property
     def known_batches(self) -> float:
@@ -137,16 +139,18 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
             stream = stream.option("maxCachedFiles", max(source.files_per_batch, 10_000))
             stream = stream.option("discardCachedInputRatio", 1)
     reader = _worker_reader(source, context.columns)
-    path, local = source_path(context.spark, source.path), local_path(source.path)
-    if local is not None:
+    path, opened = source_path(context.spark, source.path), files_of(source.path)
+    if opened is not None:
         # A worker may run in another folder than the driver.
-        absolute = os.path.abspath(local)
+        local = local_path(source.path)
+        absolute = source.path.rstrip("/") if local is None else os.path.abspath(local)
         check_visible(absolute)
-        pattern = split_pattern(absolute)[1]
+        pattern = opened.split(absolute)[1]
         files = NamedFiles(absolute, pattern, context.step.where, reader, marks=context.marks_partitions)
         element_type = None if isinstance(reader, TextReader) else reader.record_type
         if context.checkpoint is None:
-            shared = TaskShares.of(context).divide(FileOrder.of(source, context.step).sorted_files())
+            order = FileOrder.of(source, context.step)
+            shared = TaskShares.of(context, order.files).divide(order.sorted_files())
             # Spark sends all chunks to each worker, which reads a few of them.
             files = replace(files, chunks=tuple([zlib.compress(json.dumps(chunk).encode()) for chunk in shared]))
             # Each partition has the number of a chunk, so that elements are in the order of their files.
@@ -162,25 +166,27 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         return Scan(names, elements_of, files, element_type)
     if source.files_in_order != "time":
         raise UnsupportedOperationError(
-            "files are read in another order than that of their times in mounted file systems only",
+            "Spark reads files of this file system, in the order of their times only",
             given=source.describe(),
             expected='a source with files_in_order="time"',
-            hint="mount the file system, or copy the files",
+            hint=opening_hint(source.path, "mount the file system, or copy the files"),
         )
     if source.partitions:
         raise UnsupportedOperationError(
-            "the names of folders fill fields in mounted file systems only",
+            "Spark reads files of this file system, and no fields from the names of folders",
             given=source.describe(),
             expected="a source without partitions=",
-            hint="read the files with spark.read, and give the DataFrame to from_dataframe",
+            hint=opening_hint(source.path, "read the files with spark.read, and give the DataFrame to from_dataframe"),
         )
     if isinstance(reader, ParquetReader):
         if reader.record_type is not record_type(source.record_type):
             raise UnsupportedOperationError(
-                "timestamps without a zone are read in mounted file systems only",
+                "Spark reads files of this file system, and no timestamps without a zone",
                 given=source.describe(),
                 expected="a source without timezone=",
-                hint="read the files with spark.read.parquet, and give the DataFrame to from_dataframe(timezone=...)",
+                hint=opening_hint(
+                    source.path, "give the DataFrame of spark.read.parquet to from_dataframe(timezone=...)"
+                ),
             )
         schema = _schema_read(context, reader.record_type, path)
         return scan_rows(stream.schema(schema).parquet(path), reader.record_type, source.shown_path)
@@ -234,7 +240,8 @@ def _planned(source: FileSource[Any], context: ScanContext, checkpoint: Checkpoi
     if not is_begun:
         log.begin(checkpoint.files_read_by_spark(context.place) if checkpoint.has_run() else [])
     log = replace(log, path=for_planners(log.path.parent) / log.path.name)
-    plans = FilePlans(FileOrder.of(source, context.step), source.files_per_batch, log, TaskShares.of(context))
+    listing = FileOrder.of(source, context.step)
+    plans = FilePlans(listing, source.files_per_batch, log, TaskShares.of(context, listing.files))
     return range_frame(replace(context, marks_partitions=False), plans)
 
 
@@ -257,13 +264,6 @@ def _names(context: ScanContext, stream: Any, path: str, *, keeps_order: bool) -
         frame = frame.repartitionByRange(most, "__time", "path", "__part")
     names: DataFrame = frame.select(*_COLUMNS)
     return names
-
-
-def _has_bytes(file: str, size: int) -> bool:
-    try:
-        return os.path.isfile(file) and os.path.getsize(file) >= size
-    except OSError:
-        return False
 
 
 @dataclass(frozen=True)
@@ -297,10 +297,14 @@ class NamedFiles:
                     yield from json.loads(chunk if isinstance(chunk, str) else zlib.decompress(self.chunks[chunk]))
             return
         rows = (zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True) for batch in batches)
-        for _, file, part, parts in sorted((time, path_of_url(url), *part) for time, url, *part in chain(*rows)):
+        for _, file, part, parts in sorted((time, self._file_of(url), *part) for time, url, *part in chain(*rows)):
             # Spark also lists files that the interpreter would not read.
             if is_read(self.path, self.pattern, file):
                 yield file, part, parts
+
+    def _file_of(self, url: str) -> str:
+        scheme, _, bucket = self.path.partition("://")
+        return f"{scheme}://{bucket.partition('/')[0]}{path_of_url(url)}" if bucket else path_of_url(url)
 
 
 _COLUMNS: Final = ("__time", "__file", "__part", "__parts")

@@ -1,4 +1,4 @@
-"""Writes files on Spark: workers write those of mounted file systems, and Spark's writers all others.
+"""Writes files on Spark: workers write those of mounted file systems and of S3, and Spark's writers all others.
 
 A worker writes a part file into a hidden folder, under a unique name, and sends the name to the driver in a row. The
 driver deletes files whose names it did not get, such as those of a failed task, and publishes the others together.
@@ -20,12 +20,15 @@ from windrow.sinks import CsvFileSink, JsonFileSink, ParquetFileSink
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.connectors.files.batch_files import BatchFiles, newest_batch_in
+from windrow_runtime.connectors.files.objects import ObjectPath, use_options
 from windrow_runtime.connectors.files.owner import file_sink_of
 from windrow_runtime.connectors.files.partition_columns import Partitions, folder_columns, partitions_of
 from windrow_runtime.connectors.files.parts import PartFile, PartitionedFiles, part_of_task
+from windrow_runtime.connectors.files.staged import StagedBatch, begun_batches, clear_staging
 from windrow_runtime.connectors.files.writer import FileWriter
 from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.outputs.output import Identity, check_newest
+from windrow_spark.connectors.files.buckets import bucket_options
 from windrow_spark.connectors.files.by_spark import check_files, check_unwritten, write_files
 from windrow_spark.shipping import sink_alone
 from windrow_spark.sinks.json_columns import are_json_columns
@@ -38,13 +41,24 @@ if TYPE_CHECKING:
 # Any in this module: elements of every type, and pyarrow has no types.
 
 
+use_options(bucket_options)
+
+
 class FileSparkWriter(SparkWriter[FileWriter]):
     """Writes text, JSON, CSV and Parquet files."""
 
     @property
     def written_by(self) -> WrittenBy:
-        if self.writer.folder is not None:
+        if self.writer.folder is not None or self.writer.objects is not None:
             return WrittenBy.WORKERS
+        if self.writer.sink.overwrite:
+            raise UnsupportedOperationError(
+                "batches are not overwritten where Spark writes the files",
+                given=self.sink.describe(),
+                expected="a mounted file system, or an address s3a:// that windrow opens",
+                where=self.step.where,
+                hint="leave overwrite out, and give each run a folder of its own",
+            )
         if (
             isinstance(self.writer.sink, CsvFileSink)
             and self.writer.sink.header
@@ -66,6 +80,11 @@ class FileSparkWriter(SparkWriter[FileWriter]):
         return isinstance(self.writer.sink, ParquetFileSink)
 
     def worker_sink(self, identity: Identity | None) -> WorkerSink:
+        objects = self.writer.objects
+        if objects is not None:
+            assert identity is not None, "the sink has a target"
+            kind = record_type(self.step.node.element_type)
+            return ObjectPartSink(sink_alone(self.step), objects, kind, identity.query, partitions_of(self.step))
         path = local_path(self.writer.sink.path)
         assert path is not None, "Spark writes to other file systems"
         # A worker may run in another folder than the driver.
@@ -73,7 +92,7 @@ class FileSparkWriter(SparkWriter[FileWriter]):
         return PartSink(sink_alone(self.step), os.path.abspath(path), element_type, partitions_of(self.step))
 
     def check_unwritten(self, spark: SparkSession) -> None:
-        if self.writer.folder is None:
+        if self.written_by is WrittenBy.SPARK:
             check_unwritten(spark, self.writer.sink, self.step)
 
     def check_batch(self, spark: SparkSession, batch: int, *, query: str, again: bool) -> None:
@@ -165,3 +184,47 @@ class PartSink(WorkerSink):
             where=self.step.where,
             hint="write to a file system that every machine has mounted at the same path",
         )
+
+
+@dataclass
+class ObjectPartSink(WorkerSink):
+    """A file sink in an object store, whose files workers write; its step comes without the steps upstream."""
+
+    step: Step
+    folder: ObjectPath
+    record_type: RecordType
+    query: str
+    partitions: Partitions | None = None
+    _again: int | None = None  # the batch that an earlier run had begun
+    _is_whole: bool = False  # whether that batch is published
+
+    def _staged(self, batch: int) -> StagedBatch[ObjectPath]:
+        return StagedBatch(self.folder, self.query, batch)
+
+    def task(self, batch: int) -> WorkerTask:
+        name = f"part-{uuid.uuid4().hex}"
+        return _FilesTask(part_of_task(self.step, self.record_type, self.partitions, self._staged(batch).parts, name))
+
+    def check(self, batch: int, division: str, *, again: bool) -> None:
+        """Refuse to go on from a batch older than the newest in the folder, and delete what dead runs have staged."""
+        with sink_errors(self.step, self.folder.url):
+            for number in begun_batches(self.folder, self.query, batch + again):
+                target = file_sink_of(self.step).describe()
+                check_newest(number, batch, again=again, target=target, where=self.step.where)
+            clear_staging(self.folder, self.query, batch)
+        self._again = batch if again else None
+
+    def begin(self, batch: int) -> None:
+        """Finish the publication of a batch that an earlier run had begun."""
+        if batch == self._again:
+            with sink_errors(self.step, self.folder.url):
+                self._is_whole = self._staged(batch).finish()
+
+    def publish(self, batch: int, names: Sequence[bytes]) -> None:
+        """Publish the part files of a batch, unless it has files from an earlier run."""
+        staged = self._staged(batch)
+        with sink_errors(self.step, self.folder.url):
+            if batch == self._again and self._is_whole:
+                staged.clear()
+            elif names:
+                staged.publish(staged.parts, [name.decode() for name in names])

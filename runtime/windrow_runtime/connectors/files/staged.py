@@ -1,7 +1,7 @@
 """Publishes the batches of file sinks in file systems that are not mounted: a file appears once, and stays.
 
-Spark writes a batch into a folder of the attempt, which readers pass over. When all of it is there, the attempt writes
-a list of the batch's files. Of several attempts the first to write the list counts, also where a driver that seemed
+Workers or Spark write a batch into a folder that readers pass over. When all of it is there, the attempt writes a list
+of the batch's files. Of several attempts the first to write the list counts, also where a driver that seemed
 dead still writes. Then the files of the list are moved to their places, and a mark says that the batch is whole. If a
 batch with a list is run again, the rest of the list is moved; neither this nor one with a mark is written again.
 """
@@ -11,25 +11,67 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from windrow.addresses.paths import BATCH_COLUMN, BATCH_PREFIX, is_hidden
 from windrow_runtime.connectors.files.owner import OWNER
 from windrow_runtime.outputs.whole_files import change_all
-from windrow_spark.checkpoint.storage import HadoopPath
 
 _STAGING: Final = "staging"
 _LIST: Final = "files"
+_PARTS: Final = "parts"
 _SUCCESS: Final = "_SUCCESS"
 """The file by which Spark says that a folder is whole; readers may wait for it."""
 _RENAMES_FOLDERS: Final = "hdfs://"
 """Where a folder is renamed in one step. That others do so is not known."""
 
 
-class StagedBatch:
+class FolderElsewhere(Protocol):
+    """A file or a folder in a file system that is not mounted; the methods do what those of ``Path`` do."""
+
+    url: str
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def parent(self) -> Self: ...
+
+    def __truediv__(self, name: str, /) -> Self: ...
+
+    def exists(self) -> bool: ...
+
+    def glob(self, pattern: str, /) -> Iterator[Self]: ...
+
+    def rglob(self, pattern: str, /) -> Iterator[Self]: ...
+
+    def read_bytes(self) -> bytes: ...
+
+    def write(self, content: bytes) -> None:
+        """Replaces the whole file at once."""
+
+    def rewrite(self, content: bytes) -> None:
+        """Overwrites the file; others may see it empty meanwhile."""
+
+    def write_once(self, content: bytes, *, whole: bool) -> bool:
+        """Writes a file unless it exists; returns whether it has this content, which no other writer has."""
+
+    def unlink(self, missing_ok: bool) -> None: ...
+
+    def rename(self, target: Self) -> object:
+        """Moves a file to a name that nothing has."""
+
+    def clear(self) -> None:
+        """Deletes a folder with all that is in it."""
+
+
+F = TypeVar("F", bound=FolderElsewhere)
+
+
+class StagedBatch(Generic[F]):
     """One batch of a query in the folder of a file sink."""
 
-    def __init__(self, folder: HadoopPath, query: str, batch: int) -> None:
+    def __init__(self, folder: F, query: str, batch: int) -> None:
         self._folder = folder
         self._own = f"{BATCH_COLUMN}={batch}"
         self._mark = folder / OWNER / f"{BATCH_PREFIX}{batch}"
@@ -60,7 +102,16 @@ class StagedBatch:
         self._staging.clear()
         return True
 
-    def begin(self, *, again: bool, in_folders: bool) -> HadoopPath:
+    @property
+    def parts(self) -> F:
+        """The folder for the files of workers, which have names that no other attempt has."""
+        return self._staging / _PARTS
+
+    def clear(self) -> None:
+        """Delete what attempts have staged."""
+        self._staging.clear()
+
+    def begin(self, *, again: bool, in_folders: bool) -> F:
         """Returns the folder for the files of a new attempt.
 
         What lies in the batch's places is deleted first: an earlier version has written there, ``in_folders`` of values
@@ -81,11 +132,13 @@ class StagedBatch:
             if file.parent.name == self._own or "/.spark-staging-" in file.url:
                 file.unlink(missing_ok=True)
 
-    def publish(self, attempt: HadoopPath) -> None:
-        """Publish the files of an attempt, or of the one that was faster."""
-        # The file system may spell the URL in another way.
-        names = [file.url.partition(f"/{attempt.name}/")[2] for file in attempt.rglob("*")]
-        content = json.dumps({"attempt": attempt.name, "files": sorted(filter(_is_data, names))}).encode()
+    def publish(self, attempt: F, names: Sequence[str] | None = None) -> None:
+        """Publish the files of an attempt, or those of these names, unless another attempt was faster."""
+        if names is None:
+            # The file system may spell the URL in another way.
+            below = [file.url.partition(f"/{attempt.name}/")[2] for file in attempt.rglob("*")]
+            names = [*filter(_is_data, below)]
+        content = json.dumps({"attempt": attempt.name, "files": sorted(names)}).encode()
         try:
             is_first = self._list.write_once(content, whole=True)
             # Who was taken for dead comes too late if the list was deleted after the end of the batch.
@@ -109,7 +162,7 @@ class StagedBatch:
             (self._folder / self._own / _SUCCESS).rewrite(b"")
         self._mark.write(self._marked)
 
-    def _move_files(self, attempt: HadoopPath, names: Sequence[str], *, lenient: bool) -> None:
+    def _move_files(self, attempt: F, names: Sequence[str], *, lenient: bool) -> None:
         def move(name: str) -> None:
             *values, file = name.split("/")
             _move(attempt / name, self._folder / "/".join([*values, self._own, file]), lenient=lenient)
@@ -117,7 +170,7 @@ class StagedBatch:
         change_all(move, names, few=0)  # an object store copies a file to rename it
 
 
-def _move(source: HadoopPath, target: HadoopPath, *, lenient: bool, is_folder: bool = False) -> None:
+def _move(source: F, target: F, *, lenient: bool, is_folder: bool = False) -> None:
     """Moves a file or a folder unless that was done before, maybe by a process that does the same now.
 
     An object store that was stopped in between has the file in both places. Where it is in none, somebody has deleted
@@ -137,7 +190,7 @@ def _is_data(name: str) -> bool:
     return not any(is_hidden(part) and "=" not in part for part in name.split("/"))
 
 
-def begun_batches(folder: HadoopPath, query: str, first: int) -> Iterator[int]:
+def begun_batches(folder: FolderElsewhere, query: str, first: int) -> Iterator[int]:
     """Yields the batches of a query, from one on, of which readers may find files, in ascending order."""
     places = (folder / OWNER, folder / OWNER / _STAGING / query)
     for number in sorted({number for place in places for number in _numbers(place) if number >= first}):
@@ -145,7 +198,7 @@ def begun_batches(folder: HadoopPath, query: str, first: int) -> Iterator[int]:
             yield number
 
 
-def clear_staging(folder: HadoopPath, query: str, batch: int) -> None:
+def clear_staging(folder: FolderElsewhere, query: str, batch: int) -> None:
     """Delete what dead runs have staged below a sink's folder, except for one batch of a query."""
     staging = folder / OWNER / _STAGING
     for other in staging.glob("*"):
@@ -156,6 +209,6 @@ def clear_staging(folder: HadoopPath, query: str, batch: int) -> None:
             (staging / query / f"{BATCH_PREFIX}{number}").clear()
 
 
-def _numbers(folder: HadoopPath) -> list[int]:
+def _numbers(folder: FolderElsewhere) -> list[int]:
     ends = [file.name.removeprefix(BATCH_PREFIX) for file in folder.glob(f"{BATCH_PREFIX}*")]
     return [int(end) for end in ends if end.isdigit()]

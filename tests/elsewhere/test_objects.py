@@ -1,0 +1,330 @@
+"""Objects of a store: names, listings, uploads and moves, two runs of one batch, and the settings of a session."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.request import Request, urlopen
+from uuid import uuid4
+
+import pytest
+
+from tests.services.s3 import BUCKET
+from windrow import Pipeline, from_collection, from_source
+from windrow.errors import SinkError, SourceError, UnsupportedOperationError, WindrowError
+from windrow.plan import Step
+from windrow.sinks import JsonFileSink
+from windrow.sources import JsonFileSource, TextFileSource
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.connectors.files import objects
+from windrow_runtime.connectors.files.objects import ObjectFiles, ObjectPath, bucket_of
+from windrow_runtime.connectors.files.staged import StagedBatch
+from windrow_runtime.local import LocalRunner
+from windrow_spark.connectors.files.buckets import options_of
+from windrow_spark.connectors.files.writer import ObjectPartSink
+
+# Any in this module: what a child process returns.
+
+
+@dataclass(frozen=True)
+class Row:
+    value: int
+
+
+@pytest.fixture
+def folder(s3: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectPath]:
+    """A new folder on the server, whose settings are in the environment."""
+    settings = {"ENDPOINT_URL": f"http://{s3}", "REGION": "us-east-1", "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setattr(objects, "_options_of", lambda bucket: {})
+    objects._opened.cache_clear()
+    path = ObjectPath.of(f"s3a://{BUCKET}/objects-{uuid4().hex[:8]}")
+    assert path is not None
+    yield path
+    objects._opened.cache_clear()
+
+
+NAMES = [
+    "a b",
+    "ü",
+    "100%",
+    "a%20b",
+    "a#b",
+    "x:y",
+    "st*r",
+    "q?",
+    "br{a}",
+    "[c]",
+    "back\\slash",
+    "~^|",
+    "day=x",
+    "'\"",
+    "a+b&c",
+]
+
+
+SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request, Signature=any"}
+
+
+def test_names_are_what_they_are(folder: ObjectPath) -> None:
+    for name in NAMES:
+        (folder / "in" / name).write(f"{name}\n".encode())
+        (folder / "in" / name).rename(folder / "moved" / name)
+    assert {file.name for file in (folder / "moved").glob("*")} == set(NAMES)
+    assert not (folder / "in").exists()
+    assert sorted(from_source(TextFileSource(f"{folder.url}/moved")).collect()) == sorted(NAMES)
+    for name in ("a%20b", "x:y"):
+        assert from_source(TextFileSource(f"{folder.url}/moved/{name}")).collect() == [name]
+    assert from_source(TextFileSource(f"{folder.url}/moved/q\\?")).collect() == ["q?"]
+
+
+def test_an_object_appears_when_it_is_closed_and_a_folder_may_be_empty(folder: ObjectPath, s3: str) -> None:
+    opened = (folder / "late").open("xb")
+    opened.write(b"x" * (6 << 20))
+    assert not (folder / "late").exists()
+    opened.close()
+    assert len((folder / "late").read_bytes()) == 6 << 20
+    with pytest.raises(SourceError, match="the path does not exist"):
+        from_source(TextFileSource(f"{folder.url}/nothing")).collect()
+    # What Hadoop leaves where a folder was made.
+    urlopen(Request(f"http://{s3}/{BUCKET}/{folder.key}/empty/", b"", SIGNED, method="PUT")).close()
+    assert from_source(TextFileSource(f"{folder.url}/empty")).collect() == []
+
+
+def test_an_object_is_written_once_and_moved_to_a_free_name(folder: ObjectPath) -> None:
+    one, other = folder / "one", folder / "other"
+    assert one.write_once(b"1")
+    assert one.write_once(b"1")
+    assert not one.write_once(b"2")
+    other.write(b"3")
+    with pytest.raises(FileExistsError):
+        one.rename(other)
+    with pytest.raises(FileNotFoundError):
+        (folder / "none").rename(folder / "new")
+    with pytest.raises(FileNotFoundError):
+        (folder / "none").unlink()
+    with pytest.raises(FileNotFoundError):
+        (folder / "none").read_bytes()
+    one.unlink()
+    folder.clear()
+    assert not folder.exists()
+
+
+def test_ranges_are_read_as_of_a_file(folder: ObjectPath) -> None:
+    content = bytes(range(256)) * 5000
+    (folder / "bytes").write(content)
+    files = ObjectFiles.of(folder.url)
+    assert files is not None
+    with files.open((folder / "bytes").url) as opened:
+        assert opened.seek(0, os.SEEK_END) == len(content)
+        assert opened.read(1) == b""
+        for place, size in ((0, 3), (len(content) - 2, 9), (70_000, 100_000), (5, 0)):
+            opened.seek(place)
+            assert opened.read(size) == content[place : place + size]
+        opened.seek(-4, io.SEEK_CUR)
+    assert files.sizes([(folder / "bytes").url, (folder / "none").url]) == {
+        (folder / "bytes").url: len(content),
+        (folder / "none").url: 0,
+    }
+
+
+def sink_of_workers(folder: ObjectPath) -> ObjectPartSink:
+    rows = from_collection([Row(1)], Row).sink_to(JsonFileSink(folder.url))
+    step: Step = Pipeline("rows", rows).steps[-1]
+    return ObjectPartSink(step, folder, record_type(Row), "query")
+
+
+def write(sink: ObjectPartSink, batch: int, *values: int) -> list[bytes]:
+    task = sink.task(batch)
+    task.write([Row(value) for value in values])
+    names = [*task.take_names()]
+    task.close()
+    return names
+
+
+def read(folder: ObjectPath) -> list[int]:
+    return sorted(row.value for row in from_source(JsonFileSource(folder.url, Row)).collect())
+
+
+def test_of_two_runs_of_a_batch_one_is_published(folder: ObjectPath) -> None:
+    one, other = sink_of_workers(folder), sink_of_workers(folder)
+    for sink in (one, other):
+        sink.check(0, "", again=False)
+        sink.begin(0)
+    by_one, by_other = write(one, 0, 1, 2), write(other, 0, 1, 2)
+    write(one, 0, 7)  # of a task that failed
+    one.publish(0, by_one)
+    other.publish(0, by_other)
+    assert read(folder) == [1, 2]
+    names = [file.name for file in folder.rglob("*")]
+    assert sorted(names) == sorted(["batch-0", "_SUCCESS", by_one[0].decode()])
+
+
+def test_a_batch_that_was_listed_is_finished_and_not_written_again(
+    folder: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = sink_of_workers(folder)
+    names = write(first, 3, 1) + write(first, 3, 2)
+    moved: list[str] = []
+
+    def die(path: ObjectPath, target: ObjectPath) -> None:
+        if moved:
+            raise KeyboardInterrupt
+        moved.append(path.name)
+        rename(path, target)
+
+    rename = ObjectPath.rename
+    with monkeypatch.context() as patched:
+        patched.setattr(ObjectPath, "rename", die)
+        with pytest.raises(KeyboardInterrupt):
+            first.publish(3, names)
+    again = sink_of_workers(folder)
+    again.check(3, "", again=True)
+    again.begin(3)
+    assert read(folder) == [1, 2]
+    again.publish(3, write(again, 3, 1, 2))
+    assert read(folder) == [1, 2]
+    assert not StagedBatch(folder, "query", 3).parts.exists()
+    older = sink_of_workers(folder)
+    with pytest.raises(SinkError, match="the checkpoint is older"):
+        older.check(2, "", again=True)
+
+
+def test_a_folder_is_of_one_run(folder: ObjectPath) -> None:
+    def pipeline(*, overwrite: bool = False) -> Pipeline:
+        return Pipeline("rows", from_collection([Row(1)], Row).sink_to(JsonFileSink(folder.url, overwrite=overwrite)))
+
+    LocalRunner().run(pipeline())
+    with pytest.raises(SinkError, match="holds the batches of another run"):
+        LocalRunner().run(pipeline())
+    LocalRunner().run(pipeline(overwrite=True))
+    assert read(folder) == [1]
+
+
+def test_errors_name_the_object_and_no_secret(folder: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"aws_endpoint": "http://127.0.0.1:1", "aws_secret_access_key": "hunter2", "aws_access_key_id": "a"}
+    monkeypatch.setattr(objects, "_options_of", lambda bucket: options)
+    path = ObjectPath.of("s3a://else/in")
+    assert path is not None
+    assert "hunter2" not in repr(path.bucket)
+    refused = replace(path.bucket, options=(*path.bucket.options, ("aws_nonsense", "1")))
+    with pytest.raises(OSError, match="s3a://else/in") as caught:
+        ObjectPath(refused, path.url).read_bytes()
+    assert "hunter2" not in str(caught.value)
+
+
+def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "has_objects", lambda: False)
+    rows = from_collection([Row(1)], Row).sink_to(JsonFileSink("s3a://bucket/out"))
+    attempts: list[Callable[[], object]] = [
+        lambda: from_source(JsonFileSource("s3a://bucket/in", Row)).collect(),
+        lambda: LocalRunner().run(Pipeline("rows", rows)),
+    ]
+    for attempt in attempts:
+        with pytest.raises(UnsupportedOperationError) as caught:
+            attempt()
+        assert "[s3]" in str(caught.value.hint)
+
+
+def _opens(url: str) -> str:
+    bucket = bucket_of(url)
+    assert bucket is not None
+    try:
+        bucket.open()
+    except OSError as error:
+        return str(error)
+    return "opened"
+
+
+def test_a_forked_process_is_told_why_it_cannot_open_a_store(folder: ObjectPath) -> None:
+    assert not (folder / "none").exists()  # the library's threads run now
+    answers: dict[str, Any] = {}
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            answers[method] = pool.apply(_opens, [folder.url])
+    assert "start it by 'spawn'" in answers["fork"]
+    assert answers["spawn"] == "opened"
+
+
+def test_files_of_a_bucket_are_sent_without_what_was_listed(folder: ObjectPath) -> None:
+    (folder / "in").write(b"1\n")
+    files = ObjectFiles.of(folder.url)
+    assert files is not None
+    assert files.find(folder.url, *files.split(folder.url)) == {(folder / "in").url}
+    sent = pickle.loads(pickle.dumps(files))
+    assert sent == files
+    assert sent.modified([(folder / "in").url]) == files.modified([(folder / "in").url])
+
+
+DEFAULT = (
+    "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider, org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider, "
+    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider, "
+    "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (
+            {"endpoint": "http://127.0.0.1:9000", "path.style.access": "true", "access.key": "a", "secret.key": "b"},
+            {
+                "aws_endpoint": "http://127.0.0.1:9000",
+                "aws_region": "us-east-1",
+                "aws_virtual_hosted_style_request": "false",
+                "aws_access_key_id": "a",
+                "aws_secret_access_key": "b",
+            },
+        ),
+        (
+            {"endpoint": "store.example:9000/", "connection.ssl.enabled": "false", "endpoint.region": "here"},
+            {
+                "aws_endpoint": "http://bucket.store.example:9000",
+                "aws_region": "here",
+                "aws_virtual_hosted_style_request": "true",
+            },
+        ),
+        ({"endpoint": "s3.eu-west-1.amazonaws.com"}, {"aws_region": "eu-west-1"}),
+        ({"endpoint.region": "eu-west-2", "session.token": "t"}, {"aws_region": "eu-west-2", "aws_session_token": "t"}),
+        ({}, None),  # Hadoop's client finds out the region
+        ({"endpoint.region": "x", "proxy.host": "proxy"}, None),
+        ({"endpoint.region": "x", "aws.credentials.provider": "com.example.OwnProvider"}, None),
+        (
+            {
+                "endpoint.region": "x",
+                "aws.credentials.provider": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider",
+            },
+            {"aws_region": "x", "aws_skip_signature": "true"},
+        ),
+        (
+            {"endpoint.region": "x", "encryption.algorithm": "SSE-KMS", "encryption.key": "k"},
+            {"aws_region": "x", "aws_server_side_encryption": "aws:kms", "aws_sse_kms_key_id": "k"},
+        ),
+        ({"endpoint.region": "x", "encryption.algorithm": "SSE-C", "encryption.key": "k"}, None),
+        ({"endpoint.region": "x", "requester.pays.enabled": "true"}, {"aws_region": "x", "aws_request_payer": "true"}),
+    ],
+)
+def test_settings_of_hadoop_are_translated_or_left_to_spark(
+    settings: dict[str, str], expected: dict[str, str] | None
+) -> None:
+    settings = {"aws.credentials.provider": DEFAULT, **settings}
+
+    def get(name: str) -> str:
+        return settings.get(name, "")
+
+    assert options_of("bucket", get, get, {}) == expected
+    if not settings.keys() - {"aws.credentials.provider"}:
+        assert options_of("bucket", get, get, {"AWS_REGION": "there"}) == {"aws_region": "there"}
+
+
+def test_an_address_with_a_password_is_left_to_spark_which_refuses_it() -> None:
+    assert bucket_of("s3a://ann:s3cret@bucket/x") is None
+    with pytest.raises(WindrowError) as caught:
+        from_source(TextFileSource("s3a://ann:s3cret@bucket/x")).collect()
+    assert "s3cret" not in str(caught.value)
