@@ -190,22 +190,22 @@ class FileSink(Sink[T_contra]):
     A value looks the same on each engine and in each file system.
 
     A folder is for one run and those that go on from its checkpoint. A run refuses a folder with the batches of another
-    one before it writes anything. In another file system that is seen only where the run begins anew; whether a run
-    that goes on from a checkpoint wrote the batches there is not checked.
+    one before it writes anything. Where Spark writes the files, as on HDFS, that is seen only where the run begins
+    anew; whether a run that goes on from a checkpoint wrote the batches there is not checked.
 
     Args:
-        path: The folder: a path or a ``file:`` URI of a mounted file system, or, on Spark, the address of one in
-            another file system, where a batch is a folder ``windrow_batch=N``, of which readers may see a part before
-            it has its file ``_SUCCESS`` where files are moved one by one, and over Spark Connect.
+        path: The folder: a path or a ``file:`` URI of a mounted file system, an address ``s3a://``, or, on Spark, one
+            in another file system. But for mounted ones, a batch is a folder ``windrow_batch=N``, of which readers may
+            see a part before it has its file ``_SUCCESS`` where files are moved one by one, and over Spark Connect.
         overwrite: Whether a run that begins anew removes the batches of earlier runs at its start, and nothing else
             that lies in the folder. A run that goes on from its checkpoint removes nothing. In mounted file systems
-            only.
+            and on S3 only.
         partition_by: The field, or the fields, by whose values folders are named, the outermost first. Fields of type
             ``str``, ``int``, ``bool``, ``date`` or ``Enum``, or one of them and ``None``; at least one field of the
             record is not among them. ``None``, and as in Spark an empty text, is ``__HIVE_DEFAULT_PARTITION__``.
 
     Raises:
-        InvalidArgumentError: For ``overwrite`` in another file system, where Spark lets no program delete, and if
+        InvalidArgumentError: For ``overwrite`` in other file systems than mounted ones and S3, and if
             ``partition_by`` has an empty name or names a field twice.
     """
 
@@ -263,7 +263,7 @@ class JsonFileSink(FileSink[T_contra]):
     Args:
         path: The folder, as for :class:`FileSink`.
         overwrite: Whether a run that begins anew removes the batches of earlier runs at its start; in mounted file
-            systems only.
+            systems and on S3 only.
         partition_by: The field, or the fields, by whose values folders are named; none by default.
 
     Raises:
@@ -280,7 +280,7 @@ class ParquetFileSink(FileSink[T_contra]):
     Args:
         path: The folder, as for :class:`FileSink`.
         overwrite: Whether a run that begins anew removes the batches of earlier runs at its start; in mounted file
-            systems only.
+            systems and on S3 only.
         partition_by: The field, or the fields, by whose values folders are named; none by default.
 
     Raises:
@@ -333,7 +333,7 @@ class TextFileSink(FileSink[str]):
     Args:
         path: The folder, as for :class:`FileSink`.
         overwrite: Whether a run that begins anew removes the batches of earlier runs at its start; in mounted file
-            systems only.
+            systems and on S3 only.
 
     Raises:
         InvalidArgumentError: For ``overwrite`` in another file system.

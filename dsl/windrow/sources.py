@@ -349,8 +349,8 @@ class FileSource(Source[T]):
         on_malformed: What becomes of records that do not fit the type.
         files_per_batch: How many files make a batch, in the order of ``files_in_order``; by default all that are
             there. It has no effect in ``SparkRunner.run_batch``, which reads all at once. In the order ``"time"`` Spark
-            divides files of one millisecond into batches in any order. In file systems that are not mounted Spark reads
-            the files of a batch in an order of its own: 1 keeps that of their modification there. While more files are
+            divides files of one millisecond into batches in any order. Where Spark reads the files, as on HDFS, those
+            of a batch come in an order of its own: 1 keeps that of their modification there. While more files are
             to come, the watermark after a batch is the least of those of its files.
         files_in_order: In which order the files are read that are there when a batch is planned. ``"time"``: by the
             time of their modification, in which a copied or downloaded folder may have any order. ``"name"``: by their
@@ -358,11 +358,11 @@ class FileSource(Source[T]):
             ``part-10``. A function: by the sort key that it gives for the path below the source, such as
             ``"day=2026-01-31/a.json"``, or for the name if the source is one file; those of one key by name. It is
             called on the driver, once or more for each file, and has to give the same key each time; keys have to
-            compare by ``<``. On Spark other orders than ``"time"`` are for file systems that are mounted.
+            compare by ``<``. On Spark other orders than ``"time"`` are for mounted file systems and S3.
         partitions: The fields that the names of folders give, such as ``day=2026-01-31``, as sinks write them with
             ``partition_by``, and Spark and Hive do. The names count, not their order. Percent signs stand for codes
             of characters, ``__HIVE_DEFAULT_PARTITION__`` for null. A file whose folders do not fit the fields is one
-            malformed record. On Spark only for file systems that are mounted.
+            malformed record. On Spark only in mounted file systems and on S3.
 
     Raises:
         InvalidArgumentError: If ``partitions`` has an empty name, or one twice, or ``files_in_order`` is unknown.

@@ -66,7 +66,7 @@ class HybridSource(Source[T], Generic[T]):
 
     Raises:
         InvalidArgumentError: If it is no source.
-        UnsupportedOperationError: If only Spark can read it, or it is in a file system that is not mounted.
+        UnsupportedOperationError: If only Spark can read it, or it is neither in a mounted file system nor on S3.
     """
 
     connector_name = "hybrid"
@@ -96,7 +96,7 @@ class HybridSource(Source[T], Generic[T]):
         Raises:
             InvalidArgumentError: If the part before it does not end, the elements have another type, malformed records
                 go elsewhere, or topics begin at their latest records, which would leave out those that come meanwhile.
-            UnsupportedOperationError: If only Spark can read it, or it is in a file system that is not mounted.
+            UnsupportedOperationError: If only Spark can read it, or it is neither in a mounted file system nor on S3.
         """
         where = caller_location()
         last = self.parts[-1]
