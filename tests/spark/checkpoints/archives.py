@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.spark.checkpoints import kept, paged
+from tests.spark.checkpoints import joined, kept, paged
 from tests.spark.comparison import Outputs
 from windrow import Pipeline
 
@@ -55,6 +55,12 @@ KEPT = {
         1,
         lambda folder: paged.pipeline(folder / INPUT, paged.HALF),
         lambda folder: paged.pipeline(folder / INPUT, paged.FILES),
+    ),
+    "joined": Kept(
+        1,
+        1,
+        lambda folder: joined.pipeline(folder / INPUT, joined.HALF),
+        lambda folder: joined.pipeline(folder / INPUT, joined.FILES),
     ),
 }
 """The pipelines, by the name that archives begin with."""
