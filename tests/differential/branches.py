@@ -294,7 +294,7 @@ class Branch:
             windows = windows.evictor(evicting)
         windows = self._paned(windows, bare, assigner, evicts=evicting is not None)
         windows, late = with_late(chance, windows) if in_time else (windows, False)
-        return self._computed(windows, key, merging=merging, late=late, evicts=evicting is not None)
+        return self._computed(windows, key, merging=merging, late=late)
 
     def _paned(self, windows: Windows, bare: Windows, assigner: WindowAssigner[Event, Any], *, evicts: bool) -> Windows:
         """The windows, or some without an evictor by a trigger that composes and with something said of panes."""
@@ -363,9 +363,7 @@ class Branch:
         trigger = chance.choice(triggers)
         return PurgingTrigger.of(trigger) if chance.random() < 0.3 else trigger
 
-    def _computed(
-        self, windows: Windows, key: Key, *, merging: bool, late: bool = False, evicts: bool = False
-    ) -> DataStream[Event]:
+    def _computed(self, windows: Windows, key: Key, *, merging: bool, late: bool = False) -> DataStream[Event]:
         """What a step computes from windows, with sinks for its outputs."""
         chance, name = self._chance, self._name
         # Any: the two families of stages take functions of different kinds, which `own` makes of one another.
@@ -405,8 +403,8 @@ class Branch:
         if form in ("process", "fold, then process") and isinstance(function, f.Firings):
             self._outputs.add(f"{name} side", found.get_side_output(f.SIDE), order)
         main = self._emit(self._with_kinds(found) if mode == "retracting" else found, order)
-        if evicts and form == "aggregate":
-            # Nothing, joined, has no key, so the order of such results of several keys would not be fixed.
+        if form == "aggregate":
+            # A pane may be empty, and nothing, joined, has no key, so that keys would meet in no fixed order.
             main = main.filter(f.has_key)
         if late:
             late_elements = found.get_side_output(LATE)
