@@ -6,7 +6,7 @@ import io
 import multiprocessing
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.request import Request, urlopen
@@ -22,6 +22,7 @@ from windrow.sinks import JsonFileSink
 from windrow.sources import JsonFileSource, TextFileSource
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.connectors.files import objects
+from windrow_runtime.connectors.files.object_folder import ObjectFolder
 from windrow_runtime.connectors.files.objects import ObjectFiles, ObjectPath, bucket_of
 from windrow_runtime.connectors.files.staged import StagedBatch
 from windrow_runtime.local import LocalRunner
@@ -111,9 +112,25 @@ def test_an_object_is_written_once_and_moved_to_a_free_name(folder: ObjectPath) 
         (folder / "none").unlink()
     with pytest.raises(FileNotFoundError):
         (folder / "none").read_bytes()
+    assert list(map(ObjectPath.is_object, (one, other, folder))) == [True, True, False]
     one.unlink()
     folder.clear()
     assert not folder.exists()
+
+
+def test_a_store_may_take_long_to_copy(folder: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Any] = []
+
+    def open_store(*given: Any) -> Any:
+        opened.append(original(*given))
+        return opened[-1]
+
+    original = objects._opened
+    (folder / "one").write(b"1")
+    with monkeypatch.context() as patched:
+        patched.setattr(objects, "_opened", open_store)
+        (folder / "one").rename(folder / "other")
+    assert [store.client_options["timeout"] for store in opened if "timeout" in store.client_options] == ["10m"]
 
 
 def test_ranges_are_read_as_of_a_file(folder: ObjectPath) -> None:
@@ -132,6 +149,51 @@ def test_ranges_are_read_as_of_a_file(folder: ObjectPath) -> None:
         (folder / "bytes").url: len(content),
         (folder / "none").url: 0,
     }
+
+
+def test_texts_come_in_few_requests(folder: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetches: list[int] = []
+
+    def fetch(download: objects._Download, end: int) -> None:
+        fetches.append(end)
+        original(download, end)
+
+    original = objects._Download._fetch
+    monkeypatch.setattr(objects._Download, "_fetch", fetch)
+    lines = ["x" * 99] * 100_000
+    (folder / "1.txt").write("\n".join(lines).encode())
+    assert from_source(TextFileSource(folder.url)).collect() == lines
+    assert len(fetches) == 2
+
+
+def test_an_object_that_is_replaced_while_it_is_read_is_an_error(folder: ObjectPath) -> None:
+    (folder / "1.txt").write(b"a" * (9 << 20))
+    files = ObjectFiles.of(folder.url)
+    assert files is not None
+    with files.open((folder / "1.txt").url) as opened:
+        opened.read(1)
+        (folder / "1.txt").write(b"b" * (9 << 20))
+        with pytest.raises(OSError, match="the object was replaced while it was read"):
+            opened.read()
+
+
+def test_a_bucket_is_a_folder(s3: str, folder: ObjectPath) -> None:
+    bucket = f"bucket-{uuid4().hex[:8]}"
+    urlopen(Request(f"http://{s3}/{bucket}", b"", SIGNED, method="PUT")).close()
+    root = f"s3a://{bucket}"
+    assert from_source(TextFileSource(root)).collect() == []
+    rows = from_collection([Row(1)], Row)
+    for url in (root, f"{root}/"):
+        LocalRunner().run(Pipeline("rows", rows.sink_to(JsonFileSink(url, overwrite=True))))
+        assert from_source(JsonFileSource(url, Row)).collect() == [Row(1)]
+
+
+def test_a_hidden_object_is_refused_where_it_is_named_itself(folder: ObjectPath) -> None:
+    (folder / "_in" / "1.txt").write(b"a\n")
+    (folder / "_1.txt").write(b"b\n")
+    assert from_source(TextFileSource(f"{folder.url}/_in")).collect() == ["a"]
+    with pytest.raises(SourceError, match="a file of that name is passed over"):
+        from_source(TextFileSource(f"{folder.url}/_1.txt")).collect()
 
 
 def sink_of_workers(folder: ObjectPath) -> ObjectPartSink:
@@ -205,6 +267,63 @@ def test_a_folder_is_of_one_run(folder: ObjectPath) -> None:
         LocalRunner().run(pipeline())
     LocalRunner().run(pipeline(overwrite=True))
     assert read(folder) == [1]
+
+
+def folder_of_run(folder: ObjectPath, *, overwrite: bool) -> ObjectFolder:
+    rows = from_collection([Row(1)], Row).sink_to(JsonFileSink(folder.url, overwrite=overwrite))
+    return ObjectFolder(Pipeline("rows", rows).steps[-1], folder)
+
+
+def test_a_run_takes_the_batches_of_its_own_folder_alone(folder: ObjectPath) -> None:
+    rows = from_collection([Row(2)], Row)
+    LocalRunner().run(Pipeline("rows", rows.sink_to(JsonFileSink(f"{folder.url}/others"))))
+    for name in ("a.txt", "raw/windrow_batch=1/a.json", "windrow_batch=1/a.json", "day=1/windrow_batch=1/a.json"):
+        (folder / name).write(b"{}")
+    folder_of_run(folder, overwrite=True).take_over("run")
+    assert {file.key.removeprefix(f"{folder.key}/") for file in folder.rglob("*")} == {
+        "_windrow/owner",
+        "a.txt",
+        "raw/windrow_batch=1/a.json",
+        "others/_windrow/batch-0",
+        "others/_windrow/owner",
+        "others/windrow_batch=0/_SUCCESS",
+        "others/windrow_batch=0/part-0.json",
+    }
+
+
+def test_a_run_that_lives_is_refused_before_its_files_are_deleted(
+    folder: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "windrow_batch=0" / "a.json").write(b"{}")
+    before = folder_of_run(folder, overwrite=True)
+    before.take_over("before")
+    (folder / "windrow_batch=0" / "a.json").write(b"{}")
+
+    def die(path: ObjectPath, keys: Sequence[str]) -> None:
+        with pytest.raises(SinkError, match="another run has taken the folder"):
+            before.check_owner("before")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ObjectPath, "delete", die)
+        with pytest.raises(KeyboardInterrupt):
+            folder_of_run(folder, overwrite=True).take_over("after")
+    after = folder_of_run(folder, overwrite=True)
+    after.check_free("after", begins=True)
+    after.take_over("after")
+    assert {file.name for file in folder.rglob("*")} == {"owner"}
+
+
+def test_of_two_runs_that_begin_at_once_none_deletes_what_the_other_wrote(folder: ObjectPath) -> None:
+    one, other = (folder_of_run(folder, overwrite=False) for _ in range(2))
+    one.check_free("one", begins=True)
+    other.check_free("other", begins=True)
+    one.take_over("one")
+    (folder / "windrow_batch=0" / "a.json").write(b"{}")
+    with pytest.raises(SinkError, match=r"holds the batches of another run(.|\n)*a\.json"):
+        other.take_over("other")
+    one.check_owner("one")
+    assert (folder / "windrow_batch=0" / "a.json").exists()
 
 
 def test_errors_name_the_object_and_no_secret(folder: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,12 +159,17 @@ def check_visible(path: str) -> None:
         SourceError: For such a file.
     """
     if os.path.isfile(path) and is_hidden(os.path.basename(path)):
-        raise SourceError(
-            "a file of that name is passed over",
-            given=redact_address(path),
-            expected="a name that begins neither with '_' nor with '.'",
-            hint="rename the file",
-        )
+        raise hidden_file(path)
+
+
+def hidden_file(path: str) -> SourceError:
+    """Returns the error for a file that is named itself, and would be passed over."""
+    return SourceError(
+        "a file of that name is passed over",
+        given=redact_address(path),
+        expected="a name that begins neither with '_' nor with '.'",
+        hint="rename the file",
+    )
 
 
 def is_read(path: str, pattern: str, file: str) -> bool:

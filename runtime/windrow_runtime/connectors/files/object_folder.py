@@ -7,11 +7,13 @@ the folder names its run, which looks at it before each batch, and again before 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from typing import Any, Final
 
 from windrow.addresses.paths import BATCH_COLUMN, BATCH_PREFIX
+from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.connectors.files.objects import ObjectPath, listed_below
@@ -23,6 +25,8 @@ from windrow_runtime.operators.errors import sink_errors
 from windrow_runtime.outputs.output import Identity, Output
 
 _NOTE: Final = "owner"
+_IN_BATCH: Final = re.compile(rf"([^/]+=[^/]*/)*{BATCH_COLUMN}=\d+/[^/]+", re.ASCII)
+"""A file of a batch, below the folders of ``partition_by``; elsewhere below there may be the sinks of others."""
 
 
 class ObjectFolder:
@@ -39,16 +43,26 @@ class ObjectFolder:
             first = next(self._batches(), None)
             if first is None or self._owner() == run or (self._sink.overwrite and begins):
                 return
-        raise other_run(self._step, f"{self._sink.shown_path} with {first.url.rpartition('/')[2]}", begins=begins)
+        raise self._other_run(first, begins=begins)
+
+    def _other_run(self, file: ObjectPath, *, begins: bool = True) -> SinkError:
+        return other_run(self._step, f"{self._sink.shown_path} with {file.name}", begins=begins)
 
     def take_over(self, run: str) -> None:
         """Note a run as the owner of the folder, and remove the batches of the runs before."""
         with sink_errors(self._step, self._sink.path):
-            if self._owner() != run:
-                for file in list(self._batches()):
-                    file.unlink(missing_ok=True)
-                (self._folder / OWNER).clear()
-            (self._folder / OWNER / _NOTE).write(run.encode())
+            note = self._folder / OWNER / _NOTE
+            before = self._owner()
+            if before != run:
+                # A run that still lives publishes no more batches; one that dies here is not the owner yet.
+                note.write(f"{run}, which deletes".encode())
+                files = list(self._batches())
+                if files and not self._sink.overwrite:  # of a run that began at the same time
+                    note.write((before or "another run").encode())
+                    raise self._other_run(files[0])
+                files += (self._folder / OWNER).rglob("*")
+                self._folder.delete([file.key for file in files if file.key != note.key])
+            note.write(run.encode())
 
     def check_owner(self, run: str) -> None:
         """Raise a ``SinkError`` if another run has taken the folder."""
@@ -61,7 +75,7 @@ class ObjectFolder:
         """Yields the files of batches."""
         for each in listed_below(self._folder):
             name = each.key[len(self._folder.key) :].lstrip("/")
-            if f"/{BATCH_COLUMN}=" in f"/{name}":
+            if _IN_BATCH.fullmatch(name):
                 yield self._folder / name
 
     def _owner(self) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,14 +19,15 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
 
-from windrow.addresses.paths import is_object_address, is_read
+from windrow.addresses.paths import hidden_file, is_hidden, is_object_address, is_read
 from windrow.addresses.patterns import WILDCARD
 from windrow.addresses.redaction import redact_address
 from windrow.distribution import install_hint
 from windrow_runtime.inputs.checks import path_missing
 
 if TYPE_CHECKING:
-    from obstore.store import S3Config, S3Store
+    from obstore import GetOptions
+    from obstore.store import ClientConfig, S3Config, S3Store
 
 # Any in this module: obstore's objects, where the extra is not installed.
 
@@ -36,6 +37,10 @@ _WRITTEN_AT_ONCE: Final = 5 << 20
 """The size of the parts in which a file is uploaded: the smallest that S3 takes, as a task may have 64 files open."""
 _LOOKED_AT: Final = 10_000
 """How many objects are asked for their size before a run: ten answers of a store."""
+_BUFFERED: Final = 64 << 10
+"""How many bytes of a text are taken at once from those that have come."""
+_COPIED_WITHIN: Final = "10m"
+"""How long a store may take to copy an object: 5 GB at some 10 MB a second."""
 _AT_ONCE: Final = 16
 """How many requests are under way at the same time."""
 
@@ -67,9 +72,9 @@ class Bucket:
     name: str
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # some are secret
 
-    def open(self) -> S3Store:
-        """Returns the store, which a process opens once."""
-        return _opened(self, _this_process())
+    def open(self, *, copies: bool = False) -> S3Store:
+        """Returns the store, which a process opens once; for ``copies`` it waits longer for an answer."""
+        return _opened(self, _this_process(), copies)
 
 
 _first_process: int | None = None
@@ -90,13 +95,15 @@ def _this_process() -> int:
 
 
 @lru_cache(maxsize=64)
-def _opened(bucket: Bucket, process: int) -> S3Store:
+def _opened(bucket: Bucket, process: int, copies: bool = False) -> S3Store:
     from obstore.store import S3Store
 
     options: dict[str, Any] = dict(bucket.options)
     endpoint = options.get("aws_endpoint", os.environ.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT", "")))
-    plain: dict[str, Any] = {"client_options": {"allow_http": True}} if endpoint.startswith("http://") else {}
-    return S3Store(bucket.name, config=cast("S3Config", options), **plain)
+    client: ClientConfig = {"allow_http": True} if endpoint.startswith("http://") else {}
+    if copies:
+        client["timeout"] = _COPIED_WITHIN
+    return S3Store(bucket.name, config=cast("S3Config", options), client_options=client)
 
 
 def bucket_of(address: str) -> Bucket | None:
@@ -182,10 +189,15 @@ class ObjectPath:
 
     def exists(self) -> bool:
         """Returns whether there is an object of the name, or one below it."""
+        return self.is_object() or any(True for _ in self.rglob("*"))
+
+    def is_object(self) -> bool:
+        """Returns whether there is an object of the name."""
         with object_errors(self.url), suppress(FileNotFoundError):
-            self.bucket.open().head(self.key)
-            return True
-        return any(True for _ in self.rglob("*"))
+            if self.key:  # else the store would say whether there is the bucket
+                self.bucket.open().head(self.key)
+                return True
+        return False
 
     def glob(self, pattern: str, /) -> Iterator[Self]:
         import obstore
@@ -216,11 +228,17 @@ class ObjectPath:
         """Write an object unless it exists; returns whether it has this content, which no other writer has."""
         from obstore.exceptions import AlreadyExistsError
 
-        # Where the answer was lost, the library asks again, and finds its own object.
-        with object_errors(self.url), suppress(AlreadyExistsError):
-            self.bucket.open().put(self.key, content, mode="create", use_multipart=False)
-            return True
-        return self.read_bytes() == content
+        for is_last in (False, False, True):
+            # Where the answer was lost, the library asks again, and finds its own object.
+            with object_errors(self.url), suppress(AlreadyExistsError):
+                self.bucket.open().put(self.key, content, mode="create", use_multipart=False)
+                return True
+            try:
+                return self.read_bytes() == content
+            except FileNotFoundError:  # a store may refuse while another writer writes, who then fails
+                if is_last:
+                    raise
+        raise AssertionError
 
     def unlink(self, missing_ok: bool = False) -> None:
         if not missing_ok and not self.exists():
@@ -239,14 +257,17 @@ class ObjectPath:
             with suppress(FileNotFoundError):
                 store.head(target.key)
                 raise FileExistsError(errno.EEXIST, "there is an object of that name", str(target))
-            store.copy(self.key, target.key)
+            self.bucket.open(copies=True).copy(self.key, target.key)
             store.delete(self.key)
 
     def clear(self) -> None:
         """Delete what is below a name, and the object of the name."""
-        keys = [each.key for each in listed_below(self)]
+        self.delete([each.key for each in listed_below(self)] + [self.key])
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects of the bucket, many with one request."""
         with object_errors(self.url):
-            self.bucket.open().delete([*keys, self.key])
+            self.bucket.open().delete(keys)
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
         """Does nothing: a store has no folders."""
@@ -311,14 +332,19 @@ class _Upload(io.RawIOBase):
 
 
 class _Download(io.RawIOBase):
-    """Reads an object by ranges of bytes."""
+    """Reads an object by ranges of bytes, each at least of a size, if it is not replaced meanwhile."""
 
-    def __init__(self, path: ObjectPath) -> None:
+    def __init__(self, path: ObjectPath, at_least: int = 0) -> None:
         self._path = path
         self._at = 0
+        self._at_least = at_least
+        self._come = memoryview(b"")
+        self._begin = 0  # of the bytes that have come
         with object_errors(path.url):
             self._store = path.bucket.open()
-            self._size = int(self._store.head(path.key)["size"])
+            head = self._store.head(path.key)
+        self._size = int(head["size"])
+        self._version = head["e_tag"]
 
     def readable(self) -> bool:
         return True
@@ -335,14 +361,25 @@ class _Download(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader gives
-        end = min(self._size, self._at + len(buffer))
-        if self._at >= end:
+        if self._at >= self._size:
             return 0
-        with object_errors(self._path.url):
-            content = self._store.get_range(self._path.key, start=self._at, end=end)
-        buffer[: len(content)] = memoryview(content)
+        if not self._begin <= self._at < self._begin + len(self._come):
+            self._fetch(min(self._size, self._at + max(len(buffer), self._at_least)))
+        content = self._come[self._at - self._begin :][: len(buffer)]
+        buffer[: len(content)] = content
         self._at += len(content)
         return len(content)
+
+    def _fetch(self, end: int) -> None:
+        from obstore.exceptions import PreconditionError
+
+        options: GetOptions = {"range": (self._at, end), "if_match": self._version}
+        self._come, self._begin = memoryview(b""), self._at  # the next bytes come into the same memory
+        with object_errors(self._path.url):
+            try:
+                self._come = memoryview(self._store.get(self._path.key, options=options).bytes())
+            except PreconditionError:
+                raise OSError(errno.ESTALE, "the object was replaced while it was read", str(self._path)) from None
 
 
 @dataclass(frozen=True)
@@ -370,14 +407,17 @@ class ObjectFiles:
     def split(self, path: str) -> tuple[str, str]:
         begin = len(self.scheme) + len("://")
         wildcard = WILDCARD.search(path, begin)
-        if wildcard is None or ObjectPath(self.bucket, path).exists():
+        named = ObjectPath(self.bucket, path)
+        if wildcard is None or named.exists():
+            if is_hidden(named.name) and named.is_object():
+                raise hidden_file(path)
             return path, ""
         begin = path.rfind("/", 0, wildcard.start()) + 1
         return path[:begin], path[begin:]
 
     def find(self, path: str, literal: str, pattern: str) -> set[str]:
         folder = ObjectPath(self.bucket, literal)
-        if not pattern:
+        if not pattern and folder.key:
             with suppress(FileNotFoundError), object_errors(literal):
                 return {folder.url} if folder.bucket.open().head(folder.key)["size"] else set()
         whole = folder.url if not pattern else literal + pattern
@@ -390,7 +430,8 @@ class ObjectFiles:
             if each.size and is_read(whole, pattern, file):
                 self._listed[file] = each
         # An object may stand for an empty folder, which is seen from above alone.
-        if is_empty and not pattern and folder.name not in {each.name for each in folder.parent.glob("*")}:
+        is_missing = is_empty and not pattern and folder.key
+        if is_missing and folder.name not in {each.name for each in folder.parent.glob("*")}:
             raise path_missing(path)
         return set(self._listed)
 
@@ -423,7 +464,7 @@ class ObjectFiles:
         return WILDCARD.search(path) is None and any(each.size >= size for each in below)
 
     def open(self, file: str) -> BinaryIO:
-        return cast(BinaryIO, io.BufferedReader(_Download(ObjectPath(self.bucket, file)), _READ_AT_ONCE))
+        return cast(BinaryIO, io.BufferedReader(_Download(ObjectPath(self.bucket, file), _READ_AT_ONCE), _BUFFERED))
 
     def open_columns(self, file: str) -> Any:
         return _Download(ObjectPath(self.bucket, file))
