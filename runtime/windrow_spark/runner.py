@@ -52,6 +52,7 @@ from windrow_spark.session import (
     STATE,
     check_temporary_state,
     is_connect,
+    keep_session,
     local_session,
     own_partitions,
     prepare_workers,
@@ -173,6 +174,7 @@ class SparkRunner:
         if self._session is None:
             with ctrl_c_kept():
                 self._session = local_session(os.cpu_count() or 1, verbose=self._is_verbose)
+        keep_session(self._session)
         return self._session
 
     def _check_before_start(self, sources: Iterable[Step], sinks: Iterable[Step]) -> None:

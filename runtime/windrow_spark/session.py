@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Final
 
@@ -114,6 +115,28 @@ def session_there() -> SparkSession | None:
         return SparkSession.builder.getOrCreate()
     check_java()
     return None
+
+
+_of_run: ContextVar[SparkSession | None] = ContextVar("session", default=None)
+
+
+def keep_session(spark: SparkSession) -> None:
+    """Has :func:`session_of_run` return a session in this thread, and in those that a run starts from it."""
+    _of_run.set(spark)
+
+
+def session_of_run() -> SparkSession | None:
+    """Returns the session of the last runner of this thread, else that of the thread or the process.
+
+    A thread that a user has started has none of its own, and another session of the user's is active nowhere.
+    """
+    kept = _of_run.get()
+    if kept is not None and (is_connect(kept) or kept._sc._jsc is not None):  # it may have been stopped
+        return kept
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
 
 
 def configuration() -> list[str]:

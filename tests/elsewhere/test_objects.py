@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextvars
 import io
 import multiprocessing
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.services.s3 import BUCKET
 from windrow import Pipeline, from_collection, from_source
@@ -23,11 +29,13 @@ from windrow.sources import JsonFileSource, TextFileSource
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.connectors.files import objects
 from windrow_runtime.connectors.files.object_folder import ObjectFolder
-from windrow_runtime.connectors.files.objects import ObjectFiles, ObjectPath, bucket_of
+from windrow_runtime.connectors.files.objects import ENDPOINT, ObjectFiles, ObjectPath, bucket_of
 from windrow_runtime.connectors.files.staged import StagedBatch
 from windrow_runtime.local import LocalRunner
-from windrow_spark.connectors.files.buckets import options_of
+from windrow_spark.connectors.files.buckets import bucket_options, options_of
 from windrow_spark.connectors.files.writer import ObjectPartSink
+from windrow_spark.run.background import BackgroundCall
+from windrow_spark.session import keep_session
 
 # Any in this module: what a child process returns.
 
@@ -327,7 +335,7 @@ def test_of_two_runs_that_begin_at_once_none_deletes_what_the_other_wrote(folder
 
 
 def test_errors_name_the_object_and_no_secret(folder: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"aws_endpoint": "http://127.0.0.1:1", "aws_secret_access_key": "hunter2", "aws_access_key_id": "a"}
+    options = {ENDPOINT: "http://127.0.0.1:1", "aws_secret_access_key": "hunter2", "aws_access_key_id": "a"}
     monkeypatch.setattr(objects, "_options_of", lambda bucket: options)
     path = ObjectPath.of("s3a://else/in")
     assert path is not None
@@ -394,7 +402,7 @@ DEFAULT = (
         (
             {"endpoint": "http://127.0.0.1:9000", "path.style.access": "true", "access.key": "a", "secret.key": "b"},
             {
-                "aws_endpoint": "http://127.0.0.1:9000",
+                "aws_endpoint_url_s3": "http://127.0.0.1:9000",
                 "aws_region": "us-east-1",
                 "aws_virtual_hosted_style_request": "false",
                 "aws_access_key_id": "a",
@@ -404,7 +412,7 @@ DEFAULT = (
         (
             {"endpoint": "store.example:9000/", "connection.ssl.enabled": "false", "endpoint.region": "here"},
             {
-                "aws_endpoint": "http://bucket.store.example:9000",
+                "aws_endpoint_url_s3": "http://bucket.store.example:9000",
                 "aws_region": "here",
                 "aws_virtual_hosted_style_request": "true",
             },
@@ -440,6 +448,78 @@ def test_settings_of_hadoop_are_translated_or_left_to_spark(
     assert options_of("bucket", get, get, {}) == expected
     if not settings.keys() - {"aws.credentials.provider"}:
         assert options_of("bucket", get, get, {"AWS_REGION": "there"}) == {"aws_region": "there"}
+
+
+def session_with_key(key: str) -> Any:
+    """What stands for a session of Spark that has a setting of Hadoop's."""
+    settings = {"fs.s3a.endpoint.region": "here"}
+    state = SimpleNamespace(
+        newHadoopConf=lambda: SimpleNamespace(get=settings.get, getPassword={"fs.s3a.access.key": [key]}.get)
+    )
+    java = SimpleNamespace(sessionState=lambda: state)
+    return SimpleNamespace(_jsparkSession=java, _sc=SimpleNamespace(_jsc=java))
+
+
+def test_a_bucket_has_the_settings_of_the_session_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    active, own = session_with_key("active"), session_with_key("own")
+    monkeypatch.setattr(SparkSession, "active", lambda: active)
+
+    def keys(session: Any = None) -> list[str | None]:
+        if session is not None:
+            keep_session(session)
+        found = [bucket_options("bucket")]
+        thread = BackgroundCall(lambda: found.append(bucket_options("bucket")))
+        thread.start()
+        thread.wait()
+        return [None if each is None else each["aws_access_key_id"] for each in found]
+
+    assert contextvars.Context().run(keys) == ["active", "active"]
+    assert contextvars.Context().run(keys, own) == ["own", "own"]
+    own._sc._jsc = None  # it was stopped
+    assert contextvars.Context().run(keys, own) == ["active", "active"]
+
+
+def test_settings_come_before_those_of_the_environment(folder: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[dict[str, str]] = []
+
+    class Store(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            sent.append({name.lower(): value for name, value in self.headers.items()})
+            self.send_error(HTTPStatus.NOT_FOUND)
+
+        def log_message(self, *given: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Store)
+    Thread(target=server.serve_forever, daemon=True).start()
+    for name, value in {
+        "SESSION_TOKEN": "t",
+        "SKIP_SIGNATURE": "true",
+        "ENDPOINT_URL_S3": "http://127.0.0.1:1",
+    }.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    address = f"http://127.0.0.1:{server.server_port}"
+    keys = (("aws_access_key_id", "own"), ("aws_secret_access_key", "b"))
+    own = replace(folder.bucket, options=((ENDPOINT, address), *keys))
+    try:
+        assert not ObjectPath(own, folder.url).is_object()
+    finally:
+        server.shutdown()
+        server.server_close()
+    (headers,) = sent
+    assert "Credential=own/" in headers["authorization"]
+    assert "x-amz-security-token" not in headers
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:9000", "http://", "ftp://ann:s3cret@host"])
+def test_an_endpoint_that_is_no_address_is_an_error(
+    folder: ObjectPath, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    objects._opened.cache_clear()
+    with pytest.raises(SourceError, match="is no address of an object store") as caught:
+        from_source(TextFileSource(folder.url)).collect()
+    assert "s3cret" not in str(caught.value)
 
 
 def test_an_address_with_a_password_is_left_to_spark_which_refuses_it() -> None:

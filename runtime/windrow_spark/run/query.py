@@ -41,6 +41,7 @@ from windrow_spark.session import (
     QUERY_SETTINGS,
     SHUFFLE_PARTITIONS,
     is_connect,
+    keep_session,
     settings_during,
 )
 from windrow_spark.shipping import sink_alone
@@ -279,6 +280,7 @@ class Query:
         gate.enter(batch, frame.sparkSession)
         try:
             self.lock.check()
+            keep_session(frame.sparkSession)  # the thread is one of Spark's
             tell_now(frame.sparkSession)
             self._checkpoint.hand_on(frame.sparkSession, batch, self.lowered.clock)
             self._batches(frame, batch)

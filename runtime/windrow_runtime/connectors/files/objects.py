@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
 
 from windrow.addresses.paths import hidden_file, is_hidden, is_object_address, is_read
 from windrow.addresses.patterns import WILDCARD
-from windrow.addresses.redaction import redact_address
+from windrow.addresses.redaction import redact, redact_address
 from windrow.distribution import install_hint
 from windrow_runtime.inputs.checks import path_missing
 
@@ -46,6 +47,8 @@ _AT_ONCE: Final = 16
 
 Options = Mapping[str, str]
 """The settings of a bucket, by obstore's names such as ``aws_region``."""
+ENDPOINT: Final = "aws_endpoint_url_s3"
+"""The name of the address of a store, before which no variable of the environment comes."""
 
 _options_of: Callable[[str], Options | None] = lambda bucket: {}  # noqa: E731  an engine puts another one in its place
 
@@ -98,12 +101,31 @@ def _this_process() -> int:
 def _opened(bucket: Bucket, process: int, copies: bool = False) -> S3Store:
     from obstore.store import S3Store
 
-    options: dict[str, Any] = dict(bucket.options)
-    endpoint = options.get("aws_endpoint", os.environ.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT", "")))
-    client: ClientConfig = {"allow_http": True} if endpoint.startswith("http://") else {}
+    options = dict(bucket.options)
+    client: ClientConfig = {"allow_http": True} if _endpoint(options).startswith("http://") else {}
     if copies:
         client["timeout"] = _COPIED_WITHIN
-    return S3Store(bucket.name, config=cast("S3Config", options), client_options=client)
+    given: dict[str, Any] = {}
+    keys = [options.pop(name, None) for name in _KEYS] if {*_KEYS[:2]} <= options.keys() else None
+    if keys is not None:
+        # The library would take a token of the environment, which is one of other keys.
+        credential = dict(zip(("access_key_id", "secret_access_key", "token"), keys, strict=True), expires_at=None)
+        given = {"credential_provider": lambda: credential}
+        options["aws_skip_signature"] = "false"
+    return S3Store(bucket.name, config=cast("S3Config", options), client_options=client, **given)
+
+
+_KEYS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+
+
+def _endpoint(options: Options) -> str:
+    """Returns the address of the store, "" for Amazon's; refuses one that the library takes, and fails at later."""
+    names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    found = [options.get(ENDPOINT), *map(os.environ.get, names)]
+    endpoint = next(filter(None, found), "")
+    if endpoint and not re.match("https?://[^/]", endpoint):
+        raise OSError(errno.EINVAL, f"{redact(endpoint)} is no address of an object store; one is http://host:9000")
+    return endpoint
 
 
 def bucket_of(address: str) -> Bucket | None:
@@ -136,11 +158,11 @@ def object_errors(address: str) -> Iterator[None]:
         raise FileNotFoundError(errno.ENOENT, "there is no such object", redact_address(address)) from None
     except FileExistsError:
         raise
-    except (BaseError, PermissionError, ValueError) as error:
+    except (BaseError, PermissionError, ValueError, NotImplementedError) as error:
         # What follows are the library's own structures.
         said = " ".join(str(error).partition("Debug source:")[0].split())
         is_refused = isinstance(error, PermissionError) or type(error).__name__ in _REFUSALS
-        raise OSError(errno.EACCES if is_refused else errno.EIO, said, redact_address(address)) from None
+        raise OSError(errno.EACCES if is_refused else errno.EIO, redact(said), redact_address(address)) from None
 
 
 _REFUSALS: Final = ("PermissionDeniedError", "UnauthenticatedError")

@@ -10,10 +10,9 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
-
+from windrow_runtime.connectors.files.objects import ENDPOINT
 from windrow_spark.run.background import uninterrupted
-from windrow_spark.session import is_connect
+from windrow_spark.session import is_connect, session_of_run
 
 # Any in this module: objects of the JVM.
 
@@ -47,14 +46,11 @@ _SECRETS: Final = {
 }
 
 
-_known: dict[str, dict[str, str] | None] = {}
-
-
 def bucket_options(bucket: str) -> dict[str, str] | None:
     """Returns the settings of a bucket by obstore's names; None: Spark has to open it."""
-    session: Any = SparkSession.getActiveSession()
+    session: Any = session_of_run()
     if session is None:
-        return _known.get(bucket, {})  # the thread of a batch, or a process without a session
+        return {}  # a process without a session
     if is_connect(session):
         return None  # the settings are the server's
 
@@ -71,8 +67,7 @@ def bucket_options(bucket: str) -> dict[str, str] | None:
 
         return options_of(bucket, text, secret)
 
-    _known[bucket] = uninterrupted(read)
-    return _known[bucket]
+    return uninterrupted(read)
 
 
 def options_of(
@@ -124,7 +119,7 @@ def _place(bucket: str, text: Callable[[str], str], environment: Any) -> dict[st
     in_path = text("path.style.access").lower() == "true"
     address = f"{scheme}://{host}" if in_path else f"{scheme}://{bucket}.{host}"
     return {
-        "aws_endpoint": address.rstrip("/"),
+        ENDPOINT: address.rstrip("/"),
         "aws_region": region or "us-east-1",
         "aws_virtual_hosted_style_request": "false" if in_path else "true",
     }
