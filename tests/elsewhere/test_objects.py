@@ -126,6 +126,24 @@ def test_an_object_is_written_once_and_moved_to_a_free_name(folder: ObjectPath) 
     assert not folder.exists()
 
 
+def test_an_object_is_written_where_a_store_refused_it_because_of_a_writer_that_failed(
+    folder: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    def refuse(path: ObjectPath) -> bytes:
+        refused.append(path.name)
+        path.unlink()
+        return read_bytes(path)
+
+    read_bytes = ObjectPath.read_bytes
+    (folder / "one").write(b"0")
+    monkeypatch.setattr(ObjectPath, "read_bytes", refuse)
+    assert (folder / "one").write_once(b"1")
+    assert refused == ["one"]
+    assert read_bytes(folder / "one") == b"1"
+
+
 def test_a_store_may_take_long_to_copy(folder: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Any] = []
 

@@ -39,7 +39,7 @@ _WRITTEN_AT_ONCE: Final = 5 << 20
 _LOOKED_AT: Final = 10_000
 """How many objects are asked for their size before a run: ten answers of a store."""
 _BUFFERED: Final = 64 << 10
-"""How many bytes of a text are taken at once from those that have come."""
+"""The size of a buffer besides those of the library."""
 _COPIED_WITHIN: Final = "10m"
 """How long a store may take to copy an object: 5 GB at some 10 MB a second."""
 _AT_ONCE: Final = 16
@@ -246,21 +246,20 @@ class ObjectPath:
 
     rewrite = write
 
-    def write_once(self, content: bytes, *, whole: bool = True) -> bool:
+    def write_once(self, content: bytes, *, whole: bool = True, tries: int = 3) -> bool:
         """Write an object unless it exists; returns whether it has this content, which no other writer has."""
         from obstore.exceptions import AlreadyExistsError
 
-        for is_last in (False, False, True):
-            # Where the answer was lost, the library asks again, and finds its own object.
-            with object_errors(self.url), suppress(AlreadyExistsError):
-                self.bucket.open().put(self.key, content, mode="create", use_multipart=False)
-                return True
-            try:
-                return self.read_bytes() == content
-            except FileNotFoundError:  # a store may refuse while another writer writes, who then fails
-                if is_last:
-                    raise
-        raise AssertionError
+        # Where the answer was lost, the library asks again, and finds its own object.
+        with object_errors(self.url), suppress(AlreadyExistsError):
+            self.bucket.open().put(self.key, content, mode="create", use_multipart=False)
+            return True
+        try:
+            return self.read_bytes() == content
+        except FileNotFoundError:  # a store may also refuse because of another writer, who then fails
+            if tries == 1:
+                raise
+        return self.write_once(content, whole=whole, tries=tries - 1)
 
     def unlink(self, missing_ok: bool = False) -> None:
         if not missing_ok and not self.exists():
@@ -297,7 +296,7 @@ class ObjectPath:
     def open(self, mode: str = "r", *, encoding: str | None = None, newline: str | None = None) -> Any:
         """Opens a new object for writing, as text or, if the mode says so, as bytes; it appears when it is closed."""
         assert mode in ("x", "xb"), "objects are read by ObjectFiles"
-        content = io.BufferedWriter(_Upload(self), _WRITTEN_AT_ONCE)
+        content = io.BufferedWriter(_Upload(self), _BUFFERED)
         return content if mode == "xb" else io.TextIOWrapper(content, encoding=encoding, newline=newline)
 
 
