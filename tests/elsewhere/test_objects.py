@@ -468,6 +468,30 @@ def test_settings_of_hadoop_are_translated_or_left_to_spark(
         assert options_of("bucket", get, get, {"AWS_REGION": "there"}) == {"aws_region": "there"}
 
 
+KEYS = {"access.key": "a", "secret.key": "b", "session.token": "t"}
+OTHERS = {"AWS_ACCESS_KEY_ID": "other"}
+
+
+@pytest.mark.parametrize(
+    ("providers", "environment", "expected"),
+    [
+        ("Temporary", {}, {"aws_access_key_id", "aws_secret_access_key", "aws_session_token"}),
+        ("Simple", OTHERS, {"aws_access_key_id", "aws_secret_access_key"}),
+        ("Anonymous", OTHERS, {"aws_skip_signature"}),
+        ("IAMInstance", {}, set()),
+        ("IAMInstance", OTHERS, None),
+        ("EnvironmentVariable", OTHERS, set()),
+    ],
+)
+def test_credentials_are_found_where_the_classes_of_hadoop_look(
+    providers: str, environment: dict[str, str], expected: set[str] | None
+) -> None:
+    ending = "CredentialsProvider" if providers in ("IAMInstance", "EnvironmentVariable") else "AWSCredentialsProvider"
+    settings = {"endpoint.region": "x", "aws.credentials.provider": f"a.b.{providers}{ending}"}
+    found = options_of("bucket", lambda name: settings.get(name, ""), lambda name: KEYS.get(name, ""), environment)
+    assert (None if found is None else found.keys() - {"aws_region"}) == expected
+
+
 def session_with_key(key: str) -> Any:
     """What stands for a session of Spark that has a setting of Hadoop's."""
     settings = {"fs.s3a.endpoint.region": "here"}

@@ -16,17 +16,22 @@ from windrow_spark.session import is_connect, session_of_run
 
 # Any in this module: objects of the JVM.
 
-_PROVIDERS: Final = {
-    "TemporaryAWSCredentialsProvider",
-    "SimpleAWSCredentialsProvider",
+_TEMPORARY: Final = "TemporaryAWSCredentialsProvider"
+_SIMPLE: Final = "SimpleAWSCredentialsProvider"
+_OF_ENVIRONMENT: Final = {
     "EnvironmentVariableCredentialsProvider",
+    "EnvironmentVariableCredentialsProviderV2",
+    "DefaultCredentialsProvider",
+}
+_PROVIDERS: Final = {
+    _TEMPORARY,
+    _SIMPLE,
+    *_OF_ENVIRONMENT,
     "IAMInstanceCredentialsProvider",
     "InstanceProfileCredentialsProvider",
     "ContainerCredentialsProvider",
     "WebIdentityTokenFileCredentialsProvider",
     "WebIdentityTokenCredentialsProvider",
-    "DefaultCredentialsProvider",
-    "EnvironmentVariableCredentialsProviderV2",
 }
 """The names of the classes that find credentials where obstore does as well."""
 _ANONYMOUS: Final = "AnonymousAWSCredentialsProvider"
@@ -82,7 +87,13 @@ def options_of(
     }
     if any(map(text, _UNKNOWN)) or not providers <= {*_PROVIDERS, _ANONYMOUS}:
         return None
-    found = {option: secret(name) for name, option in _SECRETS.items()}
+    # Hadoop's client takes a setting where one of its classes for credentials is to look for it.
+    takes_token = not providers or _TEMPORARY in providers
+    taken = _SECRETS if takes_token or _SIMPLE in providers else {}
+    found = {option: secret(name) for name, option in taken.items() if takes_token or name != "session.token"}
+    by_others = any(found.values()) or not providers or providers & _OF_ENVIRONMENT
+    if not by_others and _ANONYMOUS not in providers and "AWS_ACCESS_KEY_ID" in environment:
+        return None  # obstore would take it
     encrypted = _encryption(text)
     placed = _place(bucket, text, environment)
     if encrypted is None or placed is None:
