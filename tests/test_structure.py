@@ -246,12 +246,13 @@ def test_public_uses_are_no_private_ones() -> None:
     assert [*private_uses(ast.parse(lines), {"_mine"})] == []
 
 
-def test_the_architecture_names_each_module_that_uses_private_parts_of_spark() -> None:
+def test_the_architecture_names_each_module_that_uses_private_parts_of_libraries() -> None:
     trees = {file: tree_of(file) for package in PACKAGES.values() for file in package.rglob("*.py")}
     own = {name for tree in trees.values() for name in own_names(tree)}
     uses = {str(file.relative_to(RUNTIME)): {*private_uses(trees[file], own)} for file in RUNTIME.rglob("*.py")}
     table = (ROOT / "docs" / "architecture.md").read_text().partition("### What is not public")[2].partition("\n#")[0]
-    modules_named = [re.findall(r"`(windrow_spark/[\w/]+\.py)`", line.split(" | ")[0]) for line in table.splitlines()]
+    module_in_table = r"`(windrow_(?:spark|sql)/[\w/]+\.py)`"
+    modules_named = [re.findall(module_in_table, line.split(" | ")[0]) for line in table.splitlines()]
     named = {name for names in modules_named for name in names}
     assert {module: found for module, found in uses.items() if found and module not in named} == {}
     assert [name for name in sorted(named) if not (RUNTIME / name).is_file()] == []
@@ -264,7 +265,7 @@ SHARED_NAMES = {
 
 
 def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
-    # Each connector has a reader and a writer, and so have databases and Delta Lake.
+    # Each connector has a reader and a writer, and so have databases, Delta Lake and Iceberg.
     shared: dict[tuple[str, str], set[str]] = {}
     for package in PACKAGES.values():
         names = {folder: {file.stem for file in folder.glob("*.py")} for folder in folders(package)}
@@ -276,11 +277,11 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 
 
 BUDGETS = {
-    "windrow": 27_050,
+    "windrow": 27_100,
     "windrow_runtime": 20_720,
     "windrow_spark": 27_320,
     "windrow_kafka": 4_050,
-    "windrow_sql": 2_200,
+    "windrow_sql": 2_900,
     "windrow_tools": 6_450,
 }
 """The most lines of each package, docstrings and blank lines included; who raises one says what users get for it."""

@@ -23,6 +23,7 @@ __all__ = [
     "DeltaSink",
     "FileSink",
     "FunctionSink",
+    "IcebergSink",
     "JsonFileSink",
     "ParquetFileSink",
     "Sink",
@@ -522,6 +523,61 @@ class DeltaSink(Sink[T_contra]):
         keyed = f" by {', '.join(self.key)}" if self.key else ""
         partitioned = f" partitioned by {', '.join(self.partition_by)}" if self.partition_by else ""
         return f"delta {redact_address(self.path)}{keyed}{partitioned}"
+
+
+class IcebergSink(Sink[T_contra]):
+    """An Apache Iceberg table, with a column for each field. The rows of each batch are appended by one snapshot.
+
+    Each batch is written once. The commit that adds the snapshot also sets a property of the table to the number of the
+    batch, under the identity of the checkpoint, and a batch that the table has already is left out. A run without a
+    checkpoint has an identity of its own. On Spark workers write the files, by the table's partition spec, and the
+    driver commits them.
+
+    Needs the extra ``iceberg``. The table is made without partitions, or its columns are checked, before the first
+    batch; its namespace must exist.
+
+    Args:
+        table: The identifier of the table in its catalog, such as ``weather.coldest``.
+        catalog: The name of the catalog, as ``pyiceberg.catalog.load_catalog`` takes it. What pyiceberg's configuration
+            has for that name is used besides ``properties``.
+        properties: The properties of the catalog, by the names of ``pyiceberg``: its type and address, and what the
+            file system of its tables needs. Never shown. On Spark they are sent to the workers.
+
+    Raises:
+        InvalidArgumentError: If ``table`` names no namespace, ``catalog`` is empty, or a property is no text.
+    """
+
+    connector_name = "iceberg"
+
+    def __init__(self, table: str, *, catalog: str = "default", properties: Mapping[str, str] | None = None) -> None:
+        self.table = _name(table, "the table of an Iceberg sink")
+        if "." not in table or not all(table.split(".")):
+            raise InvalidArgumentError(
+                "the table of an Iceberg sink needs a namespace", given=table, expected="namespace.table"
+            )
+        self.catalog = _name(catalog, "the catalog of an Iceberg sink")
+        self.properties = dict(properties or {})
+        for name, value in self.properties.items():
+            if not isinstance(name, str) or not isinstance(value, str):
+                raise InvalidArgumentError(
+                    "the properties of a catalog are texts",
+                    given=f"{name}: {type(value).__name__}",
+                    expected="a mapping of str to str, such as {'type': 'rest', 'uri': 'https://...'}",
+                )
+
+    @property
+    def needs_schema(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The secrets among the properties of the catalog."""
+        headers = (value for name, value in self.properties.items() if name.startswith("header."))
+        return longest_first([*secrets_in(self.properties), *headers])
+
+    def describe(self) -> str:
+        return f"iceberg table {self.table}, catalog {self.catalog}"
 
 
 def _name(name: str, what: str) -> str:

@@ -1,1 +1,1 @@
-"""Writes tables: those of databases, and those of Delta Lake."""
+"""Writes tables: those of databases, of Delta Lake and of Iceberg."""

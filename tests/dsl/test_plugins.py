@@ -193,8 +193,8 @@ def test_packages_are_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_readers_and_writers_need_no_library_until_they_are_used() -> None:
     program = (
         "import sys\n"
-        "for name in ('confluent_kafka', 'deltalake', 'numpy', 'obstore', 'pandas', 'pyarrow', 'pyspark',"
-        " 'sqlalchemy'):\n"
+        "libraries = 'confluent_kafka deltalake numpy obstore pandas pyarrow pyiceberg pyspark sqlalchemy'\n"
+        "for name in libraries.split():\n"
         "    sys.modules[name] = None\n"
         "from windrow.entry_points import load, names\n"
         "for group in ('windrow.readers', 'windrow.writers', 'windrow.sources', 'windrow.sinks'):\n"

@@ -24,6 +24,7 @@ from windrow.sinks import (
     CsvFileSink,
     DatabaseSink,
     DeltaSink,
+    IcebergSink,
     JsonFileSink,
     ParquetFileSink,
     Sink,
@@ -282,7 +283,7 @@ def test_a_sink_whose_columns_are_unknown(sink: Callable[[str], Sink[Any]], show
 
 SINKS_WITH_COLUMNS: list[Sink[Any]] = [
     *(JsonFileSink("out"), CsvFileSink("out"), ParquetFileSink("out"), DeltaSink("out"), KafkaSink("a:1", "out")),
-    *(DatabaseSink("sqlite:///out.db", "out"), WriterSink(lambda frame: frame.writeStream)),
+    *(DatabaseSink("sqlite:///out.db", "out"), IcebergSink("db.out"), WriterSink(lambda frame: frame.writeStream)),
 ]
 
 

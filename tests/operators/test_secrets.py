@@ -9,7 +9,7 @@ import pytest
 from windrow import Pipeline, from_source
 from windrow.errors import Fault, InvalidArgumentError, Location, PlanError, SinkError, UserFunctionError, WindrowError
 from windrow.kafka import KafkaSink, KafkaSource
-from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, ParquetFileSink
+from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, IcebergSink, ParquetFileSink
 from windrow.sources import JsonFileSource, RateSource
 from windrow_runtime.operators.errors import sink_unwritable
 from windrow_runtime.operators.outcome import RedactedError, secrets_of, shown_in, without_secrets
@@ -33,6 +33,7 @@ def test_the_secrets_of_all_ends_of_a_plan_are_known() -> None:
         files.sink_to(KafkaSink("a:9092", "out", options={"ssl.key.password": "of the topic"})),
         topic.sink_to(DatabaseSink("postgresql://ann:of%20tables@host/db?sslpassword=of-the-key", "t")),
         rate.sink_to(DeltaSink("s3://ann:of-delta@bucket/t", storage_options={"AWS_SECRET_ACCESS_KEY": "of-s3"})),
+        rate.sink_to(IcebergSink("db.t", properties={"uri": "postgresql://ann:of-catalog@host", "token": "of-rest"})),
         files.sink_to(ParquetFileSink("s3a://ann:of-files@bucket/out")),
         files.sink_to(CollectSink()),
     )
@@ -48,6 +49,8 @@ def test_the_secrets_of_all_ends_of_a_plan_are_known() -> None:
         "of-the-key",
         "of-delta",
         "of-s3",
+        "of-catalog",
+        "of-rest",
         "of-files",
     } <= set(found)
     assert list(found) == sorted(found, key=lambda secret: (-len(secret), secret))

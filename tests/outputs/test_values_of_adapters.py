@@ -28,6 +28,7 @@ from deltalake import DeltaTable
 
 from tests.outputs.outputs import output_of
 from tests.outputs.postgres import PASSWORD
+from tests.support.iceberg import iceberg_sink, table_in
 from windrow import Pipeline, from_arrow, from_dataframe, from_source
 from windrow.errors import WindrowError
 from windrow.kafka import AvroFormat
@@ -140,6 +141,13 @@ def _of_delta(folder: Path, kind: Any, values: Sequence[Any]) -> list[Any]:
     return decode_batch(batch, record_type(kind))
 
 
+def _of_iceberg(folder: Path, kind: Any, values: Sequence[Any]) -> list[Any]:
+    output_of(kind, iceberg_sink(folder)).write(0, values)
+    rows: pa.Table = table_in(folder).scan().to_arrow()
+    (batch,) = rows.combine_chunks().to_batches()
+    return decode_batch(batch, record_type(kind))
+
+
 _FROM_SQLITE: Final[dict[Any, Callable[[Any], Any]]] = {
     bool: bool, Decimal: Decimal, datetime: datetime.fromisoformat, date: date.fromisoformat, uuid.UUID: uuid.UUID,
     timedelta: lambda number: number * MICRO,
@@ -184,6 +192,7 @@ ADAPTERS: Final[dict[str, Adapter]] = {
     "pandas": _of_frames("to_pandas"),
     "polars": _of_frames("to_polars"),
     "Delta": _of_delta,
+    "Iceberg": _of_iceberg,
     "SQLite": _of_sqlite,
     "Avro": _of_avro,
 }

@@ -19,7 +19,7 @@ from windrow.connectors import CustomSink, SinkContext
 from windrow.errors import IncompatibleStateError, InvalidArgumentError, UserFunctionError
 from windrow.functions import ProcessFunction
 from windrow.kafka import KafkaSink
-from windrow.sinks import DatabaseSink, DeltaSink, FunctionSink, JsonFileSink, Sink
+from windrow.sinks import DatabaseSink, DeltaSink, FunctionSink, IcebergSink, JsonFileSink, Sink
 from windrow.sources import CollectionSource
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
@@ -76,6 +76,7 @@ def labels(folder: Path, *sinks: DataStreamSink, accepted: Sequence[str] = ()) -
 SINKS: dict[str, Callable[[], Sink[Event]]] = {
     "table": table,
     "Delta": lambda: DeltaSink("/delta"),
+    "Iceberg": lambda: IcebergSink("db.t"),
     "topic": lambda: KafkaSink("localhost:1", "t"),
     "topics": lambda: KafkaSink("localhost:1", lambda event: event.key),
     "own": lambda: Recorded("t"),

@@ -1,0 +1,1 @@
+"""Writes Apache Iceberg tables."""
