@@ -98,10 +98,10 @@ JsonValue = TypeAliasType("JsonValue", "bool | int | float | str | list[JsonValu
 """The type of a field that holds any JSON value, as Python's ``json`` makes it; ``Any`` in a record means the same.
 
 JSON sources take the value that stands there, and :class:`~windrow.sinks.JsonFileSink` writes it as it is. A cell of
-CSV and a text column of Parquet, Delta Lake, SQLite or a DataFrame hold the JSON text of the value, and PostgreSQL
-has it as ``JSONB``; the value ``None`` is an empty cell, or null. Text that is no JSON makes a malformed record. Values
-are nested at most 200 deep, and their numbers are finite. A sink raises an ``InvalidArgumentError`` for what JSON does
-not have, such as a tuple or a ``datetime``."""
+CSV and a text column of Parquet, Delta Lake, Iceberg, SQLite or a DataFrame hold the JSON text of the value, and
+PostgreSQL has it as ``JSONB``; the value ``None`` is an empty cell, or null. Text that is no JSON makes a malformed
+record. Values are nested at most 200 deep, and their numbers are finite. A sink raises an ``InvalidArgumentError`` for
+what JSON does not have, such as a tuple or a ``datetime``."""
 
 RawJson = NewType("RawJson", str)
 """The type of a field that holds the text of a JSON value, which is checked and not parsed.

@@ -38,9 +38,11 @@ from tests.crash.pipeline import (
     Total,
     build,
     delta_table,
+    iceberg_folder,
     write_input,
 )
 from tests.crash.starts import await_moment, end_of, kill, log_end, started
+from tests.support.iceberg import table_in
 from windrow import Pipeline, from_source
 from windrow.panes import Change
 from windrow.sinks import CollectSink
@@ -118,6 +120,8 @@ def run(folder: Path, kills: int, chance: random.Random, plan: str = PLANS[0], e
         shutil.copy(database, folder / "followed" / "out")
     if Path(delta_table(folder / "out")).exists():
         shutil.copytree(delta_table(folder / "out"), delta_table(folder / "followed" / "out"))
+        # The catalog names the files of the table where they are.
+        shutil.copytree(iceberg_folder(folder / "out"), iceberg_folder(folder / "followed" / "out"), dirs_exist_ok=True)
     differences = _differences(written(folder / "out", plan), written(folder / "followed" / "out", plan))
     print(f"a reader beside took {follower.files} files, in {follower.looks} looks")
     return 1 if follower.faults or differences else 0
@@ -269,6 +273,8 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Record]]:
     if not all_parquet:
         rows = DeltaTable(delta_table(output)).to_pyarrow_table().to_pylist()
         found.update(("Delta table of sessions", Total(**row)) for row in rows)
+        rows = table_in(iceberg_folder(output)).scan().to_arrow().to_pylist()
+        found.update(("Iceberg table of sessions", Total(**row)) for row in rows)
     found.update(("files of sessions", total) for total in result.collected(sessions))
     found.update(("files of seconds", total) for total in result.collected(seconds))
     if all_parquet:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.elsewhere import Url
+from tests.support.iceberg import iceberg_sink
 from tests.support.records import Event, add, key_of
 from windrow import DataStream, DataStreamSink, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
@@ -207,12 +208,20 @@ def build(folder: Path | Url, output: Path | Url, plan: str = PLANS[0], other: P
         seconds.sink_to(DatabaseSink(url, "latest", key=("key", "kind"))),
         # Beside the folder of the others, as only the log of a table says which files it has.
         sessions.sink_to(DeltaSink(delta_table(output))),
+        sessions.sink_to(iceberg_sink(iceberg_folder(output))),
     )
 
 
 def delta_table(output: Path | Url) -> str:
     """The Delta table that belongs to a folder of sinks."""
     return f"{os.fspath(output)}-delta"
+
+
+def iceberg_folder(output: Path | Url) -> Path:
+    """The folder of the Iceberg table, and of its catalog, that belong to a folder of sinks."""
+    folder = Path(f"{os.fspath(output)}-iceberg")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _joined(left: DataStream[Event], right: DataStream[Event], output: Path | Url) -> Pipeline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,12 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow.fs import FileSelector
+from pyiceberg.catalog import load_catalog
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
 from pyiceberg.types import StringType
 
 from tests.outputs.outputs import output_of
 from tests.outputs.test_delta import REPORTS, Report, Total
 from tests.outputs.test_iceberg import VISITS, Visit, before_commit, visits_table
+from tests.services.s3 import BUCKET
 from tests.support.iceberg import catalog_in, iceberg_rows, iceberg_sink, table_in
 from windrow import Pipeline, from_source
 from windrow.errors import InvalidArgumentError, SinkError
@@ -257,6 +262,33 @@ def test_workers_get_the_configuration_of_the_driver_and_no_connection(
     copy = constructor(*arguments)
     copy.publish(0, run_task(copy, [Total("a", 1)]))
     assert catalog.load_table("db.t").scan().count() == 1
+
+
+def test_workers_write_into_an_object_store(tmp_path: Path, s3: str) -> None:
+    place = {
+        "warehouse": f"s3://{BUCKET}/{tmp_path.name}",
+        "s3.endpoint": f"http://{s3}",
+        "s3.region": "us-east-1",
+        "s3.access-key-id": "anyone",
+        "s3.secret-access-key": "anything",
+    }
+    sink = iceberg_sink(tmp_path, **place)
+    pipeline = Pipeline("parts", from_source(CollectionSource([], Total)).sink_to(sink))
+    writer = spark_writer_of(pipeline.step_of(pipeline.sinks[0].node))
+    made, again = (writer.worker_sink(Identity("query", "sink")) for _ in range(2))
+    for each in (made, again):
+        each.check(0, "", again=True)
+        each.publish(0, run_task(each, [Total("a", 1)], [Total("b", 2)]) + run_task(each, [Total("c", 3)]))
+    with closing(load_catalog("test", **sink.properties)) as catalog:
+        table = catalog.load_table("db.t")
+        assert sorted(table.scan().to_arrow().column("value").to_pylist()) == [1, 2, 3]
+        files, _, path = PyArrowFileIO.parse_location(f"{table.location()}/data")
+        assert files == "s3"
+        io = table.io
+        assert isinstance(io, PyArrowFileIO)
+        found = io.fs_by_scheme("s3", BUCKET).get_file_info(FileSelector(path, recursive=True))
+        # Neither lists nor the files of the second run are left.
+        assert len([each for each in found if each.is_file]) == 2
 
 
 def test_without_the_library_the_output_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

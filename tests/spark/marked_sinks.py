@@ -12,6 +12,7 @@ from typing import NamedTuple
 from deltalake import DeltaTable
 
 from tests.support.files import put
+from tests.support.iceberg import iceberg_sink, table_in
 from windrow import Pipeline, from_source
 from windrow.connectors import CustomSink
 from windrow.sinks import DatabaseSink, DeltaSink, JsonFileSink, Sink
@@ -19,7 +20,7 @@ from windrow.sources import JsonFileSource
 
 __all__ = ["FORMS", "Noted", "Number", "give", "numbers_in", "pipeline_of", "sink_in"]
 
-FORMS = ("table", "delta", "files", "custom")
+FORMS = ("table", "delta", "iceberg", "files", "custom")
 
 
 class Number(NamedTuple):
@@ -54,6 +55,7 @@ def sink_in(folder: Path, form: str) -> Sink[Number]:
     sinks: Mapping[str, Sink[Number]] = {
         "table": DatabaseSink(f"sqlite:///{folder}/test.db", "numbers"),
         "delta": DeltaSink(folder / "delta"),
+        "iceberg": iceberg_sink(folder),
         "files": JsonFileSink(folder / "files"),
         "custom": Noted(folder / "noted"),
     }
@@ -72,6 +74,9 @@ def numbers_in(folder: Path, form: str) -> list[int]:
             return sorted(n for (n,) in connection.execute("SELECT n FROM numbers"))
     if form == "delta":
         found: list[int] = DeltaTable(folder / "delta").to_pyarrow_table().column("n").to_pylist()
+        return sorted(found)
+    if form == "iceberg":
+        found = table_in(folder).scan().to_arrow().column("n").to_pylist()
         return sorted(found)
     if form == "custom":
         return sorted(n for _, *numbers in Noted(folder / "noted").lines() for n in numbers)

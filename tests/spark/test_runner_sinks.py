@@ -25,6 +25,7 @@ from tests.outputs.postgres import PASSWORD
 from tests.spark.comparison import Event
 from tests.spark.streams import tumbling
 from tests.support.files import forget_batch
+from tests.support.iceberg import iceberg_sink, table_in
 from windrow import DataStream, Pipeline, from_source
 from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError
 from windrow.sinks import (
@@ -417,12 +418,14 @@ ROWS = [(event.key, event.at, event.value) for event in EVENTS]
 
 
 class Outputs:
-    """A folder with the outputs of one pipeline: files, two tables of a database, a Delta table."""
+    """A folder with the outputs of one pipeline: files, two tables of a database, a Delta table and one of Iceberg."""
 
     def __init__(self, folder: Path) -> None:
         self.files = folder / "files"
         self.database = folder / "test.db"
         self.delta = folder / "delta"
+        self.iceberg = folder / "iceberg"
+        self.iceberg.mkdir()
 
     def pipeline(self) -> Pipeline:
         events = from_source(CollectionSource(EVENTS, Event, batch_size=4))
@@ -433,6 +436,7 @@ class Outputs:
             events.sink_to(DatabaseSink(url, "every")),
             events.sink_to(DatabaseSink(url, "latest", key="key")),
             events.sink_to(DeltaSink(self.delta)),
+            events.sink_to(iceberg_sink(self.iceberg)),
         )
 
     # Any: rows as SQLite gives them.
@@ -448,11 +452,13 @@ class Outputs:
         with closing(sqlite3.connect(copy)) as connection:
             in_files = sorted(connection.execute("SELECT * FROM files").fetchall())
         delta = DeltaTable(self.delta).to_pyarrow_table().to_pydict()
+        iceberg = table_in(self.iceberg).scan().to_arrow().to_pydict()
         return {
             "files": in_files,
             "every": self.run("SELECT * FROM every"),
             "latest": self.run("SELECT * FROM latest"),
             "delta": sorted(zip(*delta.values(), strict=True)),
+            "iceberg": sorted(zip(*iceberg.values(), strict=True)),
         }
 
 
@@ -481,14 +487,16 @@ def test_a_failure_between_the_sinks_doubles_and_loses_nothing(spark: SparkSessi
     SparkRunner(spark, checkpoint=checkpoint).run(outputs.pipeline(), drain=False)
     everything = {
         "files": expected(12), "every": expected(12), "latest": sorted(ROWS[-3:]), "delta": expected(12),
+        "iceberg": expected(12),
     }  # fmt: skip
     assert outputs.found() == everything
 
     forget_batch(checkpoint, 2)
-    version = DeltaTable(outputs.delta).version()
+    version, snapshots = DeltaTable(outputs.delta).version(), len(table_in(outputs.iceberg).snapshots())
     SparkRunner(spark, checkpoint=checkpoint).run(outputs.pipeline(), drain=False)
     assert outputs.found() == everything
     assert DeltaTable(outputs.delta).version() == version
+    assert len(table_in(outputs.iceberg).snapshots()) == snapshots
     assert len(outputs.run("SELECT DISTINCT query_id FROM windrow_batches")) == 1
 
 
