@@ -433,18 +433,21 @@ def test_a_namespace_that_is_missing_is_told(tmp_path: Path) -> None:
 
 
 def test_an_error_of_the_library_comes_without_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = "catalog:\n  test:\n    auth:\n      basic:\n        password: of-the-file\n"
+    (tmp_path / ".pyiceberg.yaml").write_text(settings)
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
     monkeypatch.setenv("PYICEBERG_CATALOG__TEST__S3__SECRET_ACCESS_KEY", "of-the-machine")
     sink = iceberg_sink(tmp_path, token="swordfish", **{"header.Authorization": "Basic open-sesame"})
     output = output_of(Total, sink)
 
     def fail(self: Append) -> Table:
-        raise OSError("no login with swordfish, of-the-machine or Basic open-sesame")
+        raise OSError("no login with swordfish, of-the-machine, of-the-file or Basic open-sesame")
 
     monkeypatch.setattr(Append, "commit_transaction", fail)
-    with pytest.raises(SinkError, match=r"no login with \*{5}, \*{5} or \*{5}") as caught:
+    with pytest.raises(SinkError, match=r"no login with \*{5}, \*{5}, \*{5} or \*{5}") as caught:
         output.write(0, [Total("a", 1)])
     shown = "".join(traceback.format_exception(caught.value))
-    for secret in ("swordfish", "of-the-machine", "open-sesame"):
+    for secret in ("swordfish", "of-the-machine", "of-the-file", "open-sesame"):
         assert secret not in shown
 
 
