@@ -89,6 +89,15 @@ def test_the_files_of_all_tasks_are_one_snapshot_and_are_added_once(tmp_path: Pa
     assert iceberg_rows(tmp_path)[-1] == ("d", 4)
 
 
+def test_a_batch_makes_the_table_before_its_tasks_begin(tmp_path: Path) -> None:
+    pipeline = Pipeline("parts", from_source(CollectionSource([], Total)).sink_to(iceberg_sink(tmp_path)))
+    sink = spark_writer_of(pipeline.step_of(pipeline.sinks[0].node)).worker_sink(Identity("query", "sink"))
+    # Jobs check no number first.
+    sink.begin(0)
+    sink.publish(0, run_task(sink, [Total("a", 1)]))
+    assert iceberg_rows(tmp_path) == [("a", 1)]
+
+
 def test_a_task_with_many_rows_writes_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_writer_module, "_FILE_BYTES", 1)
     sink = worker_sink(tmp_path, Total)

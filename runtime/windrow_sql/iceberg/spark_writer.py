@@ -103,6 +103,10 @@ class IcebergWorkerSink(WorkerSink):
     def check(self, batch: int, division: str, *, again: bool) -> None:
         self._opened().check(batch, again=again)
 
+    def begin(self, batch: int) -> None:
+        """Makes the table if it is missing, which workers load: over Spark Connect a job has checked no target."""
+        self._opened()
+
     def publish(self, batch: int, names: Sequence[bytes]) -> None:
         """Adds the files of a batch to the table, or deletes them if it has the batch; the driver calls this."""
         from windrow_sql.iceberg.parts import FileList
