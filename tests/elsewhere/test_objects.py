@@ -401,7 +401,7 @@ def test_files_of_a_bucket_are_sent_without_what_was_listed(folder: ObjectPath) 
     (folder / "in").write(b"1\n")
     files = ObjectFiles.of(folder.url)
     assert files is not None
-    assert files.find(folder.url, *files.split(folder.url)) == {(folder / "in").url}
+    assert set(files.find(folder.url, *files.split(folder.url))) == {(folder / "in").url}
     sent = pickle.loads(pickle.dumps(files))
     assert sent == files
     assert sent.modified([(folder / "in").url]) == files.modified([(folder / "in").url])

@@ -20,6 +20,7 @@ from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
 from windrow.sinks import CollectSink
 from windrow.sources import CsvFileSource, FilesInOrder, FileSource, JsonFileSource, ParquetFileSource, TextFileSource
 from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.connectors.files.listing import _natural
 from windrow_runtime.local import LocalRunner
 
 # Any in this module: values that are refused.
@@ -56,6 +57,16 @@ def test_digits_in_names_count_as_numbers_and_folders_stay_together(tmp_path: Pa
 def test_names_that_are_one_number_have_an_order(tmp_path: Path) -> None:
     fill(tmp_path, "1", "01", "001", "1a", "2")
     assert batches(tmp_path, "name") == [["001", "01", "1", "1a", "2"]]
+
+
+def test_texts_by_which_names_compare_are_those_of_texts_and_numbers_in_turns() -> None:
+    def parts(path: str) -> list[list[str | int]]:
+        split = [re.split("([0-9]+)", name) for name in path.split("/")]
+        return [[int(part) if place % 2 else part for place, part in enumerate(name)] for name in split]
+
+    chance = random.Random(1)
+    paths = ["".join(chance.choices("ab01290/\x01.\u0663é\x05", k=chance.randrange(1, 9))) for _ in range(5_000)]
+    assert sorted(paths, key=lambda path: (_natural(path), path)) == sorted(paths, key=lambda path: (parts(path), path))
 
 
 def test_a_function_gives_the_order_and_names_decide_between_equal_keys(tmp_path: Path) -> None:

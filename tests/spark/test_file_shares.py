@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from windrow_runtime.connectors.files import systems
 from windrow_runtime.connectors.files.systems import MOUNTED
 from windrow_spark.connectors.files.plans import TaskShares, task_count
 from windrow_spark.division import Division
@@ -31,3 +32,15 @@ def test_a_large_file_is_read_by_all_cores_of_a_cluster(tmp_path: Path) -> None:
     assert 300 <= len(chunks) <= 320
     read = [piece for chunk in chunks for piece in chunk]
     assert read == [(files[0], 0, 1), *((files[1], part, 320) for part in range(320)), (files[2], 0, 1)]
+
+
+def test_a_large_file_is_looked_for_among_the_first_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "below/c"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("0123456789")
+    assert MOUNTED.has_large_file(str(tmp_path), 10)
+    assert not MOUNTED.has_large_file(str(tmp_path), 11)
+    os.truncate(tmp_path / "below" / "c", 11)
+    assert MOUNTED.has_large_file(str(tmp_path), 11)
+    monkeypatch.setattr(systems, "_LOOKED_AT", 4)  # the folder, and what lies in it
+    assert not MOUNTED.has_large_file(str(tmp_path), 11)

@@ -30,23 +30,30 @@ _SLOW_SECONDS: Final = 0.001
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-def write_whole(file: Path, content: str | bytes) -> None:
-    """Write a file atomically. A link in its place is replaced, not followed."""
+def write_whole(file: Path, content: str | bytes, *, durable: bool = False) -> None:
+    """Write a file atomically. A link in its place is replaced, not followed.
+
+    A ``durable`` file has its content after a power failure, too, if it is there at all.
+    """
     # Several tasks may write the same: each has a temporary name of its own. Spark does not list names with an
     # underscore.
     temporary = file.with_name(f"_{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with temporary.open("xb") as opened:
             opened.write(content if isinstance(content, bytes) else content.encode())
+            if durable:
+                opened.flush()
+                os.fsync(opened.fileno())
         temporary.replace(file)
     except BaseException:
         temporary.unlink(missing_ok=True)  # may be incomplete, for example if the file system is full
         raise
 
 
-def append_bytes(file: Path, content: bytes) -> None:
-    """Adds to a file that exists; raises an ``OSError`` if it is missing or a link."""
-    with open(os.open(file, os.O_WRONLY | os.O_APPEND | _NO_LINK), "ab") as opened:
+def append_bytes(file: Path, content: bytes, *, create: bool = False) -> None:
+    """Adds to a file; raises an ``OSError`` if it is a link, or missing unless it is to be made."""
+    made = os.O_CREAT if create else 0
+    with open(os.open(file, os.O_WRONLY | os.O_APPEND | _NO_LINK | made, 0o666), "ab") as opened:
         opened.write(content)
 
 

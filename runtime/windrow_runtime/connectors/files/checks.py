@@ -66,9 +66,15 @@ def _warn_of_folders(source: FileSource[Any], step: Step, paths: Iterable[str]) 
         element_type = record_type(source.record_type)
     columns = {} if element_type.single else {field.column: field.name for field in element_type.columns}
     looked_at: set[str] = set()
+    nothing_new: str | None = None
     for path in chain.from_iterable(map(visible_below, paths)):
-        names = {name.partition("=")[0] for name in os.path.dirname(path).split(os.sep) if "=" in name}
+        folder = os.path.dirname(path)
+        if folder == nothing_new:
+            continue
+        names = {name.partition("=")[0] for name in folder.split(os.sep) if "=" in name}
         new = {unquote(name) for name in names} & columns.keys() - looked_at
+        if not new:
+            nothing_new = folder
         if not new or not os.path.isfile(path):
             continue
         looked_at |= new

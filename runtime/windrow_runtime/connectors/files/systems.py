@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import Any, BinaryIO, Final, Protocol
 
 from windrow.addresses.paths import PathGuard, is_hidden, local_path
@@ -13,6 +13,10 @@ from windrow_runtime.connectors.files.objects import ObjectFiles
 from windrow_runtime.inputs.checks import path_missing
 
 # Any in this module: what pyarrow opens.
+
+
+_LOOKED_AT: Final = 100_000
+"""Of how many files and folders the sizes are looked at when a run begins; a second on a local disk."""
 
 
 class FileSystem(Protocol):
@@ -25,8 +29,10 @@ class FileSystem(Protocol):
     def split(self, path: str) -> tuple[str, str]:
         """Splits an absolute path before its first component that is a pattern; "": all of the path is literal."""
 
-    def find(self, path: str, literal: str, pattern: str) -> set[str]:
+    def find(self, path: str, literal: str, pattern: str) -> Iterable[str]:
         """Returns the files that a source of a path reads, whose absolute form :meth:`split` has split.
+
+        One may come twice.
 
         Raises:
             SourceError: If nothing has the name of a path without a pattern, or a link leads out of the path.
@@ -40,7 +46,7 @@ class FileSystem(Protocol):
         """Returns the sizes of files in bytes, 0 for those that are gone."""
 
     def has_large_file(self, path: str, size: int) -> bool:
-        """Returns whether a folder, no pattern, has a file of at least ``size`` bytes."""
+        """Returns whether a folder, no pattern, has a file of ``size`` bytes among the first ones."""
 
     def open(self, file: str) -> BinaryIO:
         """Opens a file for reading."""
@@ -60,22 +66,25 @@ class MountedFiles:
     def split(self, path: str) -> tuple[str, str]:
         return split_pattern(path)
 
-    def find(self, path: str, literal: str, pattern: str) -> set[str]:
+    def find(self, path: str, literal: str, pattern: str) -> Iterator[str]:
         guard = PathGuard(literal + pattern, pattern)
         if not pattern and not os.path.exists(literal):
             raise path_missing(path)
-        roots = _roots(literal, pattern, guard)
-        return {os.path.abspath(file) for root in roots for file in _files_of(root, guard)}
+        for root in _roots(literal, pattern, guard):
+            files = _files_of(root, guard)
+            yield from files if root == os.path.abspath(root) else map(os.path.abspath, files)
 
     def modified(self, files: Collection[str]) -> dict[str, int]:
-        return {file: Path(file).stat().st_mtime_ns // 1_000_000 for file in files}
+        return {file: os.stat(file).st_mtime_ns // 1_000_000 for file in files}
 
     def sizes(self, files: Collection[str]) -> dict[str, int]:
         return {file: _size(file) for file in files}
 
     def has_large_file(self, path: str, size: int) -> bool:
         absolute = os.path.abspath(local_path(path) or path)
-        return not split_pattern(absolute)[1] and any(_has_bytes(file, size) for file in visible_below(absolute))
+        if split_pattern(absolute)[1]:
+            return False
+        return any(_has_bytes(file, size) for file in islice(visible_below(absolute), _LOOKED_AT))
 
     def open(self, file: str) -> BinaryIO:
         return open(file, "rb")
@@ -109,10 +118,14 @@ def _files_of(path: str, guard: PathGuard) -> Iterator[str]:
     elif os.path.isdir(path):
         with os.scandir(path) as entries:
             for entry in entries:
-                if not is_hidden(entry.name):
-                    if entry.is_symlink():  # all others lie where their folder lies
-                        guard.check(entry.path)
-                    yield from _files_of(entry.path, guard)
+                if is_hidden(entry.name):
+                    continue
+                if entry.is_symlink():  # all others lie where their folder lies
+                    guard.check(entry.path)
+                elif entry.is_file(follow_symlinks=False):  # as the folder says, without a call for each file
+                    yield entry.path
+                    continue
+                yield from _files_of(entry.path, guard)
 
 
 def visible_below(path: str) -> Iterator[str]:

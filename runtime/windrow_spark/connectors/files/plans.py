@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -81,30 +82,47 @@ class FilePlans:
     log: FileLog
     shares: TaskShares
     _waiting: list[str] = field(default_factory=list)  # in order, so that they are soon sorted together with new ones
+    _latest: set[str] | None = None  # what these were found in
+    _logged: int = -1  # how many entries the log had then
 
     def latest(self) -> set[str]:
-        """Returns the files that are there."""
-        return self.order.find()
+        """Returns the files that are there and were not read."""
+        if not self.log.count:
+            self.log.update(0)
+        return self.log.unread(self.order.each())
 
     def advance(self, start: dict[str, Any], latest: set[str]) -> dict[str, Any]:
         """Returns the offset at which the next batch ends; first logs the files of a batch that was not logged."""
         read = msgspec.convert(start, LogOffset).read
         self.log.update(read)
-        if self.per_batch is None or len(self.log.entries) == read:
-            new = latest - self.log.files
-            waiting = [file for file in self._waiting if file in new]
-            self._waiting = self.order.sort(waiting + sorted(new.difference(waiting)))
-            if new:
-                self.log.append(self._waiting[: self.per_batch])
-        logged = len(self.log.entries)
+        if self.per_batch is None or self.log.count == read:
+            waiting = self._unread(latest)
+            files = waiting[: self.per_batch]
+            if files:
+                number = self.log.count
+                self.log.append(files)
+                self._waiting = waiting[len(files) :]
+                self._logged = self.log.count if self.log.entries[number] == files else -1
+        logged = self.log.count
         # A batch that reads all that there is also reads what a process that died has logged, before the new files.
         return start if logged == read else {"entries": logged if self.per_batch is None else read + 1}
+
+    def _unread(self, latest: set[str]) -> list[str]:
+        """Returns those of the files that no batch has, in order."""
+        if self.log.count != self._logged:  # another process has added entries
+            self._waiting, self._latest, self._logged = [], None, self.log.count
+        if latest is not self._latest:
+            waiting = [file for file in self._waiting if file in latest]
+            new = self.log.unread(latest.difference(waiting))
+            self._waiting = self.order.sort([*waiting, *sorted(new)]) if new else waiting
+            self._latest = latest
+        return self._waiting
 
     def ranges(self, start: dict[str, Any], end: dict[str, Any]) -> list[Chunk]:
         """Returns what each task of a batch reads."""
         first, last = (msgspec.convert(offset, LogOffset).read for offset in (start, end))
         self.log.update(last)
-        return self.shares.divide([file for entry in range(first, last) for file in self.log.entries[entry]])
+        return self.shares.divide(list(chain.from_iterable(self.log.files_of(range(first, last)))))
 
     def check_end(self, done: dict[str, Any], latest: set[str]) -> None:
         """Does nothing: a batch has a file, unless all have been read."""
@@ -118,4 +136,4 @@ class FilePlans:
         return OpenPartitions(())
 
     def commit(self, offsets: dict[str, Any]) -> None:
-        """Does nothing: the log keeps the names of all files."""
+        """Does nothing: the log knows which files were read."""

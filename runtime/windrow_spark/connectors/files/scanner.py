@@ -249,10 +249,10 @@ def _names(context: ScanContext, stream: Any, path: str, *, keeps_order: bool) -
     """Returns a DataFrame with the names of a source's files, which :class:`NamedFiles` opens.
 
     It uses Spark's format ``binaryFile``, which reads no file unless the query selects contents. Folders such as
-    ``day=7`` do not become columns, so that their names, and other files beside them, do not matter. If there is a
-    large file when a run begins, large files are read in parts in parallel. With these, or if it ``keeps_order``, each
-    partition has files that come one after the other, and before those of later ones: Spark would pack them by size.
-    ``path`` is that of the source for Spark.
+    ``day=7`` do not become columns, so that their names, and other files beside them, do not matter. If one of the
+    first 100,000 files is large when a run begins, large files are read in parts in parallel. With these, or
+    if it ``keeps_order``, each partition has files that come one after the other, and before those of later ones: Spark
+    would pack them by size. ``path`` is that of the source for Spark.
     """
     frame = stream.format("binaryFile").schema(FILE_SCHEMA).load(path)
     division = context.division
