@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import json
 import random
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -28,7 +29,19 @@ import pyarrow.parquet as pq
 from tests.crash.elsewhere import Elsewhere, Here
 from tests.kafka.topics import Record, Topics
 from tests.machines.cluster import Cluster
-from tests.machines.jobs import JOBS, TABLES, TOPICS, Place, Sum, build, lines, readings, summed, summed_in_python
+from tests.machines.jobs import (
+    IN_FILES,
+    JOBS,
+    TABLES,
+    TOPICS,
+    Place,
+    Sum,
+    build,
+    lines,
+    readings,
+    summed,
+    summed_in_python,
+)
 from tests.machines.machines import (
     DRIVER,
     ROOT,
@@ -54,8 +67,9 @@ _AT_ONCE: Final = 600  # readings, each second
 _FILES: Final = 3
 _LIMIT: Final = 300.0  # seconds to the end at most
 _NAME: Final = "machines"
-_LONG: Final = 600.0  # seconds after which memory is looked at, each ten seconds
+_LONG: Final = 10.0  # minutes of a run in which memory is looked at, each ten seconds
 _SAMPLE: Final = 10.0
+_STATE: Final = "run.json"
 
 
 def main() -> int:
@@ -65,10 +79,16 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0, help="how long input comes (default %(default)s)")
     parser.add_argument("--kills", type=int, help="after how many kills input ends, whatever the time")
     parser.add_argument("--pause", type=float, default=0.0, help="the least seconds from one kill to the next")
+    parser.add_argument("--folder", type=Path, help="keeps the files of the run here, and goes on from what is here")
+    parser.add_argument("--unfinished", action="store_true", help="ends as if all machines lost power; needs --folder")
     parser.add_argument("--seed", type=int, default=1, help="chooses what is killed when (default 1)")
     parser.add_argument("--logs", type=Path, help="keeps the logs of all processes in this folder")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.unfinished and options.folder is None:
+        parser.error("--unfinished needs --folder, from which a later run goes on")
+    if options.folder is not None and options.job not in IN_FILES:
+        parser.error(f"the services of {options.job} keep nothing: --folder is for {', '.join(IN_FILES)}")
     if not options.inside:
         try:
             _check(options.job)
@@ -80,10 +100,11 @@ def main() -> int:
         return process.wait()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-machines-")))
+        folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-machines-")))
         run = Run(stack, folder, options.job, options.mode, random.Random(options.seed))
+        run.measures_memory = options.folder is not None or options.minutes >= _LONG
         try:
-            return run.judged(options.minutes * 60, options.kills, options.pause)
+            return run.judged(options.minutes * 60, options.kills, options.pause, unfinished=options.unfinished)
         finally:
             if options.logs is not None:
                 subprocess.run(["cp", "-r", str(folder / "logs"), str(options.logs)], check=True)
@@ -114,7 +135,7 @@ class Run:
 
     Attributes:
         sent: How many readings were given to the job.
-        kills: How many machines were killed.
+        measures_memory: Whether it looks at the memory of processes.
     """
 
     stack: ExitStack
@@ -123,11 +144,12 @@ class Run:
     mode: str
     chance: random.Random
     sent: int = field(default=0, init=False)
+    measures_memory: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         network = self.stack.enter_context(Network.made(self.folder, shared=self.job != "bucket"))
         self._data = network.shared or self.folder / "data"
-        (self._data / "in").mkdir(parents=True)
+        (self._data / "in").mkdir(parents=True, exist_ok=True)
         spark = {}
         servers = ""
         if self.job == "bucket":
@@ -149,10 +171,27 @@ class Run:
             self.stack.enter_context(postgres.running_server(SERVICES))
             self._database = servers = postgres.url_of(SERVICES)
         self._mode = MODES[self.mode](self.chance)
-        self._memory = Memory()
+        self._memory, self._before = Memory(), 0.0
+        self._take_up()
         program = {"place": vars(Place(self.job, url, servers)), "checkpoint": f"{url}/checkpoint"}
         self.send()
         self.cluster = Cluster(network, self._mode.workers, program, {**spark, **self._mode.settings})
+
+    def _take_up(self) -> None:
+        """Goes on from what an unfinished run has left."""
+        with suppress(FileNotFoundError):
+            state = json.loads((self.folder / _STATE).read_text())
+            self.sent, self._before, self._memory.samples = state["sent"], state["seconds"], state["samples"]
+            self._mode.take_up(state["counts"])
+
+    def _leave(self, seconds: float) -> None:
+        state = {
+            "sent": self.sent,
+            "seconds": self._before + seconds,
+            "samples": self._memory.samples,
+            "counts": self._mode.counts(),
+        }
+        (self.folder / _STATE).write_text(json.dumps(state))
 
     def send(self) -> None:
         """Gives the job more readings."""
@@ -169,26 +208,31 @@ class Run:
         if self.job != "topics":
             self._place.put(self._data, "in")
 
-    def judged(self, seconds: float, kills: int | None, pause: float) -> int:
+    def judged(self, seconds: float, kills: int | None, pause: float, *, unfinished: bool) -> int:
         """Runs the job while input comes for some seconds, and until so many kills; returns the exit code."""
         began = time.monotonic()
         self._mode.pause = pause
         try:
             self._work(seconds, kills)
+            if unfinished:
+                self._leave(time.monotonic() - began)
+                print(f"{self.job} {self.mode}: {self.sent:,} readings so far, {self._mode.told(self.cluster)}")
+                return 0
+            self._drain()
         except (TimeoutError, AssertionError) as error:
             print(f"{error}\n{_end(self.cluster.driver.text)}")
             return 1
-        took = time.monotonic() - began
+        took = self._before + time.monotonic() - began
         expected, found = self._expected(), self._found()
         for what, some in (("missing", expected - found), ("unexpected", found - expected)):
             if some:
                 print(f"{what}: {some.total()} records, such as {next(iter(some))}")
-        is_long = seconds >= _LONG
-        faults = [*self._mode.faults(self.cluster), *self._traces(), *(self._memory.faults() if is_long else ())]
+        grown = self._memory.faults() if self.measures_memory else ()
+        faults = [*self._mode.faults(self.cluster), *self._traces(), *grown]
         print("".join(f"{fault}\n" for fault in faults), end="")
         counted = f"{self.sent:,} readings, {found.total():,} records in {self.cluster.batches} batches"
         verdict = f"{'equal to' if expected == found else 'different from'} the interpreter's"
-        told = ", ".join([self._mode.told(self.cluster), *([self._memory.told()] if is_long else [])])
+        told = ", ".join([self._mode.told(self.cluster), *([self._memory.told()] if self.measures_memory else [])])
         print(f"{self.job} {self.mode}: {counted}, {told}, {verdict}, {took:.0f} s")
         return 0 if expected == found and found and not faults else 1
 
@@ -202,10 +246,12 @@ class Run:
             if kills is None or self._mode.kills < kills:
                 self._mode.step(self.cluster)
             self._restarted()
-            if seconds >= _LONG and time.monotonic() > sampled + _SAMPLE:
+            if self.measures_memory and time.monotonic() > sampled + _SAMPLE:
                 sampled = time.monotonic()
                 self._memory.take(self.cluster.machines)
             time.sleep(1)
+
+    def _drain(self) -> None:
         self._mode.end(self.cluster)
         end = time.monotonic() + _LIMIT
         while True:

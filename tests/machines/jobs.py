@@ -21,6 +21,7 @@ from windrow.state import MapStateDescriptor
 from windrow.windows import TumblingEventTimeWindows
 
 __all__ = [
+    "IN_FILES",
     "JOBS",
     "TABLES",
     "TOPICS",
@@ -37,6 +38,8 @@ __all__ = [
 # Any in this module: the stages of a stream of several types.
 
 JOBS: Final = ("sensors", "bucket", "topics", "levels", "postgres")
+IN_FILES: Final = ("sensors", "levels")
+"""Those that need nothing but a shared folder."""
 TOPICS: Final = ("machines-in", "machines-out")
 TABLES: Final = ("sensors", "rooms")
 _START: Final = 1_700_000_000_000

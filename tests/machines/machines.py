@@ -294,11 +294,11 @@ class Network:
     def made(folder: Path, *, shared: bool) -> Iterator[Network]:
         """A new network without machines, which this program is attached to; see :func:`inside`."""
         hosts, logs = folder / "hosts", folder / "logs"
-        logs.mkdir()
+        logs.mkdir(parents=True, exist_ok=True)
         lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in _ADDRESSES.items())]
         hosts.write_text("".join(f"{line}\n" for line in lines))
         if shared:
-            (folder / "shared").mkdir()
+            (folder / "shared").mkdir(exist_ok=True)
         for command in (
             ("link", "set", "lo", "up"),
             ("link", "add", "bridge", "type", "bridge"),

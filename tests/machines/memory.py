@@ -21,10 +21,14 @@ _MEGABYTES: Final = 50.0
 
 
 class Memory:
-    """Samples of the memory of a driver and of executors: of the JVM, and of Python with its workers."""
+    """The memory of a driver and of executors: of the JVM, and of Python with its workers.
+
+    Attributes:
+        samples: Megabytes, by what has them.
+    """
 
     def __init__(self) -> None:
-        self._samples: list[Mapping[str, float]] = []
+        self.samples: list[Mapping[str, float]] = []
 
     def take(self, machines: Mapping[str, Machine]) -> None:
         """Takes a sample: megabytes of the driver, and of the mean executor that is there."""
@@ -34,7 +38,7 @@ class Memory:
                 whose = "driver" if name == DRIVER else "executor"
                 for what, size in _sizes(machine).items():
                     of_machines[f"{whose}'s {what}"].append(size)
-        self._samples.append({what: mean(sizes) for what, sizes in of_machines.items()})
+        self.samples.append({what: mean(sizes) for what, sizes in of_machines.items()})
 
     def faults(self) -> Iterator[str]:
         """Tells what has grown."""
@@ -48,8 +52,8 @@ class Memory:
         return "memory " + ", ".join(f"{what} {first:.0f} and {last:.0f} MB" for what, (first, last) in thirds)
 
     def _thirds(self) -> Mapping[str, tuple[float, float]]:
-        third = len(self._samples) // 3
-        parts = self._samples[:third], self._samples[-third:]
+        third = len(self.samples) // 3
+        parts = self.samples[:third], self.samples[-third:]
         kinds = sorted({what for part in parts for sample in part for what in sample})
         return {
             what: (_median(sample.get(what) for sample in parts[0]), _median(sample.get(what) for sample in parts[1]))

@@ -37,6 +37,14 @@ class Mode:
         self.failures = 0
         self.pause = 0.0
 
+    def counts(self) -> dict[str, int]:
+        """What an unfinished run has counted, for the run that goes on."""
+        return {"kills": self.kills, "failures": self.failures}
+
+    def take_up(self, counts: Mapping[str, int]) -> None:
+        """Goes on with the counts of an unfinished run."""
+        self.kills, self.failures = counts["kills"], counts["failures"]
+
     def gives_input(self) -> bool:
         """Whether the job gets input now; asked each second."""
         return True
@@ -68,6 +76,13 @@ class Kills(Mode):
         self._down: tuple[str, float] | None = None
         self._of_driver = self._silent = 0
         self._killed = time.monotonic()
+
+    def counts(self) -> dict[str, int]:
+        return {**super().counts(), "of_driver": self._of_driver, "silent": self._silent}
+
+    def take_up(self, counts: Mapping[str, int]) -> None:
+        super().take_up(counts)
+        self._of_driver, self._silent = counts["of_driver"], counts["silent"]
 
     def step(self, cluster: Cluster) -> None:
         if self._down is not None:
