@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -230,6 +231,8 @@ class FileLog:
         contents = self._whole()
         self._take(contents, 0)
         lines = [line for line in _first_lines(contents) if line.last < end]
+        if not lines or lines[0].first or any(line.first != before.last + 1 for before, line in pairwise(lines)):
+            return  # a newer planner has deleted some of them meanwhile
         # It has to be there after a power failure, since the names are deleted.
         whole_files.write_whole(Path(self._digests_file(end)), _texts(lines, end), durable=True)
         for number in self._numbers("digests-"):
