@@ -168,7 +168,7 @@ class Run:
             for name in ("in", "out"):
                 self._topics.make(name, 3)
         if self.job == "postgres":
-            self.stack.enter_context(postgres.running_server(SERVICES))
+            self._log = self.stack.enter_context(postgres.running_server(SERVICES)) / "log"
             self._database = servers = postgres.url_of(SERVICES)
         self._mode = MODES[self.mode](self.chance)
         self._memory, self._before = Memory(), 0.0
@@ -229,6 +229,8 @@ class Run:
                 print(f"{what}: {some.total()} records, such as {next(iter(some))}")
         grown = self._memory.faults() if self.measures_memory else ()
         faults = [*self._mode.faults(self.cluster), *self._traces(), *grown]
+        if self.job == "postgres" and "CREATE UNLOGGED TABLE windrow_staged" not in self._log.read_text():
+            faults.append("no worker has staged rows")
         print("".join(f"{fault}\n" for fault in faults), end="")
         counted = f"{self.sent:,} readings, {found.total():,} records in {self.cluster.batches} batches"
         verdict = f"{'equal to' if expected == found else 'different from'} the interpreter's"

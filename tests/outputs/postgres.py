@@ -39,7 +39,8 @@ def running_server(host: str = "") -> Iterator[Path]:
         host: An address at which it answers besides, to clients of the same network.
 
     Returns:
-        The folder of its socket. The database is called ``postgres``, the user ``windrow``.
+        The folder of its socket, and of its ``log``, which has the statements that make tables. The database is called
+        ``postgres``, the user ``windrow``.
 
     Raises:
         NoServerError: If there is none.
@@ -85,7 +86,8 @@ class _Server:
             with (self._data / "pg_hba.conf").open("a", encoding="utf-8") as rules:
                 rules.write("host all all samenet scram-sha-256\n")
         options = (
-            f"-c listen_addresses='{self._host}' -c port={_PORT} -c unix_socket_directories='{self._data}' -c fsync=off"
+            f"-c listen_addresses='{self._host}' -c port={_PORT} -c unix_socket_directories='{self._data}' "
+            "-c fsync=off -c log_statement=ddl"
         )
         self.run("pg_ctl", "-w", "-l", str(self._data / "log"), "-o", options, "start")
 
