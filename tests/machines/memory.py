@@ -15,7 +15,9 @@ from tests.machines.machines import DRIVER, Machine
 __all__ = ["Memory"]
 
 _SHARE: Final = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
-_OF_WORKER: Final = b"org.apache.spark.deploy"  # Spark's worker, which starts executors and does nothing else
+_OF_WORKER: Final = (
+    b"org.apache.spark.deploy.worker.Worker"  # Spark's worker, which starts executors and does nothing else
+)
 _GROWTH: Final = 1.25
 _MEGABYTES: Final = 50.0
 
@@ -52,17 +54,14 @@ class Memory:
         return "memory " + ", ".join(f"{what} {first:.0f} and {last:.0f} MB" for what, (first, last) in thirds)
 
     def _thirds(self) -> Mapping[str, tuple[float, float]]:
-        third = len(self.samples) // 3
-        parts = self.samples[:third], self.samples[-third:]
-        kinds = sorted({what for part in parts for sample in part for what in sample})
+        sizes: dict[str, list[float]] = defaultdict(list)
+        for sample in self.samples:
+            for what, size in sample.items():
+                sizes[what].append(size)
+        thirds = {what: max(1, len(taken) // 3) for what, taken in sizes.items()}
         return {
-            what: (_median(sample.get(what) for sample in parts[0]), _median(sample.get(what) for sample in parts[1]))
-            for what in kinds
+            what: (median(sizes[what][: thirds[what]]), median(sizes[what][-thirds[what] :])) for what in sorted(sizes)
         }
-
-
-def _median(values: Iterator[float | None]) -> float:
-    return median([value for value in values if value is not None] or [0.0])
 
 
 def _sizes(machine: Machine) -> Mapping[str, float]:
