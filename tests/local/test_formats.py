@@ -108,7 +108,7 @@ def test_a_hidden_file_is_not_read_by_its_name_either(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "name"), [(os, "scandir"), (os, "listdir"), (Path, "stat"), (builtins, "open")], ids=count()
+    ("where", "name"), [(os, "scandir"), (os, "listdir"), (os, "stat"), (builtins, "open")], ids=count()
 )
 def test_what_the_user_may_not_read_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: object, name: str
@@ -118,7 +118,7 @@ def test_what_the_user_may_not_read_is_told(
     real = getattr(where, name)
 
     def refused(path: Any, *rest: Any, **options: Any) -> Any:
-        if "secret" in str(path):
+        if "secret" in str(path) and (name != "stat" or str(path).endswith(".json")):
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return real(path, *rest, **options)
 

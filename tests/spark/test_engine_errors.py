@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from contextvars import copy_context
 from types import SimpleNamespace
 from typing import Any
 
@@ -273,7 +274,7 @@ def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(caplog: p
     )
     frame: Any = Batch()
     with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:
-        Query._write_here(query, frame, 0)
+        copy_context().run(Query._write_here, query, frame, 0)  # which keeps the session
     assert_hidden(caught.value)
     assert query._failure is caught.value
     assert "swordfish" not in caplog.text

@@ -184,5 +184,5 @@ def test_where_workers_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             assert part is not None
             assert part.path == f"{tmp_path}/out"
     # The others are Spark's.
-    assert sinks_of(JsonFileSink("s3a://bucket/out")) is None
-    assert sinks_of(ParquetFileSink("s3a://bucket/out")) is None
+    assert sinks_of(JsonFileSink("hdfs://name/out")) is None
+    assert sinks_of(ParquetFileSink("hdfs://name/out")) is None
