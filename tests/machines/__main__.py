@@ -183,6 +183,9 @@ class Run:
             state = json.loads((self.folder / _STATE).read_text())
             self.sent, self._before, self._memory.samples = state["sent"], state["seconds"], state["samples"]
             self._mode.take_up(state["counts"])
+            # What it says tells that a master runs, and which workers it has.
+            log = self.folder / "logs" / "master.log"
+            log.rename(log.with_name(f"master-{self._before:.0f}.log"))
 
     def _leave(self, seconds: float) -> None:
         state = {
