@@ -27,7 +27,7 @@ from pyiceberg.transforms import (
     TruncateTransform,
     YearTransform,
 )
-from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType, TimestamptzType
 
 from tests.outputs.outputs import output_of, outputs_of
 from tests.outputs.test_delta import REPORTS, Odd, Report, Total
@@ -206,6 +206,27 @@ def test_a_commit_whose_answer_is_lost_is_there_once(
     assert iceberg_rows(tmp_path) == [("a", 1)]
 
 
+#  output   commits batch 0, whose answer is lost                           looks for its snapshot
+#  others                                           append, expire snapshots
+@pytest.mark.usefixtures("_no_pauses")
+def test_a_commit_whose_answer_is_lost_and_whose_snapshot_expires_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = totals_output(tmp_path)
+    commit = Append.commit_transaction
+
+    def unanswered(self: Append) -> Table:
+        commit(self)
+        table = table_in(tmp_path)
+        table.append(pa.table({"key": ["z"], "value": [0]}))
+        table.maintenance.expire_snapshots().by_ids([self.snapshot_id]).commit()
+        raise CommitFailedException("seen before")
+
+    monkeypatch.setattr(Append, "commit_transaction", unanswered)
+    output.write(0, [Total("a", 1)])
+    assert iceberg_rows(tmp_path) == [("a", 1), ("z", 0)]
+
+
 def test_two_sinks_of_a_query_have_batches_of_their_own(tmp_path: Path) -> None:
     outputs = outputs_of(Total, iceberg_sink(tmp_path), iceberg_sink(tmp_path))
     for output in outputs * 2:
@@ -336,6 +357,22 @@ def test_partitions_that_the_library_does_not_write_are_refused(tmp_path: Path) 
     ]
 
 
+class Measured(NamedTuple):
+    celsius: float
+
+
+def test_a_partition_of_floats_is_refused_since_the_library_would_write_rows_twice(tmp_path: Path) -> None:
+    schema = Schema(NestedField(1, "celsius", DoubleType(), required=False))
+    table = catalog_in(tmp_path).create_table("db.t", schema)
+    with table.update_spec() as update:
+        update.add_identity("celsius")
+    with pytest.raises(SinkError, match="celsius: a partition is of this column, which is a double"):
+        output_of(Measured, iceberg_sink(tmp_path)).write(0, [Measured(0.0), Measured(-0.0)])
+    # Once the library writes both rows once, and those with NaN, it is not refused any more.
+    table.append(pa.table({"celsius": [0.0, -0.0]}))
+    assert len(iceberg_rows(tmp_path)) == 4
+
+
 def test_a_format_that_the_library_does_not_write_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     totals_output(tmp_path)
     monkeypatch.setattr(Table, "format_version", 3)
@@ -449,6 +486,18 @@ def test_an_error_of_the_library_comes_without_its_secrets(tmp_path: Path, monke
     shown = "".join(traceback.format_exception(caught.value))
     for secret in ("swordfish", "of-the-machine", "of-the-file", "open-sesame"):
         assert secret not in shown
+
+
+def test_a_login_that_the_catalog_has_given_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = totals_output(tmp_path)
+
+    def fail(self: Append) -> Table:
+        self._table.io.properties["s3.session-token"] = "swordfish"
+        raise OSError("no login with swordfish")
+
+    monkeypatch.setattr(Append, "commit_transaction", fail)
+    with pytest.raises(SinkError, match=r"no login with \*{5}"):
+        output.write(0, [Total("a", 1)])
 
 
 def test_a_table_that_is_gone_fails_the_batch(tmp_path: Path) -> None:

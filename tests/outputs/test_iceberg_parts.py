@@ -146,6 +146,23 @@ def test_a_task_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert (files_in(tmp_path), files_in(tmp_path, "avro")) == (0, 0)
 
 
+def test_a_batch_is_done_where_nothing_may_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(self: PyArrowFileIO, location: str) -> None:
+        raise PermissionError(f"the user swordfish may not delete {location}")
+
+    monkeypatch.setattr(PyArrowFileIO, "delete", refuse)
+    sink = worker_sink(tmp_path, Total)
+    sink.publish(0, run_task(sink, [Total("a", 1)]))
+    sink.publish(0, run_task(sink, [Total("a", 10)]))
+    task = sink.task(1)
+    task.close()
+    assert iceberg_rows(tmp_path) == [("a", 1)]
+    assert "a file of an Iceberg table cannot be deleted (PermissionError): file:///" in caplog.text
+    assert "swordfish" not in caplog.text
+
+
 #  stale        sees that the table has no batch 0                    commits batch 0
 #  successor                                       commits batch 0
 def test_of_two_commits_with_one_number_the_table_takes_the_first(

@@ -14,6 +14,7 @@ from pyiceberg.types import (
     DateType,
     DecimalType,
     DoubleType,
+    FloatType,
     IcebergType,
     ListType,
     LongType,
@@ -50,6 +51,12 @@ def partition_faults(record_type: RecordType, spec: PartitionSpec, schema: Schem
     sources = Counter(schema.find_column_name(field.source_id) or "" for field in spec.fields)
     own = {field.column for field in record_type.columns}
     faults = [f"{name}: several partitions are of this column" for name, count in sources.items() if count > 1]
+    # The library selects the rows of a partition by ``==``: it would write rows with 0.0 and -0.0 twice, NaN never.
+    faults += [
+        f"{name}: a partition is of this column, which is a {schema.find_type(name)}"
+        for name in sources
+        if name and isinstance(schema.find_type(name), (FloatType, DoubleType))
+    ]
     return faults + [
         f"{name}: a partition is of this column, and {record_type.name} has no such field"
         for name in sources

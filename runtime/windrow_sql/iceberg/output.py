@@ -164,7 +164,8 @@ class IcebergOutput(TableOutput):
             if any(self.table.metadata.snapshot_by_id(snapshot) is not None for snapshot in own):
                 return True
             if self._newest() == batch:
-                return False
+                # Or it was there, and its snapshot has expired: then the files stay, which later snapshots have.
+                return bool(own) and not self._has_snapshot(summary)
             self._check_newest(batch, again=True)
             self._check_table()
             self._check_layouts(lists)
@@ -180,6 +181,11 @@ class IcebergOutput(TableOutput):
             else:
                 return True
         raise AssertionError("the last attempt returns or raises")
+
+    def _has_snapshot(self, summary: Mapping[str, str]) -> bool:
+        """Returns whether the table has a snapshot with the entries of a summary."""
+        summaries = [snapshot.summary for snapshot in self.table.snapshots()]
+        return any(each is not None and all(each[name] == summary[name] for name in summary) for each in summaries)
 
     def _newest(self) -> int | None:
         note = self.table.metadata.properties.get(self._note)
@@ -215,7 +221,10 @@ class IcebergOutput(TableOutput):
                 )
 
     def clean(self, text: str) -> str:
-        secrets = secrets_in(dict(_texts(self._properties)))
+        properties = dict(_texts(self._properties))
+        if hasattr(self, "table"):  # a catalog may give a login for the files of a table
+            properties |= _texts(self.table.io.properties)
+        secrets = secrets_in(properties)
         return redact(text, longest_first([*secrets, *self._sink.secrets]))
 
 

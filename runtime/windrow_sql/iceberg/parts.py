@@ -8,6 +8,7 @@ it. Lists and files of a task that was killed stay until somebody removes orphan
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,6 +19,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, ManifestFile, write_manifest
 from pyiceberg.table import Table
 
+_LOG: Final = logging.getLogger("windrow")
 _FILES_AT_ONCE: Final = 8
 
 
@@ -66,11 +68,18 @@ def read_lists(io: FileIO, lists: Sequence[FileList]) -> list[DataFile]:
 
 
 def delete_files(io: FileIO, locations: Iterable[str]) -> None:
-    """Deletes files; one that is not there is passed over."""
+    """Deletes files that no snapshot names; those that cannot be deleted stay, as those of killed tasks do.
+
+    A batch whose files are added already is done, also where this process may not delete.
+    """
 
     def delete(location: str) -> None:
-        with suppress(FileNotFoundError):
-            io.delete(location)
+        try:
+            with suppress(FileNotFoundError):
+                io.delete(location)
+        except Exception as error:  # the errors of each file system
+            # Its text may have secrets.
+            _LOG.warning("a file of an Iceberg table cannot be deleted (%s): %s", type(error).__name__, location)
 
     with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
         for _ in threads.map(delete, locations):

@@ -175,5 +175,4 @@ class _FileTask(WorkerTask):
         if not self._is_done and self._files:
             from windrow_sql.iceberg.parts import delete_files
 
-            with self._output.failures("a file of the Iceberg table cannot be deleted"):
-                delete_files(self._table.io, [file.file_path for file in self._files])
+            delete_files(self._table.io, [file.file_path for file in self._files])
