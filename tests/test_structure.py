@@ -279,9 +279,9 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 BUDGETS = {
     "windrow": 27_100,
     "windrow_runtime": 20_800,
-    "windrow_spark": 27_650,
+    "windrow_spark": 27_670,
     "windrow_kafka": 4_050,
-    "windrow_sql": 2_900,
+    "windrow_sql": 2_910,
     "windrow_tools": 6_450,
 }
 """The most lines of each package, docstrings and blank lines included; who raises one says what users get for it."""

@@ -165,6 +165,31 @@ def test_planners_of_dead_queries_lose_nothing(stored: Stored) -> None:
     assert 100 < len(agreed) < 300
 
 
+#  reader     lists log.8                                          reads log.8
+#  live                     replaces it by log.9
+#  of a dead query                                writes log.8
+def test_a_file_that_was_replaced_and_is_written_anew_while_another_planner_reads(tmp_path: Path) -> None:
+    stored = Stored(tmp_path, mounted=False)
+    live = stored.begun()
+    for number in range(8):
+        live.append(names(number))
+    stale, reader = stored.open(), stored.open()
+    for each in (stale, reader):
+        each.update(8)
+    live.append(names(8))
+
+    def meanwhile(url: str) -> None:
+        if url.endswith("log.8"):
+            stored.memory.before_read = lambda url: None
+            live.append(names(9))
+            stale.append(["/in/late"])
+
+    stored.memory.before_read = meanwhile
+    reader.update(9)
+    assert reader.files_of(range(8, 10)) == [names(8), names(9)]
+    assert reader.unread(["/in/late", *names(8)]) == {"/in/late"}
+
+
 def test_what_is_gone_is_noticed(tmp_path: Path) -> None:
     log = Stored(tmp_path, mounted=True).begun()
     for number in range(20):

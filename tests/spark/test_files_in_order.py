@@ -115,6 +115,24 @@ def test_a_batch_that_was_logged_and_not_planned_comes_next(
     assert files(planner, end, last) == (["0", "3"] if size else [])
 
 
+#  planner      1    2    3   ...  300  301
+#  entry        0    1    2        299       its batch has entries 0 to 299
+#  dies         x    x    x        x
+def test_a_batch_has_the_files_of_all_planners_that_died_in_a_row(folder: Path, log_of: Callable[[], FileLog]) -> None:
+    """Another source may fail all night: Spark plans no batch then, and windrow logs the files each time."""
+    wanted = [f"{number}.txt" for number in range(300)]
+    log_of().begin([])
+    for name in wanted:
+        put(folder, name)
+        dead = plans(folder, None, log_of)
+        dead.advance({}, dead.latest())
+    planner = plans(folder, None, log_of)
+    end = planner.advance({}, planner.latest())
+    for each in (planner, plans(folder, None, log_of)):
+        assert files(each, {}, end) == wanted
+        assert each.advance(end, each.latest()) == end
+
+
 def test_two_planners_agree_on_the_files_of_a_batch(folder: Path, log_of: Callable[[], FileLog]) -> None:
     put(folder, "1", "2", "3")
     old, new = plans(folder, 1, log_of, begin=True), plans(folder, 2, log_of)

@@ -121,6 +121,11 @@ class FileLog:
     def files_of(self, numbers: range) -> list[list[str]]:
         """Returns the files of entries; refuses those that have no names any more."""
         if numbers and numbers.start < self._nameless:
+            with checkpoint_errors(self.path.parent):
+                self._take(contents := self._whole(), 0)
+            stored = {line.first: line for line in _first_lines(contents) if line.has_names}
+            if stored.keys() >= set(numbers):
+                return [stored[number].names for number in numbers]
             raise IncompatibleStateError(
                 "the names of the files of old batches are not kept",
                 given=f"{self.path}: entry {numbers.start}",
@@ -149,13 +154,18 @@ class FileLog:
         if lost is not None:
             raise damaged_file(self.path, f"the files of its entry {lost} are gone, and batches were planned beyond")
 
-    def append(self, files: list[str]) -> None:
-        """Add an entry, unless another planner has added one."""
+    def append(self, files: list[str], read: int | None = None) -> None:
+        """Add an entry, unless another planner has added one.
+
+        The first ``read`` entries are those of batches before the next one, by default all. Those after them keep their
+        names: a batch has as many entries as planners died in a row, for example because of another source.
+        """
         count = self.count
+        read = count if read is None else read
         with checkpoint_errors(self.path.parent):
-            self._add(_Line.of_names(count, files))
+            self._add(_Line.of_names(count, files), read)
         self.update(count + 1)
-        end = (self.count - NAMES_KEPT) // _ENTRIES * _ENTRIES
+        end = min(self.count - NAMES_KEPT, read) // _ENTRIES * _ENTRIES
         names = sum(len(self.entries[number]) for number in range(self._nameless, end))
         if self._names_stored + names >= max(_FEW, len(self._digests) // _SHARE):
             with checkpoint_errors(self.path.parent):
@@ -222,7 +232,7 @@ class FileLog:
         self._reached[segment] = reached + len(whole_lines)
         return whole_lines
 
-    def _add(self, line: _Line) -> None:
+    def _add(self, line: _Line, read: int) -> None:
         segment = line.first // _ENTRIES
         append_bytes(Path(self._segment_file(segment)), b"\n" + line.text, create=segment > 0)
 
@@ -281,14 +291,14 @@ class MergedFileLog(FileLog):
 
         return _read_listed(lambda: [number for number in self._numbers("") if number >= first], read)
 
-    def _add(self, line: _Line) -> None:
+    def _add(self, line: _Line, read: int) -> None:
         number = line.first
         first = number & (number + 1)
         if first < self._nameless:
             lines = [each for each in _first_lines(self._whole()) if first <= each.last < number]
         else:
             lines = [_Line.of_names(each, self.entries[each]) for each in range(first, number)]
-        content = _texts([*lines, line], number + 1 - NAMES_KEPT)
+        content = _texts([*lines, line], min(number + 1 - NAMES_KEPT, read))
         if write_once(self._file(number), content) and first < number:
             for replaced in self._numbers(""):
                 if first <= replaced < number:
@@ -302,15 +312,21 @@ class MergedFileLog(FileLog):
 
 
 def _read_listed(list_files: Callable[[], T], read: Callable[[T], list[bytes]]) -> list[bytes]:
-    """Reads listed files; lists them once more if one is gone, since another planner may have replaced it meanwhile."""
+    """Reads listed files, and again while the list changes, since another planner replaces some.
+
+    A planner of a dead query may even have written a replaced one anew: what replaced it is in the second list.
+    """
     before: T | None = None
     while True:
         listed = list_files()
         try:
-            return read(listed)
+            contents = read(listed)
         except FileNotFoundError:
             if listed == before:
                 raise
+        else:
+            if not listed or list_files() == listed:
+                return contents
         before = listed
 
 

@@ -100,7 +100,7 @@ class FilePlans:
             files = waiting[: self.per_batch]
             if files:
                 number = self.log.count
-                self.log.append(files)
+                self.log.append(files, read)
                 self._waiting = waiting[len(files) :]
                 self._logged = self.log.count if self.log.entries[number] == files else -1
         logged = self.log.count
