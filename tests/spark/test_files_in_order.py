@@ -415,5 +415,5 @@ def test_a_function_that_cannot_be_sent_is_refused(spark: SparkSession, folder: 
 
 def test_other_file_systems_are_refused(spark: SparkSession) -> None:
     source = TextFileSource("hdfs://nowhere/in", files_in_order="name")
-    with pytest.raises(UnsupportedOperationError, match="in mounted file systems only"):
+    with pytest.raises(UnsupportedOperationError, match="in the order of their times only"):
         SparkRunner(spark).run_batch(Pipeline("p", from_source(source).sink_to(CollectSink())))
