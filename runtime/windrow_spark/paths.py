@@ -44,8 +44,10 @@ def as_spark_path(path: str | os.PathLike[str]) -> str:
 
 
 def path_of_url(url: str) -> str:
-    """Returns the path of a file, from the URL that Spark gives for it."""
-    return url2pathname(urlsplit(url).path)
+    """Returns the path of a file, from the URL that Spark gives for it, or its address in another file system."""
+    parts = urlsplit(url)
+    path = url2pathname(parts.path)
+    return path if parts.scheme in ("", "file") else f"{parts.scheme}://{parts.netloc}{path}"
 
 
 def as_read_path(path: str | os.PathLike[str]) -> str:

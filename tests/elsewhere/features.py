@@ -122,19 +122,19 @@ def wrote(url: str) -> dict[str, list[list[str]]]:
 
 
 def streamed(url: str, folder: ObjectPath, checkpoint: str) -> dict[str, Any]:
-    """What three runs of a stream write, of which one reads nothing and one reads a file of an earlier name."""
+    """What three runs of a stream write: by time, by name without a new file, and by name with a file before all."""
     sink = TextFileSink(f"{url}/stream/out")
-    source = TextFileSource(f"{url}/stream/in", files_in_order="name", files_per_batch=1)
-    pipeline = Pipeline("stream", from_source(source).sink_to(sink))
     seen: dict[str, Any] = {}
     for run, names in enumerate((["b", "c"], [], ["a"])):
         for name in names:
-            (folder / "stream" / "in" / name).write(f"{name}\n".encode())
-        SparkRunner(checkpoint=checkpoint).run(pipeline, drain=False)
+            (folder / "stream" / "in" / f"{name} %20").write(f"{name}\n".encode())
+        by_name = TextFileSource(f"{url}/stream/in", files_in_order="name", files_per_batch=1)
+        source = by_name if run else TextFileSource(by_name.path, files_per_batch=1)
+        SparkRunner(checkpoint=checkpoint).run(Pipeline("stream", from_source(source).sink_to(sink)), drain=False)
         files = sorted((folder / "stream" / "out").rglob("*.txt"), key=lambda file: file.parent.name)
         seen[str(run)] = [file.read_bytes().decode() for file in files]
     try:
-        LocalRunner().run(pipeline)
+        LocalRunner().run(Pipeline("stream", from_collection(["d"]).sink_to(sink)))
     except WindrowError as error:
         seen["refused"] = str(error)
     return seen

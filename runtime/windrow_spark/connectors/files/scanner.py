@@ -297,14 +297,10 @@ class NamedFiles:
                     yield from json.loads(chunk if isinstance(chunk, str) else zlib.decompress(self.chunks[chunk]))
             return
         rows = (zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True) for batch in batches)
-        for _, file, part, parts in sorted((time, self._file_of(url), *part) for time, url, *part in chain(*rows)):
+        for _, file, part, parts in sorted((time, path_of_url(url), *part) for time, url, *part in chain(*rows)):
             # Spark also lists files that the interpreter would not read.
             if is_read(self.path, self.pattern, file):
                 yield file, part, parts
-
-    def _file_of(self, url: str) -> str:
-        scheme, _, bucket = self.path.partition("://")
-        return f"{scheme}://{bucket.partition('/')[0]}{path_of_url(url)}" if bucket else path_of_url(url)
 
 
 _COLUMNS: Final = ("__time", "__file", "__part", "__parts")
