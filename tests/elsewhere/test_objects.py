@@ -374,6 +374,7 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.
     for attempt in attempts:
         with pytest.raises(UnsupportedOperationError) as caught:
             attempt()
+        assert "a library is missing" in str(caught.value)
         assert "[s3]" in str(caught.value.hint)
 
 
@@ -569,3 +570,18 @@ def test_an_address_with_a_password_is_left_to_spark_which_refuses_it() -> None:
     with pytest.raises(WindrowError) as caught:
         from_source(TextFileSource("s3a://ann:s3cret@bucket/x")).collect()
     assert "s3cret" not in str(caught.value)
+
+
+def test_what_the_store_says_is_told_in_its_words(folder: ObjectPath) -> None:
+    with pytest.raises(SourceError, match="NoSuchBucket: The specified bucket does not exist") as caught:
+        from_source(TextFileSource("s3a://no-such-bucket/in")).collect()
+    assert "<" not in str(caught.value.given)
+    assert "the endpoint and the credentials" in str(caught.value.hint)
+    rows = from_collection([Row(1)], Row).sink_to(JsonFileSink("s3a://no-such-bucket/out"))
+    with pytest.raises(SinkError, match="NoSuchBucket") as refused:
+        LocalRunner().run(Pipeline("rows", rows))
+    assert "the endpoint and the credentials" in str(refused.value.hint)
+    for other in ("s3://bucket/in", "s3n://bucket/in"):
+        with pytest.raises(UnsupportedOperationError) as written:
+            from_source(TextFileSource(other)).collect()
+        assert written.value.hint == "write s3a:// for this bucket"

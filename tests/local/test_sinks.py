@@ -55,7 +55,7 @@ def test_a_function_that_raises_is_named() -> None:
 
 def test_an_address_that_is_refused_is_shown_without_its_secrets() -> None:
     stream = from_collection(TOTALS).sink_to(JsonFileSink("s3a://ann:s3cret@bucket/out"))
-    with pytest.raises(UnsupportedOperationError, match="only Spark writes files") as caught:
+    with pytest.raises(UnsupportedOperationError, match="only Spark opens files") as caught:
         LocalRunner().run(Pipeline("far", stream))
     assert caught.value.given == "s3a://ann:*****@bucket/out"
 
@@ -158,7 +158,7 @@ def test_paths_with_a_scheme(tmp_path: Path) -> None:
     LocalRunner().run(Pipeline("files", numbers.sink_to(JsonFileSink(f"file://{tmp_path}/out"))))
     assert (tmp_path / "out" / "batch-0-part-0.json").exists()
     elsewhere = numbers.sink_to(JsonFileSink("hdfs://name/out"))
-    with pytest.raises(UnsupportedOperationError, match="only Spark writes files") as caught:
+    with pytest.raises(UnsupportedOperationError, match="only Spark opens files") as caught:
         LocalRunner().run(Pipeline("files", elsewhere))
     assert caught.value.given == "hdfs://name/out"
     assert "test_sinks.py:" in str(caught.value.where)

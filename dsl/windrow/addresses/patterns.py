@@ -100,7 +100,9 @@ def listed(folder: str) -> Generator[None]:
             "a folder cannot be read",
             given=f"{redact_address(folder)}: {error}",
             expected="a folder whose files can be listed",
-            hint="let the user who runs the pipeline read the folder and its files",
+            hint="check the address, the endpoint and the credentials, which have to allow to list and read objects"
+            if folder.startswith("s3a://")
+            else "let the user who runs the pipeline read the folder and its files",
         ) from error
 
 

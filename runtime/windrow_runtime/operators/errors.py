@@ -11,6 +11,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Final, NoReturn
 
+from windrow.addresses.paths import is_object_address
 from windrow.addresses.redaction import redact, redact_address, secrets_in_address
 from windrow.calls.results import UnusableResultError
 from windrow.distribution import PACKAGES
@@ -227,12 +228,16 @@ def connector_errors(where: str, what: str, given: Callable[[], str], hint: str 
 def sink_unwritable(step: Step, path: str, reason: str) -> SinkError:
     """Returns the error for a file sink whose files cannot be written."""
     secrets = secrets_in_address(path)
+    mended = "mend that and run again: with a checkpoint the batch is written then"
+    is_object = is_object_address(path)
     return SinkError(
         "the files of a sink cannot be written",
         given=f"{redact_address(path)}: {redact(reason, secrets) if secrets else reason}",
-        expected="a folder with space left, in which this user may make folders",
+        expected="a bucket in which the credentials may read, write and delete objects"
+        if is_object
+        else "a folder with space left, in which this user may make folders",
         where=step.where,
-        hint="mend that and run again: with a checkpoint the batch is written then",
+        hint=f"check the address, the endpoint and the credentials; {mended}" if is_object else mended,
     )
 
 

@@ -24,6 +24,7 @@ from windrow.addresses.paths import hidden_file, is_hidden, is_object_address, i
 from windrow.addresses.patterns import WILDCARD
 from windrow.addresses.redaction import redact, redact_address
 from windrow.distribution import install_hint
+from windrow.errors import UnsupportedOperationError
 from windrow_runtime.inputs.checks import path_missing
 
 if TYPE_CHECKING:
@@ -138,8 +139,22 @@ def bucket_of(address: str) -> Bucket | None:
     return None if options is None or not name or "@" in name else Bucket(name, tuple(sorted(options.items())))
 
 
+def not_opened(address: str, given: str, where: str) -> UnsupportedOperationError:
+    """Returns the error for files at an address that only Spark opens."""
+    is_missing = is_object_address(address) and not has_objects()
+    return UnsupportedOperationError(
+        "a library is missing that opens s3a://" if is_missing else "only Spark opens files of this file system",
+        given=f"{given}, without obstore" if is_missing else given,
+        expected=None if is_missing else "a path, a file: URI, or an address s3a://",
+        where=where,
+        hint=opening_hint(address),
+    )
+
+
 def opening_hint(address: str, otherwise: str = "run the pipeline with SparkRunner") -> str:
     """Returns what users can do about an address that windrow does not open."""
+    if address.startswith(("s3://", "s3n://")):
+        return "write s3a:// for this bucket"
     if not is_object_address(address):
         return otherwise
     if "@" in address.partition("://")[2].partition("/")[0]:
@@ -161,6 +176,9 @@ def object_errors(address: str) -> Iterator[None]:
     except (BaseError, PermissionError, ValueError, NotImplementedError) as error:
         # What follows are the library's own structures.
         said = " ".join(str(error).partition("Debug source:")[0].split())
+        answer = re.search("<Code>(.*?)</Code>(?:.*?<Message>(.*?)</Message>)?", said)
+        if answer is not None:  # the store has said it in XML
+            said = ": ".join(filter(None, answer.groups()))
         is_refused = isinstance(error, PermissionError) or type(error).__name__ in _REFUSALS
         raise OSError(errno.EACCES if is_refused else errno.EIO, redact(said), redact_address(address)) from None
 

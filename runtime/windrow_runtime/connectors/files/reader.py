@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from windrow.errors import UnsupportedOperationError
 from windrow.sources import FileSource
 from windrow_runtime.connectors.files.checks import check_files
 from windrow_runtime.connectors.files.formats import FileReader, file_reader
 from windrow_runtime.connectors.files.listing import FileOrder
-from windrow_runtime.connectors.files.objects import opening_hint
+from windrow_runtime.connectors.files.objects import not_opened
 from windrow_runtime.connectors.files.reads import FileReads, list_files
 from windrow_runtime.connectors.files.systems import files_of
 from windrow_runtime.inputs.batches import OpenPartitions, SourceBatch
@@ -33,13 +32,7 @@ class FileSourceReader(SourceReader[FileSource[Any]]):
 
     def _check_opened(self) -> None:
         if files_of(self.source.path) is None:
-            raise UnsupportedOperationError(
-                "only Spark opens files of this file system",
-                given=self.source.describe(),
-                expected="a path, a file: URI, or an address s3a://",
-                where=self.step.where,
-                hint=opening_hint(self.source.path),
-            )
+            raise not_opened(self.source.path, self.source.describe(), self.step.where)
 
     def batch_of(self, files: Iterable[str]) -> SourceBatch:
         """Reads some files of the source, in order, as one batch."""

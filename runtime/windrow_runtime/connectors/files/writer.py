@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from windrow.addresses.paths import BATCH_PREFIX, local_path
-from windrow.errors import UnsupportedOperationError
 from windrow.sinks import CsvFileSink, FileSink, ParquetFileSink
 from windrow_runtime.codecs.pyarrow_check import check_parquet
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.connectors.files.object_folder import ObjectFolder, ObjectOutput
-from windrow_runtime.connectors.files.objects import ObjectPath, opening_hint
+from windrow_runtime.connectors.files.objects import ObjectPath, not_opened
 from windrow_runtime.connectors.files.owner import check_folder, check_owner, lock_folder, own_folder
 from windrow_runtime.connectors.files.parts import FileOutput
 from windrow_runtime.operators.errors import errors_at
@@ -42,13 +41,7 @@ class FileWriter(SinkWriter[FileSink[Any]]):
                 check_parquet()
         record_type(self.step.node.element_type)
         if self.folder is None and self.objects is None:
-            raise UnsupportedOperationError(
-                "only Spark writes files in this file system",
-                given=self.sink.shown_path,
-                expected="a path, a file: URI, or an address s3a://",
-                where=self.step.where,
-                hint=opening_hint(self.sink.path),
-            )
+            raise not_opened(self.sink.path, self.sink.shown_path, self.step.where)
 
     @property
     def folder(self) -> Path | None:
