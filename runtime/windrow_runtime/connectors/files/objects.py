@@ -438,11 +438,6 @@ class ObjectFiles:
     def __reduce__(self) -> tuple[Any, ...]:
         return ObjectFiles, (self.scheme, self.bucket)  # what was listed stays with who listed it
 
-    @property
-    def are_mounted(self) -> bool:
-        """False."""
-        return False
-
     def split(self, path: str) -> tuple[str, str]:
         begin = len(self.scheme) + len("://")
         wildcard = WILDCARD.search(path, begin)

@@ -22,10 +22,6 @@ _LOOKED_AT: Final = 100_000
 class FileSystem(Protocol):
     """Lists and opens files; it is sent to workers."""
 
-    @property
-    def are_mounted(self) -> bool:
-        """Whether every program can open the files by their paths."""
-
     def split(self, path: str) -> tuple[str, str]:
         """Splits an absolute path before its first component that is a pattern; "": all of the path is literal."""
 
@@ -57,11 +53,6 @@ class FileSystem(Protocol):
 
 class MountedFiles:
     """The files of the operating system."""
-
-    @property
-    def are_mounted(self) -> bool:
-        """True."""
-        return True
 
     def split(self, path: str) -> tuple[str, str]:
         return split_pattern(path)
