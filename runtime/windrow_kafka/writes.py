@@ -462,11 +462,18 @@ def _noting(failed: list[tuple[Any, Any]]) -> Callable[[Any, Any], None]:
     A broker refuses all records of a request because of one.
     """
 
-    def note(error: Any, message: Any) -> None:
+    def keep(error: Any, message: Any) -> None:
         if not failed:
             failed.append((error, message))
         elif is_of(error, LARGE) and is_of(failed[0][0], LARGE) and len(message) > len(failed[0][1]):
             failed[0] = error, message
+
+    def note(error: Any, message: Any) -> None:
+        try:
+            keep(error, message)
+        except SystemError as hiding:
+            # The client calls this while its own fatal error is pending, such as that of a fenced producer.
+            raise (hiding.__cause__ or hiding) from None
 
     return note
 

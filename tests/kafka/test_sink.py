@@ -326,6 +326,25 @@ def test_a_record_that_is_too_large_is_named(topics: Topics, limit: str, size: i
     assert [record.key for record in topics.read(topic, 1)] == [b"d"]
 
 
+class Pending(list[Any]):
+    """Stands for a list in a callback that the client calls while a fatal error of its own is pending.
+
+    Python runs the callback, and finds the error behind the first call of C in it: after one fenced flush of ten.
+    """
+
+    def append(self, item: Any) -> None:
+        super().append(item)
+        error = client_library().KafkaException("the producer is fenced")
+        raise SystemError("append of a list returned a result with an exception set") from error
+
+
+def test_a_fatal_error_is_not_hidden_by_a_record_that_was_refused() -> None:
+    failed = Pending()
+    with pytest.raises(client_library().KafkaException, match="the producer is fenced"):
+        writes._noting(failed)("refused", "the record")
+    assert failed == [("refused", "the record")]
+
+
 def test_a_topic_that_is_not_there(topics: Topics) -> None:
     absent = f"{topics.prefix}-absent"
     for sink in (KafkaSink[int](topics.servers, absent), KafkaSink[int](topics.servers, lambda _: absent)):
