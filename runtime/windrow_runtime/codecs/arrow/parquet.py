@@ -72,7 +72,8 @@ def read_parquet(
 
     Columns are found by name, whatever the case of its letters; the names of folders, as ``day=2026-01-31``, are no
     values. A file without a byte has no rows: somebody made it, and has not written it. A file is read in parts by its
-    row groups. If it is no whole Parquet file, or its columns do not fit, it is a ``SourceError``.
+    row groups. If it is no whole Parquet file, or its columns do not fit, it is a ``SourceError``. What Arrow opens is
+    what ``open_file`` returns of the path: the path itself, or an open file where the file system is not mounted.
     """
     # Names that are no UTF-8 are found as late as they are asked for.
     with unreadable(file, f"a Parquet file of {record_type}", pa.ArrowException, UnicodeDecodeError):

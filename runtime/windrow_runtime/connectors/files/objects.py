@@ -106,14 +106,14 @@ def _opened(bucket: Bucket, process: int, copies: bool = False) -> S3Store:
     client: ClientConfig = {"allow_http": True} if _endpoint(options).startswith("http://") else {}
     if copies:
         client["timeout"] = _COPIED_WITHIN
-    given: dict[str, Any] = {}
+    provider: dict[str, Any] = {}
     keys = [options.pop(name, None) for name in _KEYS] if {*_KEYS[:2]} <= options.keys() else None
     if keys is not None:
         # The library would take a token of the environment, which is one of other keys.
         credential = dict(zip(("access_key_id", "secret_access_key", "token"), keys, strict=True), expires_at=None)
-        given = {"credential_provider": lambda: credential}
+        provider = {"credential_provider": lambda: credential}
         options["aws_skip_signature"] = "false"
-    return S3Store(bucket.name, config=cast("S3Config", options), client_options=client, **given)
+    return S3Store(bucket.name, config=cast("S3Config", options), client_options=client, **provider)
 
 
 _KEYS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
@@ -122,8 +122,8 @@ _KEYS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token
 def _endpoint(options: Options) -> str:
     """Returns the address of the store, "" for Amazon's; refuses one that the library takes, and fails at later."""
     names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-    found = [options.get(ENDPOINT), *map(os.environ.get, names)]
-    endpoint = next(filter(None, found), "")
+    endpoints = [options.get(ENDPOINT), *map(os.environ.get, names)]
+    endpoint = next(filter(None, endpoints), "")
     if endpoint and not re.match("https?://[^/]", endpoint):
         raise OSError(errno.EINVAL, f"{redact(endpoint)} is no address of an object store; one is http://host:9000")
     return endpoint
@@ -377,8 +377,8 @@ class _Download(io.RawIOBase):
         self._path = path
         self._at = 0
         self._at_least = at_least
-        self._come = memoryview(b"")
-        self._begin = 0  # of the bytes that have come
+        self._content = memoryview(b"")
+        self._begin = 0  # of the content
         with object_errors(path.url):
             self._store = path.bucket.open()
             head = self._store.head(path.key)
@@ -402,9 +402,9 @@ class _Download(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader gives
         if self._at >= self._size:
             return 0
-        if not self._begin <= self._at < self._begin + len(self._come):
+        if not self._begin <= self._at < self._begin + len(self._content):
             self._fetch(min(self._size, self._at + max(len(buffer), self._at_least)))
-        content = self._come[self._at - self._begin :][: len(buffer)]
+        content = self._content[self._at - self._begin :][: len(buffer)]
         buffer[: len(content)] = content
         self._at += len(content)
         return len(content)
@@ -413,10 +413,10 @@ class _Download(io.RawIOBase):
         from obstore.exceptions import PreconditionError
 
         options: GetOptions = {"range": (self._at, end), "if_match": self._version}
-        self._come, self._begin = memoryview(b""), self._at  # the next bytes come into the same memory
+        self._content, self._begin = memoryview(b""), self._at  # the next bytes come into the same memory
         with object_errors(self._path.url):
             try:
-                self._come = memoryview(self._store.get(self._path.key, options=options).bytes())
+                self._content = memoryview(self._store.get(self._path.key, options=options).bytes())
             except PreconditionError:
                 raise OSError(errno.ESTALE, "the object was replaced while it was read", str(self._path)) from None
 

@@ -63,12 +63,12 @@ def bucket_options(bucket: str) -> dict[str, str] | None:
         settings = session._jsparkSession.sessionState().newHadoopConf()
 
         def text(name: str) -> str:
-            found = settings.get(f"fs.s3a.bucket.{bucket}.{name}") or settings.get(f"fs.s3a.{name}")
-            return str(found or "").strip()
+            value = settings.get(f"fs.s3a.bucket.{bucket}.{name}") or settings.get(f"fs.s3a.{name}")
+            return str(value or "").strip()
 
         def secret(name: str) -> str:
-            found = settings.getPassword(f"fs.s3a.bucket.{bucket}.{name}") or settings.getPassword(f"fs.s3a.{name}")
-            return "" if found is None else "".join(found)
+            signs = settings.getPassword(f"fs.s3a.bucket.{bucket}.{name}") or settings.getPassword(f"fs.s3a.{name}")
+            return "" if signs is None else "".join(signs)
 
         return options_of(bucket, text, secret)
 
@@ -90,15 +90,15 @@ def options_of(
     # Hadoop's client takes a setting where one of its classes for credentials is to look for it.
     takes_token = not providers or _TEMPORARY in providers
     taken = _SECRETS if takes_token or _SIMPLE in providers else {}
-    found = {option: secret(name) for name, option in taken.items() if takes_token or name != "session.token"}
-    by_others = any(found.values()) or not providers or providers & _OF_ENVIRONMENT
+    credentials = {option: secret(name) for name, option in taken.items() if takes_token or name != "session.token"}
+    by_others = any(credentials.values()) or not providers or providers & _OF_ENVIRONMENT
     if not by_others and _ANONYMOUS not in providers and "AWS_ACCESS_KEY_ID" in environment:
         return None  # obstore would take it
     encrypted = _encryption(text)
     placed = _place(bucket, text, environment)
     if encrypted is None or placed is None:
         return None
-    options = {option: value for option, value in found.items() if value} | encrypted | placed
+    options = {option: value for option, value in credentials.items() if value} | encrypted | placed
     if _ANONYMOUS in providers and "aws_access_key_id" not in options:
         options["aws_skip_signature"] = "true"
     if text("requester.pays.enabled").lower() == "true":
