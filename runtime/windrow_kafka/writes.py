@@ -97,7 +97,6 @@ class TopicTask:
         self._producer: _Producer | None = None
         self._is_open = False  # whether a transaction has begun
         self._begun = 0.0
-        self._topic_of_mark = ""
 
     def write(self, values: Sequence[Any]) -> int:
         """Write elements; returns how many bytes they take."""
@@ -130,7 +129,7 @@ class TopicTask:
                 while self._producer.client.flush(1.0):
                     self._check_delivered()
                 self._check_delivered()
-                self._producer.commit(self._topic_of_mark, self._batch, self._division)
+                self._producer.commit()
             self._is_open = False
             self._producer.keep()
 
@@ -169,24 +168,28 @@ class TopicTask:
 
     def _begin(self, topic: str) -> None:
         """Takes a producer, and begins a transaction unless an earlier one has written the batch."""
-        producer = _kept.pop(_Key.of(self._sink, self._name), None)
-        mark = None
-        if producer is not None and producer.name == self._name:
+        kept = _kept.pop(_Key.of(self._sink, self._name), None)
+        if kept is not None and kept.name == self._name:
+            # Spark gives a partition to any worker: another one may have taken this one over since, to write a batch,
+            # which its mark shows, or in vain, which the broker shows as it refuses the mark of this one.
             with suppress(client_library().KafkaException):
                 mark = newest_mark(self._sink, self._name, _PATIENCE, [topic])
-        if producer is None or mark is None or mark != producer.mark:
-            # Spark gives a partition to any worker: another one has taken it over, or this one had another before.
-            producer = None  # its client ends before there is a new one
-            producer = _Producer(self._sink, self._name)
-            mark = newest_mark(self._sink, self._name, _SECONDS, [topic])
-        self._producer = producer
+                if mark is not None and mark == kept.mark:
+                    self._begin_with(kept, mark, topic)
+                    return
+        kept = None  # its client ends before there is a new one
+        producer = _Producer(self._sink, self._name)
+        self._begin_with(producer, newest_mark(self._sink, self._name, _SECONDS, [topic]), topic)
+
+    def _begin_with(self, producer: _Producer, mark: _Mark | None, topic: str) -> None:
         if mark is not None and mark.batch > self._batch:
             raise _written_later(self._step, self._sink, self._batch, self._name, mark)
         if mark is None or mark.batch < self._batch:
-            producer.client.begin_transaction()
-            self._is_open, self._begun = True, time.monotonic()
             # The mark stays with its topic, where brokers report a transaction that is still pending.
-            self._topic_of_mark = topic if mark is None or isinstance(self._sink.topic, str) else mark.topic
+            place = topic if mark is None or isinstance(self._sink.topic, str) else mark.topic
+            producer.begin(place, self._batch, self._division)
+            self._is_open, self._begun = True, time.monotonic()
+        self._producer = producer
 
     def _check_delivered(self, seconds: float = 0) -> None:
         """Waits for answers of brokers, and raises the error for a record that they have refused."""
@@ -242,7 +245,8 @@ class _Producer:
         client, options = client_library(), dict(sink.options)
         self.name = name
         self._key = _Key.of(sink, name)
-        self.mark: _Mark | None = None  # that of its last transaction
+        self.mark: _Mark | None = None  # that of the last transaction that it has committed
+        self._begun_mark: _Mark | None = None
         self._token = uuid4().hex
         self.failed: list[tuple[Any, Any]] = []  # the error and the message of a record that was refused
         self.topics: set[str] = set()
@@ -266,12 +270,12 @@ class _Producer:
         self.client = client.Producer({**defaults, **options, **own}, logger=QUIET_LOG)
         # It connects first: a client without a broker asks for the coordinator twice a second.
         self.find(set())
-        asked_again(self._begin)
+        asked_again(self._end_earlier)
         consumer = client.Consumer({**options, "group.id": name, "log_level": 0}, logger=QUIET_LOG)
         self._group = consumer.consumer_group_metadata()
         consumer.close()
 
-    def _begin(self, seconds: float) -> None:
+    def _end_earlier(self, seconds: float) -> None:
         """Ends the transactions of the producers before; a call after one that took too long goes on with it."""
         with reasons_told(self.client, self._errors):
             self.client.init_transactions(seconds)
@@ -286,13 +290,20 @@ class _Producer:
         """Lists the topics that are there, and refuses those that are not."""
         self.topics = _listed(self.client, self._errors, topics)
 
-    def commit(self, topic: str, batch: int, division: str) -> None:
-        """Commits the records with the mark, whose place is a partition that is there for sure."""
-        mark = _Mark(batch, division or "0", self._token, topic)
-        place = client_library().TopicPartition(topic, 0, batch, metadata=f"{mark.division} {self._token}")
+    def begin(self, topic: str, batch: int, division: str) -> None:
+        """Begins a transaction with its mark, whose place is a partition that is there for sure.
+
+        Brokers refuse the mark of a producer whose transactional id another one has taken.
+        """
+        self._begun_mark = _Mark(batch, division or "0", self._token, topic)
+        place = client_library().TopicPartition(topic, 0, batch, metadata=f"{self._begun_mark.division} {self._token}")
+        self.client.begin_transaction()
         self.client.send_offsets_to_transaction([place], self._group, _SECONDS)
+
+    def commit(self) -> None:
+        """Commits the records and the mark."""
         self.client.commit_transaction(_SECONDS)
-        self.mark = mark
+        self.mark = self._begun_mark
 
     def abort(self) -> None:
         """Tries to end the transaction; one that lasts is ended by the next producer with the transactional id."""

@@ -178,6 +178,24 @@ def test_the_producer_of_a_process_is_used_until_another_has_written(topics: Top
     assert topics.values(topic, 4) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("end", ["written before", "failed"])
+def test_a_producer_that_another_process_has_fenced_in_vain_is_replaced(topics: Topics, end: str) -> None:
+    topic = topics.make("out")
+    sink = KafkaSink[int](topics.servers, topic)
+    write(topics, sink, 0, [0])
+    ((key, mine),) = writes._kept.items()
+    writes._kept.clear()
+    if end == "written before":
+        write(topics, sink, 0, [0])  # the batch runs again, in another worker
+    else:
+        abandoned(topics, sink, 1, [1]).close()
+    assert not writes._kept
+    writes._kept[key] = mine
+    write(topics, sink, 1, [1])
+    assert writes._kept[key] is not mine
+    assert topics.values(topic, 2) == [0, 1]
+
+
 def test_a_process_keeps_one_producer_for_each_of_some_sinks(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writes, "_PRODUCERS", 2)
     topic = topics.make("out")
