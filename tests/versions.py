@@ -30,7 +30,21 @@ __all__ = ["Combination", "interpreters", "lowest_versions", "main"]
 
 ROOT: Final = Path(__file__).parents[1]
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
-EXTRAS: Final = ("spark", "connect", "database", "delta", "sketches")
+EXTRAS: Final = (
+    "spark",
+    "connect",
+    "database",
+    "delta",
+    "iceberg",
+    "s3",
+    "polars",
+    "sketches",
+    "kafka",
+    "kafka-avro",
+    "kafka-protobuf",
+    "view",
+)
+"""All that a run or its pages may need; where a package has no wheel for a Python, see :func:`_run`."""
 _SHOWN: Final = 15
 
 

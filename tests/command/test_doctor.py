@@ -17,6 +17,7 @@ from windrow.distribution import DISTRIBUTION, install_hint
 from windrow.errors import UnsupportedOperationError
 from windrow_spark.java import check_java
 from windrow_tools.command.doctor import (
+    extra_findings,
     host_finding,
     job_finding,
     package_finding,
@@ -54,6 +55,15 @@ def test_requirements_are_those_of_the_language_and_of_spark() -> None:
         Requirement("pyspark<5,>=4.2; extra == 'spark'"),
         Requirement("msgspec<1,>=0.21; extra == 'spark'"),
     ]
+
+
+def test_extras_are_told() -> None:
+    texts = [*REQUIRES, "polars<3,>=2; extra == 'polars'", "obstore<0.13,>=0.11.1; extra == 's3'"]
+    installed = {"pyspark": "4.3.0", "msgspec": "0.22.0", "polars": "1.9.0"}
+    old, absent = extra_findings(texts, {"kafka", "polars", "s3", "connect"}, installed.get)
+    assert old.text == "polars 1.9.0: the extra polars needs <3,>=2"
+    assert absent.text == f"extras that are not installed: kafka, s3; with all: {install_hint('kafka,s3')}"
+    assert old.mend is absent.mend is None
 
 
 def test_packages_and_python() -> None:

@@ -140,6 +140,30 @@ def streamed(url: str, folder: ObjectPath, checkpoint: str) -> dict[str, Any]:
     return seen
 
 
+def by_time(url: str, folder: ObjectPath, checkpoint: str) -> dict[str, Any]:
+    """What runs in the default order write, by who opens the bucket in each of two runs, and who keeps what was read.
+
+    The name of the later file comes before that of the earlier one.
+    """
+    seen: dict[str, Any] = {}
+    for first, second in (("windrow", "windrow"), ("Spark", "windrow"), ("windrow", "Spark")):
+        name = f"{first}-{second}"
+        sink = TextFileSink(f"{url}/{name}/out")
+        try:
+            for opener, file in ((first, "b %20"), (second, "a")):
+                use_options(bucket_options if opener == "windrow" else lambda bucket: None)
+                (folder / name / "in" / file).write(f"{file}\n".encode())
+                pipeline = Pipeline("stream", from_source(TextFileSource(f"{url}/{name}/in")).sink_to(sink))
+                SparkRunner(checkpoint=f"{checkpoint}-{name}").run(pipeline, drain=False)
+        except WindrowError as error:
+            seen["refused"] = str(error)
+        use_options(bucket_options)
+        files = sorted((folder / name / "out").rglob("*.txt"), key=lambda file: file.parent.name)
+        logs = Path(f"{checkpoint}-{name}").rglob("files-of-batches*")
+        seen[name] = [file.read_bytes().decode() for file in files], len(list(logs))
+    return seen
+
+
 def main(url: str) -> dict[str, Any]:
     spark = SparkRunner().spark
     use_options(bucket_options)  # as the first source or sink of files on Spark does
@@ -153,12 +177,14 @@ def main(url: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as here:
         parts = SparkRunner(checkpoint=f"{here}/hybrid").run(Pipeline("hybrid", from_source(hybrid).sink_to(collected)))
         stream = streamed(url, folder, str(Path(here) / "checkpoint"))
+        timed = by_time(url, folder, str(Path(here) / "checkpoint"))
     by_spark = sorted(row["value"] for row in spark.read.parquet(f"{url}/spark/parquet").collect())
     return {
         "read": both_read,
         "wrote": both_wrote,
         "hybrid": sorted(row.value for row in parts.collected(collected)),
         "stream": stream,
+        "by time": timed,
         "read by spark": by_spark,
     }
 

@@ -105,6 +105,11 @@ def test_files_on_s3_have_all_features_on_both_engines() -> None:
     assert found["stream"]["0"] == found["stream"]["1"] == ["b\n", "c\n"]
     assert found["stream"]["2"] == ["b\n", "c\n", "a\n"]  # its name comes before those that were read
     assert "holds the batches of another run" in found["stream"]["refused"]
+    timed = found["by time"]
+    assert timed["windrow-windrow"] == [["b %20\n", "a\n"], 1]
+    assert timed["Spark-windrow"] == [["b %20\n", "a\n"], 0]  # Spark knows what it has read
+    assert timed["windrow-Spark"] == [["b %20\n"], 1]
+    assert "Spark would read all files of this file system again" in timed["refused"]
 
 
 @pytest.mark.thorough(reason="tests/spark/test_partitions.py has it on a file system of Hadoop's that needs no server")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from windrow_runtime.connectors.files import systems
-from windrow_runtime.connectors.files.systems import MOUNTED
+from windrow_runtime.connectors.files.systems import MOUNTED, has_large_file
 from windrow_spark.connectors.files.plans import TaskShares, task_count
 from windrow_spark.division import Division
 
@@ -38,9 +38,9 @@ def test_a_large_file_is_looked_for_among_the_first_files(tmp_path: Path, monkey
     for name in ("a", "b", "below/c"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("0123456789")
-    assert MOUNTED.has_large_file(str(tmp_path), 10)
-    assert not MOUNTED.has_large_file(str(tmp_path), 11)
+    assert has_large_file(str(tmp_path), 10)
+    assert not has_large_file(str(tmp_path), 11)
     os.truncate(tmp_path / "below" / "c", 11)
-    assert MOUNTED.has_large_file(str(tmp_path), 11)
+    assert has_large_file(str(tmp_path), 11)
     monkeypatch.setattr(systems, "_LOOKED_AT", 4)  # the folder, and what lies in it
-    assert not MOUNTED.has_large_file(str(tmp_path), 11)
+    assert not has_large_file(str(tmp_path), 11)

@@ -107,7 +107,10 @@ class TableOutput(Output):
             shown, hint = self._shown, self.hint
             if batch is not None:
                 shown = f"batch {batch} of {count} elements for {shown}"
-                hint = "nothing of the batch was written; run again from the checkpoint to write it"
+                # The answer to a commit may have been lost, so nobody knows which of the two it is.
+                hint = (
+                    "the table has all or nothing of the batch; a run from the checkpoint writes it unless it is there"
+                )
             raise SinkError(failed, given=shown, where=self._where, hint=hint) from cause
 
     def _has_secrets(self, error: BaseException) -> bool:

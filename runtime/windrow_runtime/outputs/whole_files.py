@@ -51,10 +51,12 @@ def write_whole(file: Path, content: str | bytes, *, durable: bool = False) -> N
 
 
 def append_bytes(file: Path, content: bytes, *, create: bool = False) -> None:
-    """Adds to a file; raises an ``OSError`` if it is a link, or missing unless it is to be made."""
+    """Adds to a file, for good where power fails; raises an ``OSError`` if it is a link, or missing unless made."""
     made = os.O_CREAT if create else 0
     with open(os.open(file, os.O_WRONLY | os.O_APPEND | _NO_LINK | made, 0o666), "ab") as opened:
         opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
 
 
 def read_whole(file: Path, start: int = 0) -> bytes:

@@ -55,6 +55,8 @@ for name in sys.argv[1:]:
 print(json.dumps([list(sys.version_info[:2]), failed]))
 """
 _WORKER_SECONDS: Final = 120
+_OF_CONTRIBUTORS: Final = {"test", "docs", "release", "dev"}
+"""The extras that pipelines do not use."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -124,14 +126,18 @@ def _machine() -> Iterator[Finding]:
         folder = Path(windrow.__file__).parent
         yield Finding(f"windrow {windrow.__version__} of {folder}, not installed: the bounds of versions are not known")
         needed, python = [Requirement(name) for name in PACKAGES.values()], SpecifierSet()
+        texts, extras = list[str](), set[str]()
     else:
         yield Finding(f"windrow {windrow.__version__}")
-        needed = requirements(distribution.requires or ())
+        texts = distribution.requires or []
+        needed = requirements(texts)
         python = SpecifierSet(distribution.metadata["Requires-Python"])
+        extras = {*(distribution.metadata.get_all("Provides-Extra") or ())} - _OF_CONTRIBUTORS - {"spark"}
     yield python_finding(python, platform.python_version())
     yield _java()
     for requirement in needed:
         yield package_finding(requirement, _installed(requirement.name))
+    yield from extra_findings(texts, extras, _installed)
     yield host_finding(os.environ.get("SPARK_LOCAL_IP"), socket.gethostname())
     say("waiting for the Python of workers to import windrow and Arrow")
     yield worker_finding(os.environ.get("PYSPARK_PYTHON") or sys.executable)
@@ -159,6 +165,26 @@ def requirements(texts: Iterable[str]) -> list[Requirement]:
     """Reads the requirements of windrow and of its extra ``spark`` out of a distribution's metadata."""
     needs = map(Requirement, texts)
     return [need for need in needs if need.marker is None or need.marker.evaluate({"extra": "spark"})]
+
+
+def extra_findings(
+    texts: Iterable[str], extras: Iterable[str], installed: Callable[[str], str | None]
+) -> Iterator[Finding]:
+    """Tells which extras have all of their packages. A pipeline need not use any, so none of this is wrong."""
+    needs = [need for need in map(Requirement, texts) if need.marker is not None and need.name != DISTRIBUTION]
+    absent = []
+    for extra in sorted(extras):
+        own = [need for need in needs if need.marker is not None and need.marker.evaluate({"extra": extra})]
+        versions = {need.name: installed(need.name) for need in own}
+        if None in versions.values():
+            absent.append(extra)
+            continue
+        for need in own:
+            version = versions[need.name]
+            if version is not None and not need.specifier.contains(version, prereleases=True):
+                yield Finding(f"{need.name} {version}: the extra {extra} needs {need.specifier}")
+    if absent:
+        yield Finding(f"extras that are not installed: {', '.join(absent)}; with all: {install_hint(','.join(absent))}")
 
 
 def _installed(name: str) -> str | None:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from importlib.util import find_spec
-from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
 
 from windrow.addresses.paths import hidden_file, is_hidden, is_object_address, is_read
@@ -37,8 +36,6 @@ _READ_AT_ONCE: Final = 8 << 20
 """How many bytes of a text are asked for at once: an answer takes as long to begin as some megabytes take to come."""
 _WRITTEN_AT_ONCE: Final = 5 << 20
 """The size of the parts in which a file is uploaded: the smallest that S3 takes, as a task may have 64 files open."""
-_LOOKED_AT: Final = 10_000
-"""How many objects are asked for their size before a run: ten answers of a store."""
 _BUFFERED: Final = 64 << 10
 """The size of a buffer besides those of the library."""
 _COPIED_WITHIN: Final = "10m"
@@ -492,10 +489,6 @@ class ObjectFiles:
         except FileNotFoundError:
             return Listed(key, 0, 0)  # the worker that opens it says what is wrong
         return Listed(key, head["size"], int(head["last_modified"].timestamp() * 1000))
-
-    def has_large_file(self, path: str, size: int) -> bool:
-        below = islice(listed_below(ObjectPath(self.bucket, path)), _LOOKED_AT)
-        return WILDCARD.search(path) is None and any(each.size >= size for each in below)
 
     def open(self, file: str) -> BinaryIO:
         return cast(BinaryIO, io.BufferedReader(_Download(ObjectPath(self.bucket, file), _READ_AT_ONCE), _BUFFERED))

@@ -41,9 +41,6 @@ class FileSystem(Protocol):
     def sizes(self, files: Collection[str]) -> dict[str, int]:
         """Returns the sizes of files in bytes, 0 for those that are gone."""
 
-    def has_large_file(self, path: str, size: int) -> bool:
-        """Returns whether a folder, no pattern, has a file of ``size`` bytes among the first ones."""
-
     def open(self, file: str) -> BinaryIO:
         """Opens a file for reading."""
 
@@ -71,12 +68,6 @@ class MountedFiles:
     def sizes(self, files: Collection[str]) -> dict[str, int]:
         return {file: _size(file) for file in files}
 
-    def has_large_file(self, path: str, size: int) -> bool:
-        absolute = os.path.abspath(local_path(path) or path)
-        if split_pattern(absolute)[1]:
-            return False
-        return any(_has_bytes(file, size) for file in islice(visible_below(absolute), _LOOKED_AT))
-
     def open(self, file: str) -> BinaryIO:
         return open(file, "rb")
 
@@ -90,6 +81,14 @@ MOUNTED: Final = MountedFiles()
 def files_of(path: str) -> FileSystem | None:
     """Returns the file system of a path; None: windrow does not open its files by itself."""
     return MOUNTED if local_path(path) is not None else ObjectFiles.of(path)
+
+
+def has_large_file(path: str, size: int) -> bool:
+    """Returns whether a mounted folder, no pattern, has a file of ``size`` bytes among the first ones."""
+    absolute = os.path.abspath(local_path(path) or path)
+    if split_pattern(absolute)[1]:
+        return False
+    return any(_has_bytes(file, size) for file in islice(visible_below(absolute), _LOOKED_AT))
 
 
 def _roots(literal: str, pattern: str, guard: PathGuard) -> Iterator[str]:

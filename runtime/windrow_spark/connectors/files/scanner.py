@@ -1,9 +1,9 @@
-"""Reads files on Spark: Spark lists them, and Python workers open those of mounted file systems themselves.
+"""Reads files on Spark: Spark lists those of mounted file systems, and Python workers open them themselves.
 
-So both engines read files by the same code, and no record passes through the JVM. For a batch job, and for other orders
-than that of times, windrow lists the files. Spark's own readers fail at invalid UTF-8, and at names such as
-``10:00.json``, without saying where; and their rows take some ten times as long to reach a Python worker. In file
-systems that are not mounted, such as HDFS, Spark reads the bytes.
+So both engines read files by the same code, and no record passes through the JVM. For a batch job, for other orders
+than that of times, and for objects at ``s3a://``, windrow lists the files. Spark's own readers fail at invalid UTF-8,
+and at names such as ``10:00.json``, without saying where; and their rows take some ten times as long to reach a Python
+worker. In other file systems, such as HDFS, Spark reads the bytes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from windrow.addresses.paths import PathGuard, check_visible, is_read, local_path
 from windrow.addresses.redaction import redact_address
 from windrow.errors import UnsupportedOperationError
+from windrow.plan import Step
 from windrow.sources import FileSource, ParquetFileSource
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.codecs.text_files import LineRecords, TextRecords, decoded
@@ -31,7 +32,7 @@ from windrow_runtime.connectors.files.listing import FileOrder
 from windrow_runtime.connectors.files.objects import opening_hint, use_options
 from windrow_runtime.connectors.files.reader import FileSourceReader
 from windrow_runtime.connectors.files.reads import FileReads, list_files
-from windrow_runtime.connectors.files.systems import files_of
+from windrow_runtime.connectors.files.systems import MOUNTED, files_of, has_large_file
 from windrow_runtime.connectors.files.text_blocks import TextBlockReader, text_block_reader
 from windrow_runtime.inputs.batches import OpenPartitions, PartitionMark, SourceBatch, elements_of, source_batch
 from windrow_runtime.inputs.reader import warn_of_header
@@ -92,8 +93,10 @@ class FileScanner(SparkScanner[FileSourceReader]):
         return self.reader.batch_of(files)
 
     def has_large_files(self, size: int) -> bool:
-        path, files = self.reader.source.path, files_of(self.reader.source.path)
-        return files is not None and self.reader.source.files_in_order == "time" and files.has_large_file(path, size)
+        source = self.reader.source
+        return (
+            source.files_in_order == "time" and files_of(source.path) is MOUNTED and has_large_file(source.path, size)
+        )
 
     @property
     def known_batches(self) -> float:
@@ -156,7 +159,7 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
             # Each partition has the number of a chunk, so that elements are in the order of their files.
             numbers = context.spark.range(0, len(shared), 1, max(1, len(shared)))
             return Scan(numbers, elements_of, files, element_type)
-        planned = _planned(source, context, context.checkpoint)
+        planned = _planned(source, context, context.checkpoint, by_spark=opened is MOUNTED)
         if planned is not None:
             return Scan(planned, elements_of, replace(files, chunks=()), element_type)
         keeps_order = context.ordered and (
@@ -164,6 +167,13 @@ def _scan(source: FileSource[Any], context: ScanContext) -> Scan:
         )
         names = _names(context, stream, path, keeps_order=keeps_order)
         return Scan(names, elements_of, files, element_type)
+    if context.checkpoint is not None and _log_of(context.checkpoint, context.step).exists():
+        raise UnsupportedOperationError(
+            "Spark would read all files of this file system again, as windrow has listed them before",
+            given=f"{source.describe()}, in a checkpoint whose runs could open it",
+            expected="what these runs had: the library, and settings of the session that windrow knows",
+            hint=opening_hint(source.path, "undo the change of the session's settings, or begin with a new checkpoint"),
+        )
     if source.files_in_order != "time":
         raise UnsupportedOperationError(
             "Spark reads files of this file system, in the order of their times only",
@@ -222,18 +232,24 @@ def _schema_read(context: ScanContext, record_type: RecordType, path: str) -> An
     return as_stored(stored, context.spark.createDataFrame([], spark_ddl(record_type)).schema)
 
 
-# Mounted file systems
+# File systems that windrow opens
 
 
-def _planned(source: FileSource[Any], context: ScanContext, checkpoint: Checkpoint) -> DataFrame | None:
+def _log_of(checkpoint: Checkpoint, step: Step) -> FileLog:
+    return checkpoint.log_of_files(checkpoint.folder_of(step).name)
+
+
+def _planned(
+    source: FileSource[Any], context: ScanContext, checkpoint: Checkpoint, *, by_spark: bool
+) -> DataFrame | None:
     """Returns a DataFrame with the chunks of each batch, if windrow plans the batches; None: Spark does so by time.
 
+    Spark does ``by_spark``, and in a checkpoint where it has done so: it asks an object store for each file once more.
     The first run in another order takes over what Spark has read. Later ones stay with the log that windrow keeps.
     """
-    order = source.files_in_order
-    log = checkpoint.log_of_files(checkpoint.folder_of(context.step).name)
+    order, log = source.files_in_order, _log_of(checkpoint, context.step)
     is_begun = log.exists()
-    if order == "time" and not is_begun:
+    if order == "time" and not is_begun and (by_spark or checkpoint.has_run()):
         return None
     make_picklable(type(order))
     check_picklable(context.step, [order], "files_in_order", "open what it needs in the function")
@@ -306,7 +322,7 @@ class NamedFiles:
 _COLUMNS: Final = ("__time", "__file", "__part", "__parts")
 
 
-# File systems that are not mounted
+# Other file systems
 
 
 @dataclass(frozen=True)
