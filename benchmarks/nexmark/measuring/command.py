@@ -84,7 +84,7 @@ def _flink(query: str, data: Data, options: argparse.Namespace) -> float | None:
     runs: list[FlinkRun] = []
     for number in range(options.rounds):
         print(f"... {query}: Flink, round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
-        runs.append(run_flink(query, data, options.pyflink))
+        runs.append(run_flink(query, data, options.pyflink, durable=options.durable))
         times = f"start {runs[-1].start_seconds:.2f}, then {runs[-1].seconds:.2f}"
         print(f"... {query}: Flink, seconds: {times}", file=sys.stderr, flush=True)
     return sum(run.events for run in runs) / sum(run.seconds for run in runs)
@@ -108,6 +108,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--pyflink",
         metavar="PYTHON",
         help="the Python of an environment that has apache-flink; without it Flink SQL is left out",
+    )
+    parser.add_argument(
+        "--durable",
+        action="store_true",
+        help="Flink keeps state in RocksDB, with a checkpoint each second; without it on the heap, without checkpoints",
     )
     options = parser.parse_args(arguments)
     if options.pyflink is not None and shutil.which(options.pyflink) is None:

@@ -30,6 +30,13 @@ _WARM_SHARE: Final = 4
 # Which of the jobs counts: the one behind the warm-up.
 _MEASURED: Final = 1
 
+_DURABLE: Final = {
+    "state.backend.type": "rocksdb",
+    "execution.checkpointing.incremental": "true",
+    "execution.checkpointing.interval": "1s",
+    "execution.checkpointing.storage": "filesystem",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class FlinkRun:
@@ -46,13 +53,14 @@ class FlinkRun:
     start_seconds: float
 
 
-def run_flink(query: str, data: Data, python: str) -> FlinkRun:
+def run_flink(query: str, data: Data, python: str, *, durable: bool = False) -> FlinkRun:
     """Run a query over the whole input.
 
     Args:
         query: Its name.
         data: The streams.
         python: The Python of an environment that has apache-flink.
+        durable: Whether state lies in RocksDB, with a checkpoint of what has changed each second.
 
     Raises:
         MeasurementError: If the program failed, or the job took no time that can be measured.
@@ -62,7 +70,12 @@ def run_flink(query: str, data: Data, python: str) -> FlinkRun:
     texts = _as_text(data)
     with TemporaryDirectory(prefix="windrow-nexmark-") as scratch:
         out = Path(scratch, "whole")
-        jobs = [_job(query, data, texts / "begin", Path(scratch, "begin")), _job(query, data, texts / "whole", out)]
+        settings = {**_DURABLE, "execution.checkpointing.dir": Path(scratch, "kept").as_uri()} if durable else {}
+        begin, whole = (
+            _job(query, data, texts / part, target) | {"settings": settings}
+            for part, target in (("begin", Path(scratch, "begin")), ("whole", out))
+        )
+        jobs = [begin, whole]
         if FLINK[query].updates:
             jobs.append(_job(query, data, texts / "whole", out, mode="batch"))
         file = Path(scratch, "jobs.json")
@@ -89,7 +102,7 @@ def _job(
         folders = "PARTITIONED BY (dt, hm)" if query == "q10" else ""
         target = f"'connector' = 'filesystem', 'path' = '{out}', 'format' = 'csv'"
         sink = f"CREATE TABLE answers ({columns}) {folders} WITH ({target}, 'csv.disable-quote-character' = 'true')"
-    return {"mode": mode, "statements": [*sources, sink, f"INSERT INTO answers {flink.sql}"]}
+    return {"mode": mode, "settings": {}, "statements": [*sources, sink, f"INSERT INTO answers {flink.sql}"]}
 
 
 def _as_text(data: Data) -> Path:

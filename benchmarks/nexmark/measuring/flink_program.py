@@ -2,9 +2,9 @@
 
     python benchmarks/nexmark/measuring/flink_program.py JOBS.json
 
-``JOBS.json`` has a list of jobs: each has a ``mode``, ``streaming`` or ``batch``, and ``statements``, whose last one
-inserts. The program prints a line of JSON with the seconds of each job, from when its first task ran until it was
-finished, the seconds before that, and the version.
+``JOBS.json`` has a list of jobs: each has a ``mode``, ``streaming`` or ``batch``, more ``settings`` of Flink's, and
+``statements``, whose last one inserts. The program prints a line of JSON with the seconds of each job, from when its
+first task ran until it was finished, the seconds before that, and the version.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 
 PARALLELISM = 2
 
-# What Flink's own suite sets, but for RocksDB and checkpoints: here state is on the heap.
+# What Flink's own suite sets, but for RocksDB and checkpoints, which a job may ask for: else state is on the heap.
 SETTINGS = {
     "parallelism.default": str(PARALLELISM),
     "pipeline.object-reuse": "true",
@@ -68,7 +68,8 @@ class Cluster:
 def run(job: dict[str, Any], cluster: Cluster) -> tuple[float, float]:
     """Run one job; gives the seconds of its start and those of its work, as Flink says."""
     settings = Configuration()
-    for name, value in {**SETTINGS, **cluster.settings, "execution.runtime-mode": job["mode"]}.items():
+    own = {"execution.runtime-mode": job["mode"], **job["settings"]}
+    for name, value in {**SETTINGS, **cluster.settings, **own}.items():
         settings.set_string(name, value)
     tables = TableEnvironment.create(EnvironmentSettings.new_instance().with_configuration(settings).build())
     *definitions, insert = job["statements"]
