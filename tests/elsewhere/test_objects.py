@@ -192,6 +192,30 @@ def test_texts_come_in_few_requests(folder: ObjectPath, monkeypatch: pytest.Monk
     assert len(fetches) == 2
 
 
+def test_a_small_text_takes_one_request(folder: ObjectPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "1.txt").write(b"one")
+    (folder / "empty").write(b"")
+    files = ObjectFiles.of(folder.url)
+    assert files is not None
+
+    class Store:
+        asked: list[str] = []  # noqa: RUF012  # of one instance
+
+        def __getattr__(self, name: str) -> Any:
+            self.asked.append(name)
+            return getattr(store, name)
+
+    store = folder.bucket.open()
+    monkeypatch.setattr(objects.Bucket, "open", lambda bucket: Store())
+    with files.open((folder / "1.txt").url) as opened:
+        assert opened.read() == b"one"
+    assert Store.asked == ["get"]
+    with files.open((folder / "empty").url) as opened:
+        assert opened.read() == b""
+    with pytest.raises(FileNotFoundError), files.open((folder / "none").url) as opened:
+        opened.read()
+
+
 def test_an_object_that_is_replaced_while_it_is_read_is_an_error(folder: ObjectPath) -> None:
     (folder / "1.txt").write(b"a" * (9 << 20))
     files = ObjectFiles.of(folder.url)

@@ -368,7 +368,10 @@ class _Upload(io.RawIOBase):
 
 
 class _Download(io.RawIOBase):
-    """Reads an object by ranges of bytes, each at least of a size, if it is not replaced meanwhile."""
+    """Reads an object by ranges of bytes, each at least of a size, if it is not replaced meanwhile.
+
+    The answer to a read at the beginning tells the object's size and version, so a small text takes one request.
+    """
 
     def __init__(self, path: ObjectPath, at_least: int = 0) -> None:
         self._path = path
@@ -376,11 +379,18 @@ class _Download(io.RawIOBase):
         self._at_least = at_least
         self._content = memoryview(b"")
         self._begin = 0  # of the content
+        self._known_size: int | None = None
+        self._version: str | None = None
         with object_errors(path.url):
             self._store = path.bucket.open()
-            head = self._store.head(path.key)
-        self._size = int(head["size"])
-        self._version = head["e_tag"]
+
+    @property
+    def _size(self) -> int:
+        if self._known_size is None:
+            with object_errors(self._path.url):
+                head = self._store.head(self._path.key)
+            self._known_size, self._version = int(head["size"]), head["e_tag"]
+        return self._known_size
 
     def readable(self) -> bool:
         return True
@@ -389,7 +399,7 @@ class _Download(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        begin = 0 if whence == io.SEEK_SET else self._at if whence == io.SEEK_CUR else self._size
         self._at = max(0, begin + offset)
         return self._at
 
@@ -397,25 +407,36 @@ class _Download(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader gives
+        length = max(len(buffer), self._at_least)
+        if self._at == 0 and self._known_size is None and length:
+            self._fetch(length)
         if self._at >= self._size:
             return 0
         if not self._begin <= self._at < self._begin + len(self._content):
-            self._fetch(min(self._size, self._at + max(len(buffer), self._at_least)))
+            self._fetch(min(self._size, self._at + length))
         content = self._content[self._at - self._begin :][: len(buffer)]
         buffer[: len(content)] = content
         self._at += len(content)
         return len(content)
 
     def _fetch(self, end: int) -> None:
-        from obstore.exceptions import PreconditionError
+        from obstore.exceptions import BaseError, PreconditionError
 
-        options: GetOptions = {"range": (self._at, end), "if_match": self._version}
+        options: GetOptions = {"range": (self._at, end)}
+        if self._version is not None:
+            options["if_match"] = self._version
         self._content, self._begin = memoryview(b""), self._at  # the next bytes come into the same memory
         with object_errors(self._path.url):
             try:
-                self._content = memoryview(self._store.get(self._path.key, options=options).bytes())
+                answer = self._store.get(self._path.key, options=options)
+                self._content = memoryview(answer.bytes())
             except PreconditionError:
                 raise OSError(errno.ESTALE, "the object was replaced while it was read", str(self._path)) from None
+            except BaseError:
+                if self._known_size is None and self._size == 0:
+                    return  # a store refuses each range of an object without bytes
+                raise
+        self._known_size, self._version = int(answer.meta["size"]), answer.meta["e_tag"]
 
 
 @dataclass(frozen=True)
