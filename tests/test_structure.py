@@ -105,7 +105,7 @@ def test_at_most_three_modules_name_the_types_of_each_other() -> None:
     assert [sorted(circle) for circle in circles(import_graph(for_types=True)) if len(circle) > 3] == []
 
 
-MOST_MODULES, MOST_LINES_TO_RUN = 186, 31_800
+MOST_MODULES, MOST_LINES_TO_RUN = 195, 33_500
 """What the interpreter may need: the modules that it imports, also inside functions, and their lines."""
 
 
@@ -277,8 +277,8 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 
 
 BUDGETS = {
-    "windrow": 27_100,
-    "windrow_runtime": 20_800,
+    "windrow": 28_500,
+    "windrow_runtime": 21_750,
     "windrow_spark": 27_680,
     "windrow_kafka": 4_050,
     "windrow_sql": 2_910,

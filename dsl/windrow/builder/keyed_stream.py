@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from typing_extensions import deprecated
 
-from windrow.builder.arguments import check_assigner, check_function
+from windrow.builder.arguments import check_assigner, check_function, check_kind
 from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import KeyedConnectedStreams
 from windrow.builder.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
+from windrow.builder.pattern_stream import PatternSettings, PatternStream
 from windrow.builder.sides import keyed_by_both
 from windrow.builder.stage import Stage
 from windrow.builder.window_settings import WindowSettings, count_window
@@ -20,6 +21,9 @@ from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.errors import InvalidArgumentError, no_attribute
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
+from windrow.patterns import AfterMatchSkipStrategy, Pattern
+from windrow.patterns.ordered_nodes import EventTimeOrderNode
+from windrow.patterns.skip import NO_SKIP
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.keyed_nodes import KeyedProcessNode
 from windrow.plan.keys import key_type
@@ -28,6 +32,7 @@ from windrow.plan.nodes import KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type
 from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
+from windrow.tags import OutputTag
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
 
 if TYPE_CHECKING:
@@ -37,6 +42,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 K = TypeVar("K")
 U = TypeVar("U")
+S = TypeVar("S")
 W = TypeVar("W", bound=Window)
 N = TypeVar("N", int, float, Decimal, timedelta)
 C = TypeVar("C", bound=Comparable)
@@ -293,6 +299,107 @@ class KeyedStream(Stage, Generic[T, K]):
             counts_at_once=True,
         )
 
+    def in_event_time_order(
+        self, *, late: OutputTag[T] | None = None, max_buffered: int | None = None, name: str | None = None
+    ) -> KeyedStream[T, K]:
+        """The same elements, those of a key in the order of their timestamps; of equal ones, in order of arrival.
+
+        An element waits until the watermark reaches its timestamp, so that no earlier one can come any more. Results
+        of upstream windows and timers wait as others do. An element at or below the watermark is late.
+
+        Args:
+            late: Names the side output for late elements, which ``get_side_output`` of the result takes; None: they
+                are counted and dropped (``late_records_dropped``).
+            max_buffered: How many elements of a key may wait. One more fails the run, before a watermark that stands
+                still lets the state grow without end. None: any number.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If ``late`` is no tag, or ``max_buffered`` no positive int.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import WatermarkStrategy, from_collection
+            >>> readings = from_collection([("a", 3_000), ("a", 1_000), ("a", 2_000)])
+            >>> stamped = readings.assign_timestamps_and_watermarks(
+            ...     WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)), lambda reading: reading[1]
+            ... )
+            >>> by_sensor = stamped.key_by(lambda reading: reading[0])
+            >>> by_sensor.in_event_time_order().max(lambda reading: reading[1]).collect()
+            [('a', 1000), ('a', 2000), ('a', 3000)]
+        """
+        if late is not None:
+            check_kind(late, OutputTag, "late elements go to the side output of a tag", "an OutputTag")
+        if max_buffered is not None and (type(max_buffered) is not int or max_buffered < 1):
+            raise InvalidArgumentError(
+                "max_buffered is a number of elements",
+                given=max_buffered,
+                expected="an int > 0",
+                where=caller_location(),
+            )
+        location = caller_location()
+        ordered = EventTimeOrderNode(
+            input=self._node,
+            late_tag=late,
+            max_buffered=max_buffered,
+            element_type=self._node.element_type,
+            name=name,
+            location=location,
+        )
+        return KeyedStream(
+            KeyByNode(
+                input=ordered,
+                selector=self._node.selector,
+                key_type=self._node.key_type,
+                element_type=self._node.element_type,
+                location=location,
+            )
+        )
+
+    def get_side_output(self, tag: OutputTag[S]) -> DataStream[S]:
+        """The side output of the step whose elements have the keys, such as :meth:`in_event_time_order`.
+
+        Args:
+            tag: The one that the step was given, or another of the same name.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`.
+        """
+        return self._without_keys().get_side_output(tag)
+
+    def pattern(
+        self,
+        pattern: Pattern[T],
+        *,
+        skip: AfterMatchSkipStrategy = NO_SKIP,
+        tie_break: Callable[[T], Comparable] | None = None,
+        late: OutputTag[T] | None = None,
+        timed_out: OutputTag[dict[str, list[T]]] | None = None,
+    ) -> PatternStream[T]:
+        """Look for a pattern in the elements of each key, in event time.
+
+        Elements wait for the watermark, as with :meth:`in_event_time_order`, and are looked at in that order.
+
+        Args:
+            pattern: The pattern.
+            skip: What becomes of other matches when a match comes out.
+            tie_break: Orders elements of one key and one timestamp; None: they are in order of arrival.
+            late: Names the side output for late elements; None: they are counted and dropped
+                (``late_records_dropped``).
+            timed_out: Names the side output for partial matches whose time is up: dicts of lists of elements by part.
+                None: they vanish.
+
+        Raises:
+            InvalidArgumentError: If an argument is of another kind, if the pattern ends with ``not_followed_by`` and
+                has no time, or if ``skip`` names a part that no match has.
+
+        Example:
+            :class:`~windrow.patterns.Pattern` has one.
+        """
+        settings = PatternSettings(pattern=pattern, skip=skip, tie_break=tie_break, late=late, timed_out=timed_out)
+        settings.check()
+        return PatternStream(self._node, settings)
+
     def process(self, function: KeyedProcessFunction[K, T, R], *, name: str | None = None) -> DataStream[R]:
         """Process each element of a key, with state and timers.
 
@@ -440,7 +547,7 @@ class KeyedStream(Stage, Generic[T, K]):
 _BEFORE = "keys change no element: take it from the stream, before key_by"
 _OF_STREAMS = (
     "add_sink assign_timestamps_and_watermarks broadcast changelog co_group collect count_window_all element_type "
-    "full_join get_side_output join left_join map_async map_batches print returns right_join sink_to window_all"
+    "full_join join left_join map_async map_batches print returns right_join sink_to window_all"
 )
 _ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(_OF_STREAMS.split(), _BEFORE),

@@ -1,5 +1,6 @@
 """Defines plans, which chains of builder calls make."""
 
+from windrow.patterns.ordered_nodes import EventTimeOrderNode, InEventTimeNode, PatternNode
 from windrow.plan.base_node import Node, PlainFunction, Words
 from windrow.plan.explained.form import Form
 from windrow.plan.keyed_nodes import (
@@ -44,10 +45,12 @@ __all__ = [
     "ChangelogNode",
     "Collected",
     "Engine",
+    "EventTimeOrderNode",
     "FilterNode",
     "FlatMapNode",
     "Form",
     "FunctionSpec",
+    "InEventTimeNode",
     "IntervalJoinNode",
     "KeyByNode",
     "KeyedProcessNode",
@@ -56,6 +59,7 @@ __all__ = [
     "MapBatchesNode",
     "MapNode",
     "Node",
+    "PatternNode",
     "Pipeline",
     "PlainFunction",
     "ProcessNode",

@@ -15,6 +15,7 @@ from windrow.facts.reached import tags_of
 from windrow.functions.names import function_name
 from windrow.functions.type_names import type_name
 from windrow.panes import AccumulationMode
+from windrow.patterns.ordered_nodes import InEventTimeNode
 from windrow.plan.base_node import Node
 from windrow.plan.changing import takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
@@ -194,6 +195,16 @@ def _timed_join_faults(node: TimedJoinNode, step: Step, earlier_tags: EarlierTag
             f"{node.kind} needs timestamps, and not both streams have them",
             step.where,
             "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) on both before the join",
+        )
+
+
+@_node_faults.register
+def _ordered_faults(node: InEventTimeNode, step: Step, earlier_tags: EarlierTags) -> Iterator[Fault]:
+    if not node.input.has_timestamps:
+        yield Fault(
+            f"{node.kind} needs timestamps, and the stream has none",
+            step.where,
+            "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before key_by",
         )
 
 

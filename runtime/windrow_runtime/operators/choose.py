@@ -10,9 +10,11 @@ from windrow.plan import (
     AggregateSpec,
     AsOfJoinNode,
     BroadcastProcessNode,
+    EventTimeOrderNode,
     IntervalJoinNode,
     KeyedProcessNode,
     Node,
+    PatternNode,
     ReduceSpec,
     Step,
     WindowNode,
@@ -23,6 +25,8 @@ from windrow.windows.spec import AlignedWindows, GapWindows
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.operators.ordered.buffer import EventTimeOrderOperator
+from windrow_runtime.operators.ordered.pattern_operator import PatternOperator
 from windrow_runtime.operators.process_operator import ProcessOperator
 from windrow_runtime.operators.timed_joins import AsOfJoinOperator, IntervalJoinOperator
 from windrow_runtime.operators.windows.changing import ChangingPaneOperator, ChangingWindowOperator
@@ -36,8 +40,10 @@ from windrow_runtime.operators.windows.table_loop import TableOperator
 OPERATORS: Final[Mapping[type[Node], Callable[[Step, Any], KeyedOperator]]] = {
     AsOfJoinNode: AsOfJoinOperator,
     BroadcastProcessNode: BroadcastOperator,
+    EventTimeOrderNode: EventTimeOrderOperator,
     IntervalJoinNode: IntervalJoinOperator,
     KeyedProcessNode: ProcessOperator,
+    PatternNode: PatternOperator,
 }
 
 
