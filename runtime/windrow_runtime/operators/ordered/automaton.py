@@ -33,7 +33,7 @@ class Edge:
         condition: What the element meets, a number as all conditions here.
         takes_next: Whether it must be the very next element.
         takes_any: Whether it may be any element, else the first that meets the condition.
-        untils: Conditions of parts that it enters: an element that meets one is not taken.
+        bars: Conditions of parts that it enters: an element that meets one is not taken.
         ends: Conditions of parts in which it stays: an element that meets one ends the edge.
         not_next: Conditions that the very next element must not meet.
         not_between: Conditions that no element before the taken one must meet.
@@ -49,7 +49,7 @@ class Edge:
     condition: int
     takes_next: bool
     takes_any: bool
-    untils: tuple[int, ...]
+    bars: tuple[int, ...]
     ends: tuple[int, ...]
     not_next: tuple[int, ...]
     not_between: tuple[int, ...]
@@ -115,7 +115,7 @@ class _Way:
     not_between: tuple[Condition, ...] = ()
     guards: tuple[Part, ...] = ()
     ends: tuple[Condition, ...] = ()
-    untils: tuple[Condition, ...] = ()
+    bars: tuple[Condition, ...] = ()
     limit: int | None = None
     last: Part | None = None  # the part that must not come, if nothing that may come was passed behind it
 
@@ -210,7 +210,7 @@ class Automaton:
         """Collects the ways on from an element or a round of a part; the last of ``counts`` is its number."""
         assert item.parent is not None
         part, count = item.part, counts[-1]
-        around = self._untils_around(item.parent)
+        around = self._ends_around(item.parent)
         further = item.further(count)
         if further is not None:
             again = replace(way.within(part.gap), last=None)
@@ -237,7 +237,7 @@ class Automaton:
         is_entry: bool = False,
     ) -> None:
         """Collects the ways into the parts of a group from a place on, and out of the group behind the last one."""
-        way = replace(way, ends=self._untils_around(parent)) if not is_entry else way
+        way = replace(way, ends=self._ends_around(parent)) if not is_entry else way
         for item in parent.items[place:]:
             part = item.part
             if part.relation.forbids:
@@ -245,7 +245,7 @@ class Automaton:
                 continue
             entering = way.within(part.within_previous)
             if part.until is not None:
-                entering = replace(entering, untils=(*entering.untils, part.until))
+                entering = replace(entering, bars=(*entering.bars, part.until))
             self._enter(to, item, (*counts, 1), replace(entering, last=None), relation or part.relation)
             if not part.may_be_empty:
                 return
@@ -265,15 +265,15 @@ class Automaton:
             self._walk(to, item, 0, counts, way, relation, is_entry=True)
 
     @staticmethod
-    def _untils_around(item: _Item) -> tuple[Condition, ...]:
+    def _ends_around(item: _Item) -> tuple[Condition, ...]:
         """The conditions that end a part and the parts around it."""
-        untils: list[Condition] = []
+        conditions: list[Condition] = []
         each: _Item | None = item
         while each is not None:
             if each.part.until is not None:
-                untils.append(each.part.until)
+                conditions.append(each.part.until)
             each = each.parent
-        return tuple(untils)
+        return tuple(conditions)
 
 
 def _has_limit(part: Part) -> bool:
@@ -330,7 +330,7 @@ class _Collector:
             condition=numbers(condition),
             takes_next=relation is Relation.NEXT,
             takes_any=relation is Relation.FOLLOWED_BY_ANY,
-            untils=tuple(map(numbers, way.untils)),
+            bars=tuple(map(numbers, way.bars)),
             ends=tuple(map(numbers, way.ends)),
             not_next=tuple(map(numbers, way.not_next)),
             not_between=tuple(map(numbers, way.not_between)),
@@ -339,7 +339,7 @@ class _Collector:
             ends_by_time=by_time,
             is_plain=number is not None
             and not condition.sees_matched
-            and not (way.untils or way.ends or way.not_next or way.not_between or guards),
+            and not (way.bars or way.ends or way.not_next or way.not_between or guards),
         )
 
     def state(self) -> State:

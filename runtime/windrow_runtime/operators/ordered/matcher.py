@@ -215,14 +215,14 @@ class Matcher:
         if run[_LAST] == number - 1 and any(meets(each, run) for each in edge.not_next):
             return False, False
         wants = meets(edge.condition, run)
-        takes = wants and not any(meets(each, run) for each in edge.untils)
+        takes = wants and not any(meets(each, run) for each in edge.bars)
         stays = edge.takes_any or not (wants or edge.takes_next)
         if stays and edge.not_between and any(meets(each, run) for each in edge.not_between):
             stays = False
         return takes, stays
 
     def _may_begin(self, edge: Edge) -> bool:
-        if any(self._meets(each, None) for each in edge.untils):
+        if any(self._meets(each, None) for each in edge.bars):
             return False
         return not any(
             self._meets(guard.condition, None)
