@@ -25,6 +25,7 @@ from windrow.functions import (
     with_pane,
 )
 from windrow.panes import WindowResult
+from windrow.patterns import Pattern
 from windrow.sinks import CollectSink
 from windrow.state import MapStateDescriptor, ValueStateDescriptor
 from windrow.time import MAX_TIMESTAMP
@@ -720,6 +721,29 @@ def broadcast_rules() -> Picture:
         harness.process_element((4, "DE", 80))
         names = {Lane.ELEMENTS: "orders", Lane.BROADCAST: "limits"}
         return LanesPicture("Orders above the limit of their country", harness.recording, words_of, names=names)
+
+
+# Patterns
+
+
+@drawn
+def pattern() -> Picture:
+    """Payments of a card: a small one, and a large one within ten seconds; the 2 comes out of order."""
+    probe = (
+        Pattern[int]
+        .begin("small", lambda amount: amount < 10)
+        .followed_by("large", lambda amount: amount > 500)
+        .within(10 * SECOND)
+    )
+    source = PushSource(int)
+    keyed = from_source(source).key_by(lambda amount: "card")
+    probes = keyed.pattern(probe).select(lambda small, large: f"{small} then {large}")
+    with StreamHarness(probes, source, record=True) as harness:
+        for amount, second in ((5, 3), (2, 1), (900, 9), (7, 12), (600, 23)):
+            harness.process_element(amount, timestamp=millis(second))
+        harness.process_watermark(millis(12))
+        harness.process_watermark(millis(30))
+        return LanesPicture("small followed_by large, within 10 s", harness.recording)
 
 
 # The examples

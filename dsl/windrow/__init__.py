@@ -3,6 +3,7 @@
 from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import ConnectedStreams, KeyedConnectedStreams
 from windrow.builder.interval_join import AsOfJoin, IntervalJoin, IntervalJoined, LeftAsOfJoin
+from windrow.builder.pattern_stream import PatternStream
 from windrow.builder.stream import DataStream, KeyedStream
 from windrow.builder.window_join import (
     CoGroupedStreams,
@@ -69,6 +70,7 @@ __all__ = [
     "MergingWindowJoin",
     "MergingWindowedStream",
     "OutputTag",
+    "PatternStream",
     "Pipeline",
     "WatermarkStrategy",
     "WindowCoGroup",

@@ -255,6 +255,8 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Record]]:
         found.update(("files of late events", event) for event in _read(output / "late", Event))
         found.update(("files of seconds", total) for total in _read(output / "seconds", Total, JsonFileSource))
         return found
+    if plan == "patterns":
+        return _matches(output)
     if plan == "broadcast":
         found = _rows(output, "found")
         found.update(("files", total) for total in _read(output / "found", Total))
@@ -300,6 +302,15 @@ def _totals(output: Path) -> Counter[tuple[str, Record]]:
     found: Counter[tuple[str, Record]] = Counter()
     for name, sink in totals.items():
         found.update((f"files of {name}", total) for total in result.collected(sink))
+    return found
+
+
+def _matches(output: Path) -> Counter[tuple[str, Record]]:
+    """The same for the plan with patterns."""
+    found: Counter[tuple[str, Record]] = Counter()
+    for folder in sorted(output.iterdir()):
+        kind: type[Total | Event] = Event if folder.name == "late" else Total
+        found.update((f"files of {folder.name}", record) for record in _read(folder, kind))
     return found
 
 

@@ -29,6 +29,7 @@ from windrow.functions import (
     ReadOnlyOnTimerContext,
 )
 from windrow.panes import ChangeKind
+from windrow.patterns import AfterMatchSkipStrategy, Pattern
 from windrow.sinks import CsvFileSink, DatabaseSink, DeltaSink, JsonFileSink, ParquetFileSink
 from windrow.sources import JsonFileSource
 from windrow.state import MapStateDescriptor, ReducingStateDescriptor
@@ -65,7 +66,7 @@ __all__ = [
 
 MODES = ("accumulating", "discarding", "retracting")
 """The plans with the accumulation modes of windows."""
-PLANS = ("one", "watermarks", "parquet", "partitions", "columns", "panes", *MODES, "interval", "broadcast")
+PLANS = ("one", "watermarks", "parquet", "partitions", "columns", "panes", *MODES, "interval", "broadcast", "patterns")
 ELSEWHERE = ("parquet", "partitions", "panes", *MODES)
 """The plans whose files may lie on S3 or HDFS.
 
@@ -146,8 +147,8 @@ def build(folder: Path | Url, output: Path | Url, plan: str = PLANS[0], other: P
             that are all "parquet", so that workers write the files, or that have folders of values as "partitions", of
             which each batch gets many; or one, and steps that all run on "columns"; or
             one, and windows on columns with "panes" in all accumulation modes; or one, and windows of Python functions
-            in an accumulation mode; or two, which an "interval" join and a join by window bring together, or the second
-            one of which is "broadcast" as rules.
+            in an accumulation mode; or one, with "patterns" and elements in event-time order; or two, which an
+            "interval" join and a join by window bring together, or the second one of which is "broadcast" as rules.
         other: The input of the second source, where there is one; by default the same.
     """
     events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
@@ -170,6 +171,8 @@ def build(folder: Path | Url, output: Path | Url, plan: str = PLANS[0], other: P
         return _panes_on_columns(keyed, late, output)
     if plan in MODES:
         return _with_panes(keyed, plan, output)
+    if plan == "patterns":
+        return _with_patterns(keyed, late, output)
     sessions = (
         keyed.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=150)))
         .allowed_lateness(timedelta(milliseconds=300))
@@ -386,6 +389,45 @@ def _with_panes(keyed: KeyedStream[Event, str], mode: str, output: Path | Url) -
         ]
     names = ("seconds", "sessions", "fives of seconds", "fives of sessions", "sums of seconds", "sums of sessions")
     return Pipeline("crash", *[s.sink_to(JsonFileSink(output / name)) for name, s in zip(names, streams, strict=False)])
+
+
+def _with_patterns(keyed: KeyedStream[Event, str], late: OutputTag[Event], output: Path | Url) -> Pipeline:
+    """Patterns with a loop, and one that time completes; elements in order. The order of files does not matter."""
+    timed_out = OutputTag("timed out", dict[str, list[Event]])
+    rising = (
+        Pattern[Event]
+        .begin("low", lambda event: event.value < 10)
+        .followed_by("high", lambda event, matched: event.value > 60 + len(matched["high"]))
+        .one_or_more()
+        .until(lambda event: event.value > 95)
+        .followed_by("low again", lambda event: event.value < 20)
+        .within(timedelta(seconds=2))
+    )
+    silent = (
+        Pattern[Event]
+        .begin("high", lambda event: event.value > 80)
+        .not_followed_by("higher", lambda event, matched: event.value > matched["high"][0].value)
+        .within(timedelta(milliseconds=700))
+    )
+    matches = keyed.pattern(rising, tie_break=value_of, timed_out=timed_out, late=late).apply(total_of)
+    skip = AfterMatchSkipStrategy.skip_past_last_event()
+    ordered = keyed.in_event_time_order(max_buffered=10_000).max(lambda event: event.at)
+    streams = {
+        "matches": matches,
+        "timed out": matches.get_side_output(timed_out).map(total_of),
+        "skipping": keyed.pattern(rising, tie_break=value_of, skip=skip).apply(total_of),
+        "silent": keyed.pattern(silent, tie_break=value_of).apply(total_of),
+        "in order": ordered.map(lambda pair: Total("in order", *pair)),
+    }
+    sinks = [stream.sink_to(ParquetFileSink(output / name)) for name, stream in streams.items()]
+    return Pipeline("crash", *sinks, matches.get_side_output(late).sink_to(ParquetFileSink(output / "late")))
+
+
+def total_of(match: dict[str, list[Event]]) -> Total:
+    """A match as a record that names all its elements."""
+    events = [event for part in match.values() for event in part]
+    kind = " ".join(f"{name} {[event.at for event in part]}" for name, part in match.items())
+    return Total(kind, events[0].key, sum(event.value for event in events))
 
 
 def with_kind(kind: ChangeKind, total: Total) -> Total:

@@ -160,7 +160,7 @@ def _messages(module: Any, chance: random.Random, minute: int) -> Any:
 
 OTHERS: Final[dict[tuple[str, str], tuple[Callable[[Any, random.Random, int], Any], ...]]] = {
     ("docs/cookbook/silence.md", ".filter(lambda alert"): (_messages,),
-    ("docs/cookbook/patterns.md", ".process(GuessedPasswords"): (
+    ("docs/cookbook/patterns.md", ".select(Guessed"): (
         lambda module, chance, minute: module.Login(chance.choice("ab"), minute, ok=chance.random() < 0.3),
     ),
     ("docs/cookbook/deduplicate.md", ".window(Tumbling"): (_repeated,),

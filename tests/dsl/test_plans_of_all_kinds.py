@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from examples import (
+    card_fraud,
     clicks_and_impressions,
     climate,
     dataflow_paper,
@@ -92,6 +93,7 @@ def two(
 
 
 PLANS: dict[str, Callable[[], Pipeline]] = {
+    "card_fraud": lambda: plan(card_fraud.build(card_fraud.PAYMENTS)),
     "clicks_and_impressions": lambda: two(
         clicks_and_impressions.build, clicks_and_impressions.IMPRESSIONS, clicks_and_impressions.CLICKS, None
     ),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from examples import (
+    card_fraud,
     clicks_and_impressions,
     climate,
     declared_aggregates,
@@ -46,6 +47,10 @@ PRINTED: dict[str, tuple[Callable[[], object], list[str]]] = {
             "Visit(visitor='ada', first_minute=15, clicks=2, basket=2)",
             "Visit(visitor='bob', first_minute=70, clicks=1, basket=0)",
         ],
+    ),
+    "card_fraud": (
+        card_fraud.main,
+        ["ann 0.5 [20.0, 40.0] 900.0", "unfinished: {'probe': [0.8], 'rising': [30.0]}"],
     ),
     "climate": (
         climate.main,

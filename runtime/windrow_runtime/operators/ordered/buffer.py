@@ -1,7 +1,7 @@
 """Keeps the elements of each key until the watermark reaches them, and passes them on by timestamp.
 
-The state of a key has the elements that wait, and their timestamps, which are sorted. Each key has one timer, for the
-earliest time at which something is due.
+The state of a key has the elements that wait, by timestamp; a list of the engine's has several of one timestamp. Each
+key has one timer, for the earliest time at which something is due.
 """
 
 from __future__ import annotations
@@ -9,21 +9,27 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Hashable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import EventTimeOrderNode, InEventTimeNode, Step
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.errors import call_description
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state.model import KeyState
+from windrow_runtime.operators.state.model import GrowingList, KeyState
 
 # Any in this module: elements and keys of every type.
 
-_TIMES: Final = "times"
 _WAITING: Final = "waiting"
+_COUNT: Final = "count"
+"""The name under which the state has the number of elements that wait, if that is limited."""
+
 _TIMER: Final = "timer"
 """The name under which the state has the time of the key's timer."""
+
+
+_Waiting: TypeAlias = dict[int, Any]
+"""The elements that wait, by timestamp; a ``GrowingList`` has several in order of arrival."""
 
 
 class InEventTimeOperator(KeyedOperator):
@@ -45,22 +51,24 @@ class InEventTimeOperator(KeyedOperator):
             if key_state is None:
                 key_state = states[key] = KeyState()
             cells = key_state.state
-            times: list[int] | None = cells.get(_TIMES)
-            if times is None:
-                cells[_TIMES], cells[_WAITING] = [timestamp], [value]
+            waiting: _Waiting | None = cells.get(_WAITING)
+            if waiting is None:
+                cells[_WAITING] = {timestamp: value}
                 self._wait_for(key, cells, timestamp)
-                continue
-            if timestamp >= times[-1]:
-                times.append(timestamp)
-                cells[_WAITING].append(value)
+            elif timestamp in waiting:
+                alike = waiting[timestamp]
+                if type(alike) is GrowingList:
+                    alike.append(value)
+                else:
+                    waiting[timestamp] = GrowingList((alike, value))
             else:
-                place = bisect_right(times, timestamp)
-                times.insert(place, timestamp)
-                cells[_WAITING].insert(place, value)
-                if place == 0:
+                waiting[timestamp] = value
+                if timestamp < cells[_TIMER]:
                     self._wait_for(key, cells, timestamp)
-            if most is not None and len(times) > most:
-                raise self._full(key, value, most)
+            if most is not None:
+                cells[_COUNT] = count = cells.get(_COUNT, 0) + 1
+                if count > most:
+                    raise self._full(key, value, most)
 
     def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
         key_state = self.state.keys.get(key)
@@ -69,17 +77,17 @@ class InEventTimeOperator(KeyedOperator):
         cells = key_state.state
         cells.pop(_TIMER, None)
         watermark = self.current_watermark
-        times: list[int] = cells.get(_TIMES, [])
-        values: list[Any] = cells.get(_WAITING, [])
-        count = len(times) if times and times[-1] <= watermark else bisect_right(times, watermark)
-        if count == len(times):
-            cells.pop(_TIMES, None)
-            cells.pop(_WAITING, None)
-            due = None
-        else:
-            cells[_TIMES], cells[_WAITING] = times[count:], values[count:]
-            times, values, due = times[:count], values[:count], times[count]
-        further = self._release(key, cells, values, times)
+        waiting: _Waiting = cells.pop(_WAITING, {})
+        times = sorted(waiting)
+        due: int | None = None
+        if times and times[-1] > watermark:
+            # What is not yet due stays in a dictionary of its own.
+            count = bisect_right(times, watermark)
+            cells[_WAITING] = {each: waiting[each] for each in times[count:]}
+            times, due = times[:count], times[count]
+        if _COUNT in cells:
+            self._count_down(cells, sum(len(several(waiting[each])) for each in times))
+        further = self._release(key, cells, [(each, waiting[each]) for each in times])
         dues = [each for each in (due, further) if each is not None]
         if dues:
             self._wait_for(key, cells, min(dues))
@@ -87,8 +95,14 @@ class InEventTimeOperator(KeyedOperator):
             del self.state.keys[key]
 
     @abstractmethod
-    def _release(self, key: Hashable, cells: dict[str, Any], values: list[Any], times: list[int]) -> int | None:
-        """Takes the elements that the watermark has reached; returns when more is due, or None for never."""
+    def _release(self, key: Hashable, cells: dict[str, Any], reached: list[tuple[int, Any]]) -> int | None:
+        """Takes the elements that the watermark has reached, by timestamp; returns when more is due; None: never."""
+
+    @staticmethod
+    def _count_down(cells: dict[str, Any], count: int) -> None:
+        cells[_COUNT] -= count
+        if not cells[_COUNT]:
+            del cells[_COUNT]
 
     def _wait_for(self, key: Hashable, cells: dict[str, Any], due: int) -> None:
         """Sets the key's timer, unless it is set for an earlier time."""
@@ -118,6 +132,11 @@ class InEventTimeOperator(KeyedOperator):
         )
 
 
+def several(waiting: Any) -> Sequence[Any]:
+    """Returns the elements that wait for one timestamp, in order of arrival."""
+    return waiting if type(waiting) is GrowingList else (waiting,)
+
+
 class EventTimeOrderOperator(InEventTimeOperator):
     """Emits the elements that the watermark has reached, with their timestamps."""
 
@@ -125,8 +144,9 @@ class EventTimeOrderOperator(InEventTimeOperator):
         super().__init__(step, node)
         self._most = node.max_buffered
 
-    def _release(self, key: Hashable, cells: dict[str, Any], values: list[Any], times: list[int]) -> int | None:
+    def _release(self, key: Hashable, cells: dict[str, Any], reached: list[tuple[int, Any]]) -> int | None:
         collect = self.output.collect
-        for value, timestamp in zip(values, times, strict=True):
-            collect(value, timestamp)
+        for timestamp, waiting in reached:
+            for value in several(waiting):
+                collect(value, timestamp)
         return None

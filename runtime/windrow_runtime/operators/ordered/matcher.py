@@ -2,7 +2,8 @@
 
 A partial match is a list of integers: the number of its state, a mask of the edges that are still open, the number and
 the timestamp of its first element, those of its last one, and the node of its last element. Nodes are a shared buffer:
-each has the node before, the part and the number of an element, so that matches with a common beginning share it.
+each has the node before, the part and the number of an element, so that matches with a common beginning share it. They
+lie in one list of integers, three a node: state of many keys is stored as columns, and few classes make few columns.
 """
 
 from __future__ import annotations
@@ -27,13 +28,19 @@ _NODE: Final = 6
 
 _Run: TypeAlias = list[int]
 
-_CELL: Final = "matching"
-"""The name of the state of a key."""
+_RUNS: Final = "runs"
+_NODES: Final = "nodes"
+_ELEMENTS: Final = "elements"
+"""The names under which the state of a key has them."""
 
-_NEVER: Final = MAX_TIMESTAMP + 1
+_HEAD: Final = 4
+_RUN: Final = 7
+_MATCH: Final = 3
 
-_SLACK: Final = 16
-"""How many more nodes than twice the needed ones are kept until those that nothing needs are removed."""
+_NEVER: Final = MAX_TIMESTAMP
+
+_SLACK: Final = 48
+"""How many integers of nodes beside twice the needed ones are kept until those that nothing needs are removed."""
 
 
 class Match(NamedTuple):
@@ -87,50 +94,65 @@ class Matcher:
         self._blank: list[bool | None] = [None] * len(automaton.conditions)
         self._runs: list[_Run] = []
         self._waiting: list[list[int]] = []  # complete matches: first element, last element, node
-        self._nodes: dict[int, tuple[int, int, int]] = {}
+        self._nodes: list[int] = []
         self._elements: dict[int, Any] = {}
-        self._next_element = self._next_node = self._needed = 0
+        self._next_element = self._needed = 0
         self._due = _NEVER  # no time of a partial match is up before
 
     # State
 
     def load(self, cells: dict[str, Any]) -> None:
         """Goes on from the stored state of a key."""
-        stored = cells.get(_CELL)
+        stored: list[int] | None = cells.get(_RUNS)
         if stored is None:
-            self._runs, self._waiting, self._nodes, self._elements = [], [], {}, {}
-            self._next_element = self._next_node = self._needed = 0
+            self._runs, self._waiting, self._nodes, self._elements = [], [], [], {}
+            self._next_element = self._needed = 0
             self._due = _NEVER
         else:
-            self._runs, self._waiting, self._nodes, self._elements, counts = stored
-            self._next_element, self._next_node, self._needed, self._due = counts
+            self._next_element, self._needed, self._due, complete = stored[:_HEAD]
+            first = _HEAD + _MATCH * complete
+            self._waiting = [stored[each : each + _MATCH] for each in range(_HEAD, first, _MATCH)]
+            self._runs = [stored[each : each + _RUN] for each in range(first, len(stored), _RUN)]
+            self._nodes, self._elements = cells[_NODES], cells[_ELEMENTS]
 
     def store(self, cells: dict[str, Any]) -> None:
         """Stores the state of a key, without what no partial match needs."""
         if self._runs or self._waiting:
             if len(self._nodes) > 2 * self._needed + _SLACK:
                 self._prune()
-            counts = (self._next_element, self._next_node, self._needed, self._due)
-            cells[_CELL] = [self._runs, self._waiting, self._nodes, self._elements, counts]
-        elif _CELL in cells:
-            del cells[_CELL]
+            stored = [self._next_element, self._needed, self._due, len(self._waiting)]
+            for each in (*self._waiting, *self._runs):
+                stored += each
+            cells[_RUNS], cells[_NODES], cells[_ELEMENTS] = stored, self._nodes, self._elements
+        elif _RUNS in cells:
+            del cells[_RUNS], cells[_NODES], cells[_ELEMENTS]
 
     def _prune(self) -> None:
-        """Removes the nodes and elements that no partial match has."""
-        needed: dict[int, tuple[int, int, int]] = {}
+        """Removes the nodes and elements that no partial match has, and numbers the nodes anew."""
+        nodes, kept = self._nodes, {-1: -1}
+        needed: set[int] = set()
         for last in (*(run[_NODE] for run in self._runs), *(match[2] for match in self._waiting)):
             node = last
             while node >= 0 and node not in needed:
-                needed[node] = entry = self._nodes[node]
-                node = entry[0]
-        elements = {entry[2] for entry in needed.values()}
-        self._nodes = needed
+                needed.add(node)
+                node = nodes[node]
+        compact: list[int] = []
+        # A node comes behind the one before it.
+        for node in sorted(needed):
+            kept[node] = len(compact)
+            compact += (kept[nodes[node]], nodes[node + 1], nodes[node + 2])
+        for run in self._runs:
+            run[_NODE] = kept[run[_NODE]]
+        for match in self._waiting:
+            match[2] = kept[match[2]]
+        elements = set(compact[2::3])
+        self._nodes = compact
         self._elements = {number: value for number, value in self._elements.items() if number in elements}
-        self._needed = len(needed)
+        self._needed = len(compact)
 
     def due(self) -> int | None:
         """Returns when the time of a partial match may be up; None: never."""
-        return self._due if self._runs and self._due <= MAX_TIMESTAMP else None
+        return self._due if self._runs and self._due < _NEVER else None
 
     # Elements
 
@@ -234,14 +256,13 @@ class Matcher:
         """Makes the partial match that has the element, too."""
         assert edge.state is not None
         state = self._states[edge.state]
-        node = self._next_node
-        self._next_node = node + 1
+        node = len(self._nodes)
         self._elements[number] = self._value
         if run is None:
             first, first_time, before = number, timestamp, -1
         else:
             first, first_time, before = run[_FIRST], run[_FIRST_TIME], run[_NODE]
-        self._nodes[node] = (before, edge.leaf, number)
+        self._nodes += (before, edge.leaf, number)
         if state.edges:
             going.append([edge.state, state.mask, first, first_time, number, timestamp, node])
             if self._within is not None:
@@ -272,7 +293,7 @@ class Matcher:
         """Returns the elements of a partial match by part, the parts in their order."""
         by_leaf: dict[int, list[Any]] = {}
         while node >= 0:
-            node, leaf, number = self._nodes[node]
+            node, leaf, number = self._nodes[node : node + 3]
             by_leaf.setdefault(leaf, []).append(self._elements[number])
         names = self._automaton.names
         return {names[leaf]: by_leaf[leaf][::-1] for leaf in sorted(by_leaf)}
@@ -353,7 +374,7 @@ class Matcher:
         """Returns the numbers of the elements of a match, and their parts."""
         path: list[tuple[int, int]] = []
         while node >= 0:
-            node, leaf, number = self._nodes[node]
+            node, leaf, number = self._nodes[node : node + 3]
             path.append((number, leaf))
         return path[::-1]
 
