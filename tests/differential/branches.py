@@ -18,6 +18,7 @@ from tests.differential import functions as f
 from tests.differential import mutating as m
 from tests.differential.declared import DeclaredSteps
 from tests.differential.drawn import LATE, evictor, offset, stamped_by_clock, with_late
+from tests.differential.ordered import ordered_step
 from tests.differential.paned import Paned, composed, said_of_panes, with_kind
 from tests.spark.comparison import Event, Outputs, Seen, key_of, millis
 from windrow import DataStream, KeyedStream
@@ -74,6 +75,7 @@ class Branch:
         mutate: Draws which steps change what they are given and what they emit, apart from all else.
         declared: Draws steps with declared aggregates; None: there are none.
         panes: Draws which windows have triggers that compose, and what is said of their panes, apart from all else.
+        order: Draws patterns, and elements in event-time order, apart from all else.
     """
 
     def __init__(
@@ -86,10 +88,12 @@ class Branch:
         stagger: random.Random,
         mutate: random.Random,
         panes: random.Random,
+        order: random.Random,
         declared: DeclaredSteps | None = None,
     ) -> None:
         self._chance = chance
         self._panes = panes
+        self._order = order
         self._mode: str | None = None
         self._clocked = clocked
         self._stamped_by_clock = False
@@ -155,6 +159,8 @@ class Branch:
         # Behind a keyed step there is an order within its keys alone.
         key: Key = chance.choice([f.event_key] * 4 + [f.pair_key, f.remainder_key, f.no_key] * first)
         keyed: KeyedStream[Event, Any] = stream.key_by(key)
+        if key is f.event_key and not self._mutates and self._order.random() < 0.12:
+            return self._emit(ordered_step(self._order, keyed, self._name, self._outputs), key_of)
         match chance.randrange(10):
             case 0 | 1:
                 return self._process(keyed)

@@ -103,6 +103,7 @@ class Prepared:
                 stagger=random.Random(f"{seed}, staggered {number}"),
                 mutate=random.Random(f"{seed}, mutating {number}"),
                 panes=random.Random(f"{seed}, panes {number}"),
+                order=random.Random(f"{seed}, in order {number}"),
                 declared=declared,
             )
             if stream is not None and self.live:

@@ -26,8 +26,10 @@ from windrow.plan import (
     AggregateSpec,
     AsOfJoinNode,
     BroadcastProcessNode,
+    EventTimeOrderNode,
     IntervalJoinNode,
     KeyedProcessNode,
+    PatternNode,
     ProcessSpec,
     Step,
     WindowNode,
@@ -211,6 +213,13 @@ def test_windows_are_staggered_where_one_instance_has_all_elements() -> None:
             if isinstance(assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows)):
                 found[type(assigner)] += assigner.stagger is WindowStagger.NATURAL
     assert min(found.values()) > 0
+
+
+def test_patterns_and_elements_in_order_are_drawn() -> None:
+    found: Counter[type] = Counter()
+    for first in range(0, 100, 20):
+        found.update(type(step.node) for step in Topology(Prepared(7, range(first, first + 20)).pipeline.steps).keyed)
+    assert min(found[PatternNode], found[EventTimeOrderNode]) > 1
 
 
 def test_declared_joins_run_on_columns(tmp_path: Path) -> None:

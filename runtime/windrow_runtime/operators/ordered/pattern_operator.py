@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from windrow.plan import PatternNode, Step
+from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.ordered.automaton import Automaton
 from windrow_runtime.operators.ordered.buffer import InEventTimeOperator, several
@@ -21,6 +22,7 @@ class PatternOperator(InEventTimeOperator):
     def __init__(self, step: Step, node: PatternNode) -> None:
         super().__init__(step, node, node.user_parts)
         self._function = node.function
+        self._makes_record = isinstance(node.function.function, type)
         self._tie_break = node.tie_break
         self._timed_out_tag = node.timed_out_tag
         automaton = Automaton(node.pattern.parts)
@@ -44,6 +46,8 @@ class PatternOperator(InEventTimeOperator):
 
     def _emit(self, match: Match) -> None:
         if match.is_whole:
-            self.output.collect(self._function(match.parts), match.timestamp)
+            # A function may change what it is handed, and other matches may have the same elements.
+            parts = match.parts if self._makes_record else own(match.parts)
+            self.output.collect(self._function(parts), match.timestamp)
         elif self._timed_out_tag is not None:
             self.output.side_output(self._timed_out_tag.name, match.parts, match.timestamp)

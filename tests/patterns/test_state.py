@@ -1,0 +1,133 @@
+"""The state of patterns: flat over a day, pruned in the middle of matches, and gone when nothing is open."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.conformance.local_engine import LocalEngine
+from tests.patterns import drawn
+from windrow import Pipeline, from_source
+from windrow.patterns import AfterMatchSkipStrategy, Pattern
+from windrow.plan import PatternNode
+from windrow.sinks import CollectSink
+from windrow_runtime.operators.ordered import matcher
+from windrow_runtime.operators.ordered.pattern_operator import PatternOperator
+from windrow_runtime.operators.state.model import OperatorState
+from windrow_runtime.testing import PushSource, StreamHarness
+
+DAY = 86_400_000
+MINUTE = 60_000
+
+
+class Reading(NamedTuple):
+    sensor: int
+    at: int
+    value: int
+
+
+class Collected:
+    """Counts what an operator emits."""
+
+    def __init__(self) -> None:
+        self.matches = 0
+
+    def collect(self, value: object, timestamp: int | None) -> None:
+        self.matches += 1
+
+    def side_output(self, tag: str, value: object, timestamp: int | None) -> None:
+        raise AssertionError("there is no side output")
+
+
+def operator_of(pattern: Pattern[Reading], skip: AfterMatchSkipStrategy) -> tuple[PatternOperator, OperatorState]:
+    stream = from_source(PushSource(Reading)).key_by(lambda reading: reading.sensor).pattern(pattern, skip=skip)
+    steps = Pipeline("p", stream.apply(len).sink_to(CollectSink())).steps
+    (step,) = [step for step in steps if isinstance(step.node, PatternNode)]
+    assert isinstance(step.node, PatternNode)
+    return PatternOperator(step, step.node), OperatorState()
+
+
+LOOP = (
+    Pattern[Reading]
+    .begin("low", lambda reading: reading.value < 20)
+    .followed_by("middle", lambda reading: 20 <= reading.value < 80)
+    .one_or_more()
+    .followed_by("high", lambda reading: reading.value >= 80)
+    .within(timedelta(minutes=20))
+)
+SILENT = (
+    Pattern[Reading]
+    .begin("high", lambda reading: reading.value >= 80)
+    .not_followed_by("low", lambda reading: reading.value < 20)
+    .within(timedelta(minutes=15))
+)
+REST = (
+    Pattern[Reading]
+    .begin("low", lambda reading: reading.value < 20)
+    .followed_by_any("high", lambda reading: reading.value >= 80)
+    .within_previous(timedelta(minutes=12))
+)
+
+
+@pytest.mark.parametrize("pattern", [LOOP, SILENT, REST], ids=["loop", "silent", "previous"])
+@pytest.mark.parametrize(
+    "skip", [AfterMatchSkipStrategy.no_skip(), AfterMatchSkipStrategy.skip_to_next()], ids=["all", "skipping"]
+)
+def test_state_stays_flat_over_a_day(pattern: Pattern[Reading], skip: AfterMatchSkipStrategy) -> None:
+    operator, state = operator_of(pattern, skip)
+    output = Collected()
+    operator.bind(state, output)
+    chance, sizes = Random(1), list[int]()
+    for time in range(0, DAY, MINUTE // 2):
+        reading = Reading(chance.randrange(3), time, chance.randrange(100))
+        operator.process_batch([reading.sensor], [reading], [time])
+        operator.advance_watermark(time - MINUTE)
+        if time % (10 * MINUTE) == 0:
+            sizes.append(len(state.dump()))
+    hours = 6  # of sizes, six an hour
+    first, later = sizes[hours : 12 * hours], sizes[12 * hours :]
+    assert max(later) <= 1.3 * max(first)
+    assert output.matches > 50
+    operator.advance_watermark(DAY + 60 * MINUTE)
+    assert state.keys == {}
+    assert len(state.event_timers) == 0
+
+
+def test_partial_matches_outlive_what_is_removed_around_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes are numbered anew at each turn, as they are seldom in small cases."""
+    monkeypatch.setattr(matcher, "_SLACK", -(10**9))
+    outcomes, matches, _ = drawn.run(150, 21, LocalEngine())
+    assert [(outcome.name, outcome.differences) for outcome in outcomes if not outcome.passed] == []
+    assert matches > 200
+
+
+# Any in what follows: elements of a class of the test's.
+def test_a_function_may_change_what_it_is_handed() -> None:
+    class Box:
+        def __init__(self, value: int) -> None:
+            self.value = value
+
+    def spoil(match: dict[str, list[Box]]) -> list[int]:
+        values = [box.value for boxes in match.values() for box in boxes]
+        for box in match["b"]:
+            box.value = -1
+        match.clear()
+        return values
+
+    pattern: Pattern[Any] = Pattern.begin("a", lambda box: box.value < 3).followed_by_any(
+        "b", lambda box: box.value > 2
+    )
+    source: PushSource[Any] = PushSource(Box)
+    stream = from_source(source).key_by(lambda box: 0).pattern(pattern).apply(spoil)
+    assert matches_of(stream, source, [Box(1), Box(2), Box(3)]) == [[1, 3], [2, 3]]
+
+
+def matches_of(stream: Any, source: Any, elements: list[Any]) -> list[Any]:
+    with StreamHarness(stream, source) as harness:
+        for time, element in enumerate(elements):
+            harness.process_element(element, time)
+        harness.process_watermark(100)
+        return list(harness.take_values())
