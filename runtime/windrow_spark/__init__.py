@@ -16,15 +16,18 @@ from windrow.distribution import install_hint
 from windrow.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
+    from windrow_runtime.metrics.health import Health
+    from windrow_runtime.metrics.reports import Backlog, PipelineProgress, StepProgress
     from windrow_runtime.outputs.result import PipelineResult
-    from windrow_spark.progress import PipelineProgress, StepProgress
     from windrow_spark.runner import RunningPipeline, SparkRunner
 
-__all__ = ["PipelineProgress", "PipelineResult", "RunningPipeline", "SparkRunner", "StepProgress"]
+__all__ = ["Backlog", "Health", "PipelineProgress", "PipelineResult", "RunningPipeline", "SparkRunner", "StepProgress"]
 
 _MODULES = {
-    "PipelineProgress": "windrow_spark.progress",
-    "StepProgress": "windrow_spark.progress",
+    "Backlog": "windrow_runtime.metrics.reports",
+    "Health": "windrow_runtime.metrics.health",
+    "PipelineProgress": "windrow_runtime.metrics.reports",
+    "StepProgress": "windrow_runtime.metrics.reports",
     "PipelineResult": "windrow_runtime.outputs.result",
     "RunningPipeline": "windrow_spark.run.running",
     "SparkRunner": "windrow_spark.runner",

@@ -11,17 +11,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import msgspec
 
-from windrow.drawing.html import table
-from windrow.drawing.svg import text
 from windrow.errors import CheckpointError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, lag_text, now_millis
-from windrow.triggers.call_text import call_text
+from windrow_runtime.metrics.reports import PipelineProgress, StepProgress
+from windrow_runtime.metrics.step_metrics import StepMetrics
+from windrow_runtime.metrics.telemetry import Telemetry
 from windrow_runtime.operators.outcome import losses_in
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.watermarks import TimestampScale
@@ -29,6 +29,7 @@ from windrow_spark.checkpoint.storage import StoragePath
 from windrow_spark.checkpoint.stored_file import StoredFile, StoredTime
 from windrow_spark.clock import BatchClock, ClockFiles
 from windrow_spark.exchange.facts import (
+    GROUP_ROWS,
     LATE,
     OPEN_WINDOWS,
     RECORDS_IN,
@@ -36,7 +37,7 @@ from windrow_spark.exchange.facts import (
     STATE_BYTES,
     TIMERS,
     WATERMARK,
-    Count,
+    Fact,
 )
 from windrow_spark.worker import current_batch
 
@@ -53,103 +54,6 @@ _Numbers: TypeAlias = Annotated[list[int], msgspec.Meta(min_length=len(_SUMS), m
 _After: TypeAlias = "Callable[[int], list[PipelineProgress]]"
 OnProgress: TypeAlias = "Callable[[PipelineProgress], object]"
 """The user's function that is called with each report."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepProgress:
-    """The work of one batch in one step, and the step's state after it. Times are in milliseconds since 1970, UTC.
-
-    Attributes:
-        records_in: How many records the step took in the batch: those that a source read, malformed ones included;
-            the elements that reached a keyed step or a sink.
-        records_out: How many elements the step gave to its main output in the batch; 0 for a sink.
-        late: How many elements of the batch came too late for the step, dropped or sent to a side output.
-        malformed: How many records of the batch did not fit the type of the source.
-        dropped: How many elements the step dropped in the batch, by the name of the counter, such as
-            ``late_records_dropped``.
-        open_windows: How many windows of all keys have elements or state stored after the batch. None for a step
-            without windows, for tumbling and sliding windows that run on Arrow columns, which do not store each window
-            by itself, and after a restart that does not find the sums of the previous run.
-        timers: How many timers of all keys are set after the batch, in event time and in processing time. None for a
-            step without keys or on Arrow columns, and after such a restart.
-        state_bytes: How many bytes the state takes as it is stored, compressed. Long lists keep their older elements
-            apart; these are not in it. None for a step without keys, and after such a restart.
-        watermark: The watermark that the keyed step has reached, under which the next batch runs. None while there is
-            none, at the end of the stream, for other steps, and after such a restart.
-        lag_ms: How far the watermark is behind processing time, in milliseconds. None where there is no watermark.
-    """
-
-    records_in: int = 0
-    records_out: int = 0
-    late: int = 0
-    malformed: int = 0
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    open_windows: int | None = None
-    timers: int | None = None
-    state_bytes: int | None = None
-    watermark: int | None = None
-    lag_ms: int | None = None
-
-    def __repr__(self) -> str:
-        # Most fields of most steps have nothing to tell.
-        values = {each.name: (getattr(self, each.name), getattr(_NO_WORK, each.name)) for each in fields(self)}
-        texts = {name: str(value) for name, (value, none) in values.items() if value != none}
-        return call_text("StepProgress", **texts)
-
-
-_NO_WORK: Final = StepProgress()
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class PipelineProgress:
-    """A report on one batch of a pipeline on Spark.
-
-    Attributes:
-        batch: The number of the batch. A batch that is run again after a failure is reported again.
-        duration_ms: How long Spark computed the batch and the sinks wrote it, in milliseconds. What Spark does before
-            and after that, such as asking the sources and committing the batch, is not in it.
-        ended_at: Processing time at the end of the batch, in milliseconds since 1970, UTC: the runner's clock.
-        ended: Whether the stream is at its end. Every window and timer in event time fires then, and no watermark is
-            reported any more.
-        steps: What the batch did in each source, keyed step and sink, by step id, in the order of the plan. Steps
-            without state run within these, and have no report of their own.
-    """
-
-    batch: int
-    duration_ms: int
-    ended_at: int
-    ended: bool
-    steps: Mapping[str, StepProgress]
-
-    def __repr__(self) -> str:
-        count = len(self.steps)
-        words = [f"batch {self.batch}", f"{count} {'step' if count == 1 else 'steps'}", *self._watermark()]
-        words += [f"in {lag_text(self.duration_ms)}", *(["ended"] if self.ended else [])]
-        return f"PipelineProgress({', '.join(words)})"
-
-    def _repr_html_(self) -> str:
-        """A table of the steps, for notebooks."""
-        return f"<p>{text(repr(self))}</p>\n{table(_HEADS, [_cells(*step) for step in self.steps.items()])}"
-
-    def _watermark(self) -> list[str]:
-        """How far the watermarks are behind, at most; nothing where there are none."""
-        lags = [step.lag_ms for step in self.steps.values() if step.lag_ms is not None]
-        return [f"watermark {lag_text(max(lags))} behind"] if lags else []
-
-
-_HEADS: Final = (
-    *("step", "records in", "records out", "late", "malformed", "dropped"),
-    *("windows", "timers", "state", "watermark"),
-)
-
-
-def _cells(name: str, step: StepProgress) -> list[str]:
-    """A row of the table of a report; a cell is empty where there is nothing to tell."""
-    losses = step.late, step.malformed, sum(step.dropped.values())
-    numbers = [step.records_in, step.records_out, *losses, step.open_windows, step.timers]
-    size = "" if step.state_bytes is None else f"{step.state_bytes:,} bytes"
-    behind = "" if step.lag_ms is None else f"{lag_text(step.lag_ms)} behind"
-    return [name, *["" if each is None else f"{each:,}" for each in numbers], size, behind]
 
 
 def _has_work(progress: PipelineProgress) -> bool:
@@ -258,14 +162,22 @@ class ProgressKeeper:
         self._sums: Sums | None = None
         self._is_known = True
 
-    def end_batch(self, batch: int, facts: Iterable[Count], *, ended: bool, seconds: float) -> PipelineProgress:
-        """Makes the report on a batch from its workers' counts; ``ended`` says whether the stream ended with it."""
+    def end_batch(
+        self, batch: int, facts: Iterable[Fact], *, ended: bool, parts: Mapping[str, float]
+    ) -> PipelineProgress:
+        """Makes the report on a batch from its workers' counts.
+
+        ``ended`` says whether the stream ended with it, ``parts`` how many seconds each part of it took.
+        """
         counts: Counter[tuple[str, str | int]] = Counter()
         seen = MIN_TIMESTAMP
+        largest: Counter[str] = Counter()
         for step, name, number in facts:
             if name == WATERMARK:
                 seen = max(seen, number)
             else:
+                if name == GROUP_ROWS:
+                    largest[step] = max(number, largest[step])
                 counts[step, name] += number
         sums = self._sums_before(batch)
         changes = {
@@ -283,7 +195,11 @@ class ProgressKeeper:
             following = BatchClock(reached if self._is_known else {}, ended=sums.watermark == MAX_TIMESTAMP)
         now = now_millis() if following.now is None else following.now
         steps = {step.step: self._progress(step, counts, sums, following, now) for step in self._steps}
-        return PipelineProgress(batch, round(seconds * 1000), now, following.ended, steps)
+        # A batch job runs a group in several portions, so nobody knows the rows of one.
+        for step, rows in largest.items() if self._file is not None else ():
+            steps[step] = replace(steps[step], busiest_group=rows / counts[step, GROUP_ROWS])
+        parts_ms = {part: round(seconds * 1000) for part, seconds in parts.items()}
+        return PipelineProgress(batch, round(sum(parts.values()) * 1000), now, following.ended, steps, parts_ms)
 
     def _progress(
         self, step: WatchedStep, counts: Mapping[tuple[str, str | int], int], sums: Sums, clock: BatchClock, now: int
@@ -328,14 +244,23 @@ class ProgressKeeper:
 
 
 class Reporter:
-    """Passes reports on batches to the log and to the user's function, if there is one.
+    """Passes reports on batches to the log, to OpenTelemetry, and to the user's function, if there is one.
 
-    ``stored_after`` reads the reports on batches after a number from files, if another process writes the batches.
+    ``metrics`` returns those of users' functions since the start. ``stored_after`` reads the reports on batches after a
+    number from files, if another process writes the batches.
     """
 
     def __init__(
-        self, name: str, topology: Topology, on_progress: OnProgress | None, stored_after: _After | None = None
+        self,
+        name: str,
+        topology: Topology,
+        on_progress: OnProgress | None,
+        telemetry: Telemetry,
+        metrics: Callable[[], StepMetrics],
+        stored_after: _After | None = None,
     ) -> None:
+        self._telemetry = telemetry
+        self._metrics = metrics
         self._name = name
         self._topology = topology
         self._on_progress = on_progress
@@ -349,7 +274,12 @@ class Reporter:
         self._scale.check({identifier: step.watermark for identifier, step in progress.steps.items()})
         level = logging.INFO if _has_work(progress) else logging.DEBUG  # a pipeline that waits writes no log
         if _LOG.isEnabledFor(level):
-            _LOG.log(level, self._line(progress))
+            fields = self._fields(progress)
+            _LOG.log(level, self._line(progress, fields), extra=fields)
+        try:
+            self._telemetry.report(progress, self._metrics)
+        except Exception:
+            _LOG.exception("no metrics of batch %d of pipeline %s, which goes on", progress.batch, self._name)
         if self._on_progress is None:
             return
         try:
@@ -357,20 +287,34 @@ class Reporter:
         except Exception:
             _LOG.exception("on_progress raised for batch %d of pipeline %s, which goes on", progress.batch, self._name)
 
-    def _line(self, progress: PipelineProgress) -> str:
+    def _fields(self, progress: PipelineProgress) -> dict[str, str | int | None]:
+        """Returns the figures of a report as fields of a log record."""
         steps = progress.steps
+        lags = [step.lag_ms for step in steps.values() if step.lag_ms is not None]
+        return {
+            "pipeline": self._name,
+            "batch": progress.batch,
+            "records_read": sum(steps[source.id].records_in for source in self._topology.sources),
+            "records_written": sum(steps[sink.id].records_in for sink in self._topology.sinks),
+            "records_late": sum(step.late for step in steps.values()),
+            "records_malformed": sum(step.malformed for step in steps.values()),
+            "lag_ms": max(lags, default=None),
+            "duration_ms": progress.duration_ms,
+        }
+
+    def _line(self, progress: PipelineProgress, fields: Mapping[str, object]) -> str:
         words = [
-            f"{sum(steps[source.id].records_in for source in self._topology.sources)} records read",
-            f"{sum(steps[sink.id].records_in for sink in self._topology.sinks)} written",
-            f"{sum(step.late for step in steps.values())} late",
-            f"{sum(step.malformed for step in steps.values())} malformed",
+            f"{fields['records_read']} records read",
+            f"{fields['records_written']} written",
+            f"{fields['records_late']} late",
+            f"{fields['records_malformed']} malformed",
         ]
-        words += [*progress._watermark(), f"in {lag_text(progress.duration_ms)}"]
+        words += [*progress.watermark_words(), f"in {lag_text(progress.duration_ms)}"]
         return f"pipeline {self._name}, batch {progress.batch}: {', '.join(words)}"
 
     @property
     def _is_wanted(self) -> bool:
-        return self._on_progress is not None or _LOG.isEnabledFor(logging.INFO)
+        return self._on_progress is not None or _LOG.isEnabledFor(logging.INFO) or self._telemetry.is_wanted
 
     def watch(self, query: StreamingQuery) -> None:
         """Poll files for reports in a thread while a query runs, if the log or the user's function takes them."""

@@ -443,6 +443,7 @@ class SparkRunner:
                 verbose=self._is_verbose,
                 on_progress=on_progress,
                 begins=begins,
+                now=partial(clock_millis, self._clock or now_millis),
                 unfinished=_unfinished(lowered, checkpoint),
             )
             query.opened = opened.pop_all()

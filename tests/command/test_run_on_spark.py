@@ -24,10 +24,10 @@ from tests.terminals import seen_of
 from windrow import Pipeline
 from windrow.plan import Form
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.metrics.reports import StepProgress
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark import PipelineProgress
 from windrow_runtime.view import RunHistory
-from windrow_spark.progress import StepProgress
 
 ORDERS = """\
 import sys
@@ -183,13 +183,20 @@ def test_a_terminal_shows_the_table_of_a_run_that_ends(write: Write, tmp_path: P
 def test_a_page_shows_a_run_until_a_signal(told_by: signal.Signals, code: int, write: Write, tmp_path: Path) -> None:
     write_orders(write, "paged.py")
     arrive(tmp_path, "first", 1, 2)
-    options = ("--engine", "spark", "--checkpoint", "checkpoint", "--interval", "0.1", "--dashboard", "0")
-    with started(tmp_path, *command("run", "paged.py", *options)) as process:
+    options = ("--engine", "spark", "--checkpoint", "checkpoint", "--interval", "0.1")
+    views = ("--dashboard", "0", "--health", "0")
+    with started(tmp_path, *command("run", "paged.py", *options, *views)) as process:
         assert process.stderr is not None
+        probes = next(line for line in process.stderr if line.startswith("windrow: probes are answered at port "))
+        probed_at = f"http://127.0.0.1:{probes.split()[6].rstrip(':')}/"
+        with urlopen(f"{probed_at}livez", timeout=10) as answer:
+            assert json.load(answer)["state"] in {"starting", "running"}
         line = next(line for line in process.stderr if line.startswith("windrow: the run is shown at "))
         with urlopen(line.split()[-1] + "events", timeout=60) as events:
             told = (json.loads(each[6:]) for each in events if each.startswith(b"data: "))
             assert next(run for run in told if run["batch"] is not None)["rows"] == 2
+            with urlopen(f"{probed_at}readyz", timeout=10) as answer:
+                assert json.load(answer)["ready"]
             process.send_signal(told_by)
             *_, last, over = told
         out, err = process.communicate(timeout=120)

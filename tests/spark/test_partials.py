@@ -20,8 +20,9 @@ from windrow.errors import InvalidArgumentError, UserFunctionError, WindrowError
 from windrow.functions import AggregateFunction
 from windrow.plan import Step
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.metrics.step_metrics import Metrics
 from windrow_runtime.operators.choose import operator_for
-from windrow_runtime.operators.operator import KeyedOperator, Metrics, OperatorRuntimeContext
+from windrow_runtime.operators.operator import KeyedOperator, OperatorRuntimeContext
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.operators.windows.partials import Partials

@@ -37,13 +37,16 @@ from windrow.sources import JsonFileSource, ParquetFileSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.metrics.reports import StepProgress
+from windrow_runtime.metrics.step_metrics import StepMetrics
+from windrow_runtime.metrics.telemetry import PlainRun, Telemetry
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.spark import PipelineProgress, SparkRunner
 from windrow_runtime.view import RunHistory, dashboard, watch
 from windrow_spark import progress
 from windrow_spark.clock import BatchClock, ClockFiles
 from windrow_spark.exchange.facts import OPEN_WINDOWS, WATERMARK
-from windrow_spark.progress import ProgressKeeper, Reporter, StepProgress, WatchedStep, WatermarkBounds
+from windrow_spark.progress import ProgressKeeper, Reporter, WatchedStep, WatermarkBounds
 from windrow_spark.run.measures import has_own_bar
 
 if TYPE_CHECKING:
@@ -63,6 +66,11 @@ FILES: list[list[tuple[str, int] | str]] = [
     [("b", 40_000)],
 ]
 TENS = TumblingEventTimeWindows.of(timedelta(seconds=10))
+
+
+def reporter_of(pipeline: Pipeline) -> Reporter:
+    telemetry = Telemetry(pipeline.name, "spark", PlainRun(active=True))
+    return Reporter(pipeline.name, Topology(pipeline.steps), None, telemetry, StepMetrics)
 
 
 class Alarm(KeyedProcessFunction[str, Reading, str]):
@@ -268,7 +276,7 @@ COUNTED = WatchedStep("p.2.window", "window", has_watermark=True, has_windows=Tr
 def held(keeper: ProgressKeeper, batch: int, windows: int) -> tuple[int | None, int | None]:
     """What is said of windows and watermark behind a batch that opened some windows."""
     facts = [("p.2.window", OPEN_WINDOWS, windows), ("p.1.source", WATERMARK, 1_000 * batch)]
-    step = keeper.end_batch(batch, facts, ended=False, seconds=0.1).steps["p.2.window"]
+    step = keeper.end_batch(batch, facts, ended=False, parts={"compute": 0.1}).steps["p.2.window"]
     return step.open_windows, step.watermark
 
 
@@ -287,7 +295,7 @@ def test_what_is_not_known_is_not_told(content: str | None, tmp_path: Path) -> N
         (tmp_path / "sums").write_text(content)
     keeper = ProgressKeeper([COUNTED], tmp_path / "sums")
     assert held(keeper, 3, 5) == (None, None)
-    assert keeper.end_batch(4, [], ended=False, seconds=0).steps["p.2.window"].state_bytes is None
+    assert keeper.end_batch(4, [], ended=False, parts={}).steps["p.2.window"].state_bytes is None
 
 
 def test_a_task_knows_a_bound_of_the_watermark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +313,7 @@ def test_a_task_knows_a_bound_of_the_watermark(tmp_path: Path, monkeypatch: pyte
     held(keeper, 1, 1)
     # A batch that runs again comes under the watermark of the batches before it.
     assert [bound(1), bound(2), bound(3), bound(None)] == [0, 1_000, None, None]
-    keeper.end_batch(2, [], ended=True, seconds=0)
+    keeper.end_batch(2, [], ended=True, parts={})
     assert bound(3) == MAX_TIMESTAMP
     file.write_text("damaged")
     assert bound(3) is None
@@ -357,7 +365,7 @@ def test_an_empty_batch_writes_no_line_at_the_level_info(caplog: pytest.LogCaptu
     fired = {"p.1.source": StepProgress(), "p.2.sink": StepProgress(records_in=1)}
     reports = [PipelineProgress(12, 5, 0, False, idle), PipelineProgress(13, 5, 0, False, fired)]
     reports += [PipelineProgress(14, 5, 0, True, idle)]
-    reporter = Reporter("p", Topology(pipeline.steps), None)
+    reporter = reporter_of(pipeline)
     with caplog.at_level(logging.DEBUG, "windrow"):
         for each in reports:
             reporter.report(each)
@@ -368,7 +376,7 @@ def test_the_log_has_lags_in_words(caplog: pytest.LogCaptureFixture) -> None:
     pipeline = Pipeline("p", from_collection([1]).sink_to(CollectSink[int]()))
     steps = {"p.1.source": StepProgress(records_in=7, lag_ms=3_120), "p.2.sink": StepProgress(records_in=6)}
     with caplog.at_level(logging.INFO, "windrow"):
-        Reporter("p", Topology(pipeline.steps), None).report(PipelineProgress(12, 61_000, 0, False, steps))
+        reporter_of(pipeline).report(PipelineProgress(12, 61_000, 0, False, steps))
     assert caplog.messages == [
         "pipeline p, batch 12: 7 records read, 6 written, 0 late, 0 malformed, watermark 3.1 s behind, in 1 min 1 s"
     ]

@@ -15,6 +15,8 @@ import pytest
 
 from tests.spark.checkpoints.archives import KEPT, archives, unpack
 from windrow.errors import CheckpointError, IncompatibleStateError, WindrowError
+from windrow_runtime.metrics.reports import PipelineProgress, StepProgress
+from windrow_runtime.metrics.step_metrics import StepMetrics
 from windrow_runtime.operators.topology import Topology
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.checkpoint.stored_file import StoredFile
@@ -22,7 +24,7 @@ from windrow_spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
 from windrow_spark.clock import BatchClock, ClockFiles, ClockKeeper, TrackerNote
 from windrow_spark.exchange.facts import OPEN_WINDOWS
 from windrow_spark.lowering import physical_plan, time_of
-from windrow_spark.progress import PipelineProgress, ProgressKeeper, StepProgress, WatchedStep
+from windrow_spark.progress import ProgressKeeper, WatchedStep
 from windrow_spark.sinks.batch_reports import SpooledResults
 from windrow_spark.storage.values import StateCodec
 
@@ -59,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
 def held(checkpoint: Checkpoint, batch: int, windows: int) -> PipelineProgress:
     """The report on a batch that opened some windows, which notes what the state holds."""
     keeper = ProgressKeeper([WATCHED], checkpoint.progress_file)
-    return keeper.end_batch(batch, [("step", OPEN_WINDOWS, windows)], ended=False, seconds=0)
+    return keeper.end_batch(batch, [("step", OPEN_WINDOWS, windows)], ended=False, parts={})
 
 
 Batches = tuple[str, list[BatchClock]]
@@ -210,12 +212,12 @@ def test_rewritten_counts_and_reports_of_connect_are_refused(tmp_path: Path) -> 
     results.clear()
     report = PipelineProgress(3, 120, 1_000, False, {"a": StepProgress(records_in=1, watermark=-5, lag_ms=7)})
     results.report(report)
-    results.put(3, {}, Counter({("a", "late"): 2**70}), Counter())
+    results.put(3, {}, StepMetrics({"a": {"late": 2**70}}), Counter())
     assert results.latest_report() == report
-    assert results.counters() == {"a": {"late": 2**70}}
+    assert results.metrics().counters == {"a": {"late": 2**70}}
     (folder,) = tmp_path.iterdir()
     chance = random.Random(2)
-    for name, reading in (("report-3", results.latest_report), ("counts", results.counters)):
+    for name, reading in (("report-3", results.latest_report), ("counts", results.metrics)):
         whole, expected = (folder / name).read_bytes(), reading()
         found = []
         for _ in range(100):

@@ -14,9 +14,9 @@ from windrow.plan import Form
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.metrics.reports import StepProgress
 from windrow_runtime.spark import PipelineProgress
 from windrow_runtime.view import RunHistory
-from windrow_spark.progress import StepProgress
 
 NOON = 1_772_366_400_000
 """2026-03-01, 12:00 UTC."""

@@ -7,10 +7,11 @@ from windrow.functions.broadcast import (
     ReadOnlyContext,
     ReadOnlyOnTimerContext,
 )
+from windrow.functions.distribution import Distribution
 from windrow.functions.element import FilterFunction, FlatMapFunction, KeySelector, MapFunction
 from windrow.functions.process import KeyedProcessContext, KeyedProcessFunction, OnTimerContext, TimerService
 from windrow.functions.retries import AsyncRetryStrategy, ExponentialBackoffDelayRetryStrategy, FixedDelayRetryStrategy
-from windrow.functions.rich import Counter, MetricGroup, RichFunction, RuntimeContext
+from windrow.functions.rich import Counter, Gauge, Histogram, MetricGroup, RichFunction, RuntimeContext
 from windrow.functions.stateless import AsyncFunction, ProcessContext, ProcessFunction
 from windrow.functions.two_inputs import (
     CoFlatMapFunction,
@@ -36,10 +37,13 @@ __all__ = [
     "CoMapFunction",
     "CoProcessFunction",
     "Counter",
+    "Distribution",
     "ExponentialBackoffDelayRetryStrategy",
     "FilterFunction",
     "FixedDelayRetryStrategy",
     "FlatMapFunction",
+    "Gauge",
+    "Histogram",
     "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from windrow.functions.distribution import USUAL_BOUNDARIES
 from windrow.state import KeyedStateStore
 
 
@@ -19,14 +21,68 @@ class Counter(Protocol):
         ...
 
 
+class Gauge(Protocol):
+    """A number that goes up and down, such as the size of a cache or the version of a model.
+
+    The workers of a batch set it without knowing of each other, so there is no last value: a batch gives the highest of
+    the values that were set in it. In a batch that sets none, the gauge stays as it is.
+    """
+
+    def set(self, value: float) -> None:
+        """Set the gauge.
+
+        Args:
+            value: A finite number.
+
+        Raises:
+            InvalidArgumentError: If it is none.
+        """
+        ...
+
+
+class Histogram(Protocol):
+    """Counts values by size, such as the seconds that requests take."""
+
+    def record(self, value: float) -> None:
+        """Count a value.
+
+        Args:
+            value: A finite number.
+
+        Raises:
+            InvalidArgumentError: If it is none.
+        """
+        ...
+
+
 class MetricGroup(Protocol):
-    """The metrics of a step."""
+    """The metrics of a step. All its workers have the same ones, and the results of a run have their totals."""
 
     def counter(self, name: str) -> Counter:
         """The counter of that name; made at first use. Its total is in the result of the run.
 
         Args:
             name: The name of the counter in the step.
+        """
+        ...
+
+    def gauge(self, name: str) -> Gauge:
+        """The gauge of that name; made at first use.
+
+        Args:
+            name: The name of the gauge in the step.
+        """
+        ...
+
+    def histogram(self, name: str, boundaries: Sequence[float] = USUAL_BOUNDARIES) -> Histogram:
+        """The histogram of that name; made at first use.
+
+        Args:
+            name: The name of the histogram in the step.
+            boundaries: The highest value of each bucket, rising; another bucket takes what is above the last.
+
+        Raises:
+            InvalidArgumentError: If the boundaries do not rise, or differ from those of its first use.
         """
         ...
 

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import OpenPartitions
+from windrow_runtime.metrics.reports import Backlog
 
 # Any in this module: elements and offsets are of the user's types.
 
@@ -80,6 +81,13 @@ class Reads(ABC):
         existing = [name for name in reached if name in latest]
         waiting = [name for name in existing if reached[name][1] != latest[name]]
         return OpenPartitions(waiting if self.is_bounded else existing, waiting)
+
+    def backlog(self, reached: Offsets, latest: Mapping[str, Any]) -> Backlog | None:
+        """Returns how much there is to read after the offsets that a batch reaches; None: offsets are no numbers."""
+        behind = [(last, reached[name][1]) for name, last in latest.items() if name in reached]
+        if not all(type(offset) is int for pair in behind for offset in pair):
+            return None
+        return Backlog(sum(max(0, last - done) for last, done in behind), "offsets")
 
     def advance_but(self, held: Collection[str], start: Offsets, latest: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Does what :meth:`advance` does, but reads no elements of partitions that are ``held`` back."""

@@ -18,13 +18,14 @@ from windrow_runtime.inputs.partitions import alignments, held_partitions, parti
 from windrow_runtime.local.function_rules import OpenedFunctions, Renewal, renewals_of, sent_steps
 from windrow_runtime.local.journal import Recorders
 from windrow_runtime.local.key_order import KeyOrder, by_key, due_keys, one_by_one
+from windrow_runtime.metrics.step_metrics import Metrics, StepMetrics
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.operators.fragments import Fragment
-from windrow_runtime.operators.operator import KeyedOperator, Metrics, OperatorRuntimeContext
+from windrow_runtime.operators.operator import KeyedOperator, OperatorRuntimeContext
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology, sink_of, source_of
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
@@ -128,6 +129,8 @@ class Execution:
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
         self.sinks: defaultdict[str, StampedElements] = defaultdict(StampedElements)
         self.written = Counter({step.id: 0 for step in topology.sinks})  # how many elements each has taken
+        self.taken: Counter[str] = Counter()  # how many elements came to each step in this round
+        self.given: Counter[str] = Counter()  # how many each source and keyed step has emitted to its main output in it
         self._phase_before = False
         # The watermarks that process functions without keys see, by step id, in this round and in the previous one.
         self._seen: dict[str, int] = {}
@@ -223,6 +226,8 @@ class Execution:
         self._begin(processing_time)
         self._advance_seen(watermark)
         for port, elements in inputs.items():
+            if port.tag is None:
+                self.given[port.step] += len(elements.values)
             self._pass_on(port, elements)
         for step in self.topology.keyed:
             operator = self.operators[step.id]
@@ -326,6 +331,10 @@ class Execution:
             self._mixed.clear()
         for renewal in self._renewals.values():
             renewal.renew()
+        self.taken.clear()
+        self.given.clear()
+        for metrics in self.metrics.values():
+            metrics.end_batch()
         if processing_time is not None:
             self._now = processing_time
             for tracker in self.trackers.values():
@@ -388,6 +397,8 @@ class Execution:
         outputs = self._buffers[step.id].take()
         for tag, elements in outputs:
             port = Port(step.id, tag)
+            if tag is None:
+                self.given[step.id] += len(elements.values)
             if self._observe is not None:
                 self._observe(port, own_all(elements.values), elements.timestamps)
             self._pass_on(port, elements)
@@ -410,14 +421,17 @@ class Execution:
 
     def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
         """Collect elements that a fragment emits to a keyed step."""
+        self.taken[step] += len(values)
         self._inboxes[step, self._phase_before].append((keys, values, timestamps))
 
     def to_all_keys(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
         """Collect elements that a fragment emits to all keys of a keyed step."""
+        self.taken[step] += len(values)
         self._broadcasts[step, self._phase_before].append(StampedElements(values, timestamps))
 
     def to_sink(self, step: str, values: list[Any], timestamps: list[int | None]) -> None:
         """Collect elements that a fragment emits to a sink."""
+        self.taken[step] += len(values)
         sink = self.sinks[step]
         sink.values.extend(values)
         sink.timestamps.extend(timestamps)
@@ -462,6 +476,10 @@ class Execution:
             self._aligned, self._partitioned, lambda step: trackers[step].partitions(), self._waiting
         )
         return held.get(source, ())
+
+    def step_metrics(self) -> StepMetrics:
+        """Returns the metrics of all steps so far."""
+        return StepMetrics.of_run(self.metrics)
 
     def snapshot(self) -> Snapshot:
         """Returns the state, watermark and clock of every keyed step, and the states of watermark trackers."""

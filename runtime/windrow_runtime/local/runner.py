@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import zip_longest
@@ -15,8 +15,10 @@ from windrow.plan import Form, Pipeline, Step
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
 from windrow.triggers.call_text import call_text
 from windrow_runtime.bar import Measure, progress_shown
+from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import check_bounded, check_sources, ends_when_silent, rows_there
 from windrow_runtime.inputs.reader import reader_of
+from windrow_runtime.local.batch_reports import BatchReports
 from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.local.journal import recorders_of, recording_of
 from windrow_runtime.local.key_order import KeyOrder
@@ -150,21 +152,29 @@ class LocalRunner:
                 isolates_functions=self._isolates_functions,
                 order=KeyOrder.of(self._shuffles_keys),
             )
-            run = _Run(execution, topology, self._clock, query, outputs)
-            run.execution.open()
-            try:
-                with progress_shown(pipeline.name, run.measure, wanted=self._shows_progress):
-                    run.batches(drain=drain, is_stopping=lambda: self._is_stopping)
-                if drain and not self._is_stopping:
-                    run.warn_of_unfired()
-            finally:
-                self._is_stopping = False  # not at the beginning: a signal may come before
-                run.execution.close()
-        counters = {
-            identifier: dict(metrics.totals) for identifier, metrics in run.execution.metrics.items() if metrics.totals
-        }
+            reports = BatchReports(pipeline.name, topology, execution)
+            run = _Run(execution, topology, self._clock, query, outputs, reports)
+            with reports.during_run():
+                run.execution.open()
+                try:
+                    with progress_shown(pipeline.name, run.measure, wanted=self._shows_progress):
+                        run.batches(drain=drain, is_stopping=lambda: self._is_stopping)
+                    if drain and not self._is_stopping:
+                        run.warn_of_unfired()
+                finally:
+                    self._is_stopping = False  # not at the beginning: a signal may come before
+                    run.execution.close()
+        metrics = run.execution.step_metrics()
         recording = None if recorders is None else recording_of(recorders)
-        return PipelineResult(pipeline, counters, dict(run.execution.written), run.collected, recording)
+        return PipelineResult(
+            pipeline,
+            metrics.counters,
+            dict(run.execution.written),
+            run.collected,
+            recording,
+            gauges=metrics.gauges,
+            histograms=metrics.histograms,
+        )
 
     def stop(self) -> None:
         """Ends the run after the batch at hand, from a signal handler or another thread; open windows do not fire.
@@ -184,7 +194,9 @@ class _Run:
         clock: Callable[[], int],
         query: str,
         outputs: Mapping[str, Output],
+        reports: BatchReports,
     ) -> None:
+        self._reports = reports
         self.execution = execution
         self._topology = topology
         self._clock = clock
@@ -205,7 +217,7 @@ class _Run:
         ending = [ends_when_silent(step, drain=drain) for step in sources]
         ended: set[str] = set()
         scale = TimestampScale(self._topology)
-        for batches in zip_longest(*readers):
+        for batches in self._read(zip_longest(*readers)):
             ended = {
                 step.id for step, ends, batch in zip(sources, ending, batches, strict=True) if ends and batch is None
             }
@@ -224,6 +236,15 @@ class _Run:
             watermark = following
         if drain:
             self._round({}, dict.fromkeys(watermark, MAX_TIMESTAMP), ended)
+
+    def _read(self, batches: Iterator[tuple[SourceBatch | None, ...]]) -> Iterator[tuple[SourceBatch | None, ...]]:
+        """Reads the batches of all sources, and measures the time that it takes."""
+        while True:
+            with self._reports.measured("plan"):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
 
     def measure(self) -> Measure:
         """Returns how far the run is; another thread calls this."""
@@ -270,9 +291,13 @@ class _Run:
         self, inputs: dict[Port, StampedElements], watermark: Mapping[str, int], ended: Collection[str]
     ) -> dict[str, int]:
         now = clock_millis(self._clock)
-        self.execution.round(inputs, watermark=watermark, processing_time=now)
+        with self._reports.measured("compute"):
+            self.execution.round(inputs, watermark=watermark, processing_time=now)
         check_owners(self._topology.sinks, self._query)
-        self.execution.write_sinks(self._topology.sinks, self._batch, self.collected, self._outputs)
+        with self._reports.measured("write"):
+            self.execution.write_sinks(self._topology.sinks, self._batch, self.collected, self._outputs)
         self._batch += 1
         exhausted = {step.id for step in self._topology.sources if step.id in ended and reader_of(step).may_grow}
-        return self.execution.end_batch(now, set(ended) - exhausted, exhausted)
+        following = self.execution.end_batch(now, set(ended) - exhausted, exhausted)
+        self._reports.end_batch(following, now)
+        return following

@@ -143,7 +143,7 @@ class _RuleContext(_ReadingContext):
         super().__init__(operator, declared)
         self._is_called = False
         self._emits = True
-        self._counted = operator.metrics.totals
+        self._counted = operator.metrics.values
         self.applied = False
 
     def begin(self, timestamp: int | None, *, emits: bool) -> None:
@@ -153,17 +153,17 @@ class _RuleContext(_ReadingContext):
         self._is_called = True
         self.applied = False
         # A call that is repeated for another part of the keys does not count.
-        self._counted = self._operator.metrics.totals
+        self._counted = self._operator.metrics.values
         self._count(for_key=False)
 
     def end(self) -> None:
         """End the call."""
         self._is_called = False
-        self._operator.metrics.totals = self._counted
+        self._operator.metrics.values = self._counted
 
     def _count(self, *, for_key: bool) -> None:
-        """Enables counters for calls for a key, and for others only if results are emitted."""
-        self._operator.metrics.totals = self._counted if for_key or self._emits else Totals()
+        """Enables metrics for calls for a key, and for others only if results are emitted."""
+        self._operator.metrics.values = self._counted if for_key or self._emits else (Totals(), {}, {})
 
     def output(self, tag: OutputTag[Any], value: Any) -> None:
         if self._inside or self._emits:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter as Totals
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,12 +10,13 @@ from itertools import count
 from typing import Any, Final, Protocol
 
 from windrow.errors import UnsupportedOperationError
-from windrow.functions import Counter, ProcessWindowContext, RichFunction, RuntimeContext
+from windrow.functions import ProcessWindowContext, RichFunction, RuntimeContext
 from windrow.panes import PaneInfo
 from windrow.plan import Step
 from windrow.state import KeyedStateStore, StateDescriptor
 from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
+from windrow_runtime.metrics.step_metrics import Metrics
 from windrow_runtime.operators.errors import call_description, lifecycle_errors
 from windrow_runtime.operators.observer import Observer
 from windrow_runtime.operators.state.handles import StateStore
@@ -32,40 +32,9 @@ LONGEST_CHAIN: Final = 10_000
 """The most timers in a chain at the end of the stream, each set by the callback of the one before."""
 
 
-class Metrics:
-    """The counters of a step, by name, and the number of late elements, dropped or not."""
-
-    def __init__(self) -> None:
-        self.late = 0
-        self.totals: Totals[str] = Totals()
-
-    def count(self, name: str, n: int = 1) -> None:
-        """Add ``n`` to a counter."""
-        self.totals[name] += n
-
-    def counter(self, name: str) -> Counter:
-        """Returns the counter of that name, for users' functions."""
-        return _Counter(self, name)
-
-    def drain(self) -> dict[str, int]:
-        """Returns the counters, and resets them to zero."""
-        counts = dict(self.totals)
-        self.totals.clear()
-        return counts
-
-
-@dataclass(frozen=True, slots=True)
-class _Counter:
-    metrics: Metrics
-    name: str
-
-    def inc(self, n: int = 1) -> None:
-        self.metrics.totals[self.name] += n
-
-
 @dataclass(slots=True)
 class OperatorRuntimeContext:
-    """The runtime context of users' functions: their step, its counters, and the key group, which the engine sets."""
+    """The runtime context of users' functions: their step, its metrics, and the key group, which the engine sets."""
 
     step_name: str
     metrics: Metrics

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -11,6 +11,7 @@ from windrow.distribution import install_hint
 from windrow.drawing.html import table
 from windrow.drawing.svg import text
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.functions import Distribution
 from windrow.plan import Pipeline
 from windrow.sinks import Collects, CollectSink
 from windrow_runtime.operators.errors import shortened
@@ -46,6 +47,8 @@ class PipelineResult:
             those of the user's functions.
         written: How many elements each sink took, by step id. Sinks of a pipeline are not in it where Spark writes the
             batches by itself, as it does with a ``DataStreamWriter``.
+        gauges: The gauges of the user's functions, by step id and name: the values of the newest batch that set them.
+        histograms: What the histograms of the user's functions have counted, by step id and name.
     """
 
     pipeline: Pipeline
@@ -54,6 +57,8 @@ class PipelineResult:
     # Any: elements of every sink side by side, by the identity of the sink.
     _collected: Mapping[int, list[Any]]
     _recording: Recording | None = None
+    gauges: Mapping[str, Mapping[str, float]] = field(default_factory=dict, kw_only=True)
+    histograms: Mapping[str, Mapping[str, Distribution]] = field(default_factory=dict, kw_only=True)
 
     def __repr__(self) -> str:
         collected = sum(map(len, self._collected.values()))

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import windrow_spark
 
 if TYPE_CHECKING:
+    from windrow_runtime.metrics.health import Health
+    from windrow_runtime.metrics.reports import Backlog, PipelineProgress, StepProgress
     from windrow_runtime.outputs.result import PipelineResult
-    from windrow_spark.progress import PipelineProgress, StepProgress
     from windrow_spark.runner import RunningPipeline, SparkRunner
 
-__all__ = ["PipelineProgress", "PipelineResult", "RunningPipeline", "SparkRunner", "StepProgress"]
+__all__ = ["Backlog", "Health", "PipelineProgress", "PipelineResult", "RunningPipeline", "SparkRunner", "StepProgress"]
 
 
 def __getattr__(name: str) -> object:

@@ -7,7 +7,6 @@ batches again, to compare results.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -38,15 +37,12 @@ class CounterNotes:
     def _file(self, batch: int) -> StoredFile[_Counted]:
         return StoredFile(self.folder / f"{batch}", _Counted)
 
-    def write(self, batch: int, counts: Mapping[tuple[str, str], int]) -> None:
+    def write(self, batch: int, counters: dict[str, dict[str, int]]) -> None:
         """Write the counters of a batch, by step id and name, and delete the oldest file."""
-        counters: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        for (step, name), count in counts.items():
-            counters[step][name] = count
         with checkpoint_errors(self.folder):
             if counters:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._file(batch).write(_Counted(dict(counters)))
+                self._file(batch).write(_Counted(counters))
             self._file(batch - BATCHES_KEPT).path.unlink(missing_ok=True)
 
     def read(self, batch: int) -> Mapping[str, Mapping[str, int]]:

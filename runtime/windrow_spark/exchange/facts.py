@@ -1,19 +1,22 @@
-"""Defines the facts of steps: numbers that workers report with every batch, beside the counters of users' functions.
+"""Defines the facts of steps: numbers that workers report with every batch, beside the metrics of users' functions.
 
 They are sent in the same rows as counters, as (step id, name, increment), where the name of a counter is a string and
-that of a fact a number. The driver adds them up; of watermarks it takes the highest.
+that of a fact a number. The driver adds them up; of watermarks it takes the highest, and of the rows of a
+key group the highest and the sum.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
 from typing import Final, TypeAlias
 
-from windrow_runtime.operators.state.model import OperatorState
+from windrow_runtime.metrics.step_metrics import Metric
 
-Count: TypeAlias = "tuple[str, str | int, int]"
-"""Step id, name, increment."""
+Count: TypeAlias = "tuple[str, str | int, Metric]"
+"""Step id, name, and an increment, the value of a gauge, or what a histogram has counted."""
+
+Fact: TypeAlias = "tuple[str, str | int, int]"
+"""Step id, name and increment of a fact, or of a counter of records that were lost."""
 
 RECORDS_IN: Final = 1
 RECORDS_OUT: Final = 2
@@ -24,6 +27,9 @@ STATE_BYTES: Final = 6
 WATERMARK: Final = 7
 ROWS_READ: Final = 8
 """The rows that Spark gave the stage of a source, including those that name files and ranges; 0: nothing to read."""
+
+GROUP_ROWS: Final = 9
+"""The rows that one key group took: the driver compares the groups."""
 
 
 def facts_of(step: str, counts: Counter[int]) -> list[Count]:
@@ -38,18 +44,3 @@ def records_in(records: Counter[str]) -> list[Count]:
     counts: list[Count] = [(step, RECORDS_IN, number) for step, number in records.items()]
     records.clear()
     return counts
-
-
-def windows_in(state: OperatorState) -> int:
-    """Returns the number of windows with elements or state in an operator's state."""
-    return sum(len(key_state.windows) for key_state in state.keys.values()) + _in_tables(state)
-
-
-def timers_in(state: OperatorState) -> int:
-    """Returns the number of timers in an operator's state; a window in a table, and a session, have one each."""
-    return len(state.event_timers) + len(state.processing_timers) + _in_tables(state)
-
-
-def _in_tables(state: OperatorState) -> int:
-    tables = chain(state.tables.values(), state.fired.values())
-    return sum(map(len, tables)) + len(state.session_columns) + sum(map(len, state.sessions.values())) // 3

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from windrow.plan import Step, TimestampsNode
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.metrics.step_metrics import Metrics
 from windrow_runtime.operators.fragments import Fragment
-from windrow_runtime.operators.operator import Metrics, OperatorRuntimeContext
+from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, timestamps_of
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_spark.clock import ClockFiles, SeenTimestamps, sees_highest_only
@@ -167,10 +168,10 @@ class PortFragment:
             tracker.end_batch(now)
 
     def take_counts(self) -> list[Count]:
-        """Returns users' counters, and how many records went to each step, since the last call."""
+        """Returns users' metrics, and how many records went to each step, since the last call."""
         counts = records_in(self._records)
         for step, metrics in self._metrics.items():
-            counts += ((step, name, count) for name, count in metrics.drain().items())
+            counts += ((step, name, metric) for name, metric in metrics.drain())
         return counts
 
     def take_timestamps(self) -> list[SeenTimestamps]:

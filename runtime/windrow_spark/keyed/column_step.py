@@ -30,7 +30,7 @@ from windrow_spark.columnar.step_operator import (
 from windrow_spark.columnar.window_calls import WindowCalls
 from windrow_spark.columnar.windows.column_operator import Fired
 from windrow_spark.exchange.column_sender import columns_for_sink
-from windrow_spark.exchange.facts import OPEN_WINDOWS, RECORDS_OUT
+from windrow_spark.exchange.facts import GROUP_ROWS, OPEN_WINDOWS, RECORDS_OUT
 from windrow_spark.exchange.packer import Packer
 from windrow_spark.exchange.rows import Arrived, ColumnElements, PackedRow
 from windrow_spark.keyed.level import GroupBatch, KeyedStep, StepRunner
@@ -112,6 +112,7 @@ class ColumnRunner(StepRunner):
             rows[part.is_partial].append(of_part)
             numbers[part.is_partial].append(np.arange(count, count + of_part.num_rows))
             count += of_part.num_rows
+        self.facts[GROUP_ROWS] += count
         arrival = np.concatenate([np.zeros(0, np.int64), *numbers[1], *numbers[0]])
         return ColumnsArrived(concatenated(rows[1]), concatenated(rows[0]), arrival)
 

@@ -26,11 +26,12 @@ from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.operator import OperatorRuntimeContext
+from windrow_runtime.operators.state.counting import timers_in, windows_in
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_spark.clock import BatchTimes, encode_timer
 from windrow_spark.exchange.classes import state_codec
-from windrow_spark.exchange.facts import OPEN_WINDOWS, STATE_BYTES, TIMERS, timers_in, windows_in
+from windrow_spark.exchange.facts import GROUP_ROWS, OPEN_WINDOWS, STATE_BYTES, TIMERS
 from windrow_spark.exchange.packer import Packer, TaskSinkWriter
 from windrow_spark.exchange.rows import (
     Arrived,
@@ -107,6 +108,7 @@ class ObjectRunner(StepRunner):
         level, record, current = self._level, group.record, group.times[1]
         pages = ObjectPages(record, self._codec, group.store, level.groups.count, level.tuning.object_pages)
         before, after = (self._objects_of(parts, pages) for parts in group.arrived)
+        self.facts[GROUP_ROWS] += sum(len(elements.keys) for elements in (*before, *after))
         for_all = _Broadcast(
             *([part for part in parts if isinstance(part, BroadcastElements)] for parts in group.arrived)
         )

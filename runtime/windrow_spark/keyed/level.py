@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from windrow_runtime.codecs.records import UserClass
+from windrow_runtime.metrics.step_metrics import Metrics
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import field_errors
-from windrow_runtime.operators.operator import KeyedOperator, Metrics
+from windrow_runtime.operators.operator import KeyedOperator
 from windrow_spark.clock import BatchTime, BatchTimes, ClockFiles, SeenTimestamps
 from windrow_spark.exchange.facts import LATE, RECORDS_OUT, Count, facts_of
 from windrow_spark.exchange.packer import Packer, Routed
@@ -220,7 +221,7 @@ class StepRunner:
         facts[RECORDS_OUT] += self._collector.emitted
         facts[LATE] += metrics.late
         self._collector.emitted = metrics.late = 0
-        counts: list[Count] = [(self.step.step_id, name, count) for name, count in metrics.drain().items() if count]
+        counts: list[Count] = [(self.step.step_id, name, count) for name, count in metrics.drain()]
         return [*counts, *facts_of(self.step.step_id, facts), *self.step.take_counts()]
 
     def _drain(self, packer: Packer) -> Iterator[PackedRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame
 from windrow.errors import CheckpointError, UnsupportedOperationError, WindrowError
 from windrow.plan import Step
 from windrow_runtime.bar import progress_shown
+from windrow_runtime.metrics.health import Health
+from windrow_runtime.metrics.telemetry import PlainRun, Telemetry
 from windrow_runtime.operators.outcome import secrets_of
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.output import Output
@@ -31,6 +33,7 @@ from windrow_spark.lowering import Lowered
 from windrow_spark.progress import OnProgress, ProgressKeeper, Reporter
 from windrow_spark.quiet import QuietFailure, is_quiet
 from windrow_spark.run.background import BackgroundCall, Ending, JobCalls, uninterrupted, wait_for_tasks
+from windrow_spark.run.figures import QueryFigures
 from windrow_spark.run.gate import BatchGate, Interrupted
 from windrow_spark.run.idle import IdleBatches
 from windrow_spark.run.measures import RunMeasure
@@ -70,7 +73,8 @@ class Query:
 
     The outputs of sinks are by step id. If it is ``verbose``, Spark's log shows the failure of a batch, too, in a
     session that a runner started. ``begins`` says whether no batch was planned before. ``unfinished`` is the query that
-    divides batches as the run before did, which finishes the batch that this one has begun.
+    divides batches as the run before did, which finishes the batch that this one has begun. ``now`` is the clock
+    of the runner.
 
     Attributes:
         measure: Measures how far the run is.
@@ -87,6 +91,7 @@ class Query:
         verbose: bool,
         on_progress: OnProgress | None,
         begins: bool,
+        now: Callable[[], int],
         unfinished: Lowered | None = None,
     ) -> None:
         self.lowered = lowered
@@ -100,7 +105,9 @@ class Query:
         self._place = f"pipeline {lowered.pipeline.name!r}, checkpoint {checkpoint.path}"
         self._secrets = secrets_of(lowered.pipeline.steps)
         self._gate = BatchGate()
-        self._failure: WindrowError | None = None
+        self.failure: WindrowError | None = None  # for which the query has ended
+        self._has_told_end = False
+        self._now = now
         self._started: StreamingQuery | None = None
         self._is_broken_off = False
         self._is_closing = False
@@ -117,8 +124,15 @@ class Query:
         self.measure = RunMeasure(lowered.topology, self._results, lowered.spark, begins=begins)
         if on_progress is not None:
             self.counted()  # raises an error for a pipeline that cannot report
+        self.figures = QueryFigures(lowered.topology, self._is_running)
+        self.telemetry = Telemetry(lowered.pipeline.name, "spark", self.figures)
         self.reporter = Reporter(
-            lowered.pipeline.name, lowered.topology, on_progress, spooled.reports if spooled else None
+            lowered.pipeline.name,
+            lowered.topology,
+            on_progress,
+            self.telemetry,
+            self._results.metrics,
+            spooled.reports if spooled else None,
         )
         self._batches = BatchWriter(
             lowered.sinks,
@@ -197,6 +211,21 @@ class Query:
             self.opened.close()
         finally:
             self._is_closing = False
+            self._tell_end()
+
+    def _tell_end(self) -> None:
+        if not self._has_told_end:
+            self._has_told_end = True
+            self.reporter.flush()
+            self.telemetry.end(self.failure)
+
+    def _is_running(self) -> bool:
+        """Returns whether the query of Spark runs, in any thread."""
+        try:
+            return self._started is not None and not self._has_told_end and bool(self._started.isActive)
+        except Exception:
+            # The session was stopped, and the query with it; the type of this error depends on the kind of session.
+            return False
 
     def check_lock(self) -> None:
         """Refuse to go on if another run may use the checkpoint by now."""
@@ -235,7 +264,8 @@ class Query:
                     query: StreamingQuery = writer.trigger(**trigger).start()
                 finally:
                     self._checkpoint.hand_nothing(self.lowered.spark)
-                self._started = query
+                self._started = self.figures.query = query
+                self.telemetry.begin()
                 try:
                     # Spark creates the sources, which read the session's settings, within milliseconds. A source that
                     # is created later gets the session's own settings, and is slower, not wrong.
@@ -291,7 +321,7 @@ class Query:
             if gate.is_stopping and not isinstance(error, WindrowError):
                 raise Interrupted from None
             # Spark turns an error that is raised here into an exception of its own, and logs it.
-            failure = self._failure = engine_failure(error, self._place, self._secrets)
+            failure = self.failure = engine_failure(error, self._place, self._secrets)
             if self._is_quiet:
                 raise QuietFailure(str(failure)) from None
             if shows_secret(error, self._secrets):
@@ -422,7 +452,7 @@ class Query:
         try:
             ended = query.awaitTermination(timeout_seconds)  # type: ignore[arg-type]  # Spark takes fractions
         except StreamingQueryException as error:
-            failure = self._failure or engine_failure(error, self._place, self._secrets)
+            failure = self.failure = self.failure or engine_failure(error, self._place, self._secrets)
             raise failure from failure.__cause__
         if ended is not False and self._loss is not None:
             raise self._loss
@@ -436,6 +466,24 @@ class Query:
             return query.awaitTermination(_A_MOMENT_SECONDS) is not False  # type: ignore[arg-type]  # as in wait
         except StreamingQueryException:
             return True
+
+    def health(self, *, is_active: bool) -> Health:
+        """Returns how the pipeline is, which runs or drains, if it ``is_active``."""
+        if not is_active and self.failure is None and self._started is not None:
+            with suppress(WindrowError):
+                self.wait(self._started, _A_MOMENT_SECONDS)
+        report = None if self._written is not None else self._results.latest_report()
+        lags = [] if report is None else [step.lag_ms for step in report.steps.values() if step.lag_ms is not None]
+        return Health(
+            self.lowered.pipeline.name,
+            "running" if is_active else "ended" if self.failure is None else "failed",
+            is_ready=is_active and (report is not None or self.figures.newest() is not None),
+            batch=None if report is None else report.batch,
+            batch_age_seconds=None if report is None else max(0, self._now() - report.ended_at) / 1000,
+            lag_ms=max(lags, default=None),
+            backlog=self.figures.backlog(),
+            last_error=self.failure,
+        )
 
     def counted(self) -> Results:
         """Returns the results so far; raises an error if Spark writes a sink by itself, so that nothing is counted."""
@@ -471,6 +519,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None, *, shows_progress:
     pipeline, query, sinks = lowered.pipeline, lowered.query_id, lowered.topology.sinks
     check_free(sinks, query, begins=True)
     uninterrupted(lambda: check_unwritten(lowered.spark, sinks), lowered.spark)
+    telemetry = Telemetry(pipeline.name, "spark", PlainRun(active=True))
     calls = JobCalls(lowered.spark, f"windrow {query}")
     with OwnStack() as opening:
         claims = opening.enter_context(ExitStack())  # released after the outputs are closed
@@ -479,6 +528,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None, *, shows_progress:
         claims.enter_context(claim_targets(sinks, query, begins=True))
         opened = opening.pop_all()
     try:
+        telemetry.begin()
         progress = ProgressKeeper(lowered.watched(), None)
         write = BatchWriter(
             lowered.sinks,
@@ -500,6 +550,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None, *, shows_progress:
     except BaseException as error:
         # An interruption takes precedence over the failure that it causes in Spark.
         interruption = calls.interruption or error
+        telemetry.end(error if isinstance(interruption, WindrowError) else None)
         Ending(calls.end, opened.close, f"pipeline {pipeline.name!r}").close(interruption)
         if interruption is not error:
             raise interruption from None
@@ -507,7 +558,8 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None, *, shows_progress:
     opened.close()
     report = results.latest_report()
     if report is not None:
-        Reporter(pipeline.name, lowered.topology, on_progress).report(report)
+        Reporter(pipeline.name, lowered.topology, on_progress, telemetry, results.metrics).report(report)
+    telemetry.end()
     return _result_of(lowered, results)
 
 
@@ -519,7 +571,10 @@ def _result_of(lowered: Lowered, results: Results) -> PipelineResult:
     }
     counted = results.written()
     written = {} if _by_query(lowered) else {step.id: counted.get(step.id, 0) for step in lowered.topology.sinks}
-    return PipelineResult(lowered.pipeline, results.counters(), written, collected)
+    metrics = results.metrics()
+    return PipelineResult(
+        lowered.pipeline, metrics.counters, written, collected, gauges=metrics.gauges, histograms=metrics.histograms
+    )
 
 
 def _by_query(lowered: Lowered) -> tuple[int, Step] | None:

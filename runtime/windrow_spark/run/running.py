@@ -12,10 +12,12 @@ from pyspark.errors import StreamingQueryException
 
 from windrow.drawing.svg import text
 from windrow.errors import UnsupportedOperationError, WindrowError
+from windrow.functions import Distribution
 from windrow.plan import Form, Pipeline
+from windrow_runtime.metrics.health import Health
+from windrow_runtime.metrics.reports import PipelineProgress
 from windrow_runtime.operators.outcome import short_tracebacks
 from windrow_runtime.outputs.result import PipelineResult
-from windrow_spark.progress import PipelineProgress
 from windrow_spark.run.background import in_background, interrupted_alone
 from windrow_spark.run.query import Query
 
@@ -114,6 +116,13 @@ class RunningPipeline:
         shown = "no batch is done yet" if report is None else report._repr_html_()
         return f"<p>{text(repr(self))}</p>\n{shown}"
 
+    def health(self) -> Health:
+        """Returns how the pipeline is: whether it runs, its newest batch, lag and backlog, and why it has failed.
+
+        It raises no error of the pipeline's, and may be called after the end.
+        """
+        return self._query.health(is_active=self._uses_checkpoint())
+
     def counters(self) -> dict[str, dict[str, int]]:
         """Returns the counters of each step, by step id and name, as ``PipelineResult.counters`` has them at the end.
 
@@ -122,7 +131,23 @@ class RunningPipeline:
         Raises:
             UnsupportedOperationError: As :attr:`progress`.
         """
-        return self._query.counted().counters()
+        return self._query.counted().metrics().counters
+
+    def gauges(self) -> dict[str, dict[str, float]]:
+        """Returns the gauges of users' functions, by step id and name: the values of the newest batch that set them.
+
+        Raises:
+            UnsupportedOperationError: As :attr:`progress`.
+        """
+        return self._query.counted().metrics().gauges
+
+    def histograms(self) -> dict[str, dict[str, Distribution]]:
+        """Returns what the histograms of users' functions have counted since the start, by step id and name.
+
+        Raises:
+            UnsupportedOperationError: As :attr:`progress`.
+        """
+        return self._query.counted().metrics().histograms
 
     def watermarks(self) -> dict[str, int | None]:
         """Returns the watermark that each keyed step has reached, by step id, in milliseconds since 1970, UTC.

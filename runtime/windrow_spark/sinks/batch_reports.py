@@ -1,4 +1,4 @@
-"""Keeps the collected elements and the counters of a query's batches for the runner."""
+"""Keeps the collected elements and the metrics of a query's batches for the runner."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import secrets
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+from windrow_runtime.metrics.reports import PipelineProgress
+from windrow_runtime.metrics.step_metrics import StepMetrics
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.outputs.whole_files import write_whole
 from windrow_spark.checkpoint.stored_file import StoredFile, checkpoint_errors, file_numbers
-from windrow_spark.progress import PipelineProgress
 from windrow_spark.storage.values import StateCodec
 
 # Any in this module: elements of every type.
-
-Counted: TypeAlias = "Counter[tuple[str, str]]"
-"""Increments of counters, by step id and name."""
 
 _WRITTEN: Final = ""
 """Stands for the name of a counter where elements are counted that a sink took; no counter has it."""
@@ -30,33 +28,26 @@ _REPORTS_KEPT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """The counters of all batches by step and name; their size does not depend on how many batches there were.
+    """The metrics of all batches by step and name; their size does not depend on how many batches there were.
 
-    They are the totals ``before`` the newest batch with counts, the number of that batch, and its counts.
+    They are those of all batches ``before`` the newest one with any, the number of that batch, and its metrics.
     """
 
-    before: dict[str, dict[str, int]] = field(default_factory=dict)
+    before: StepMetrics = field(default_factory=StepMetrics)
     batch: int = -1
-    newest: dict[str, dict[str, int]] = field(default_factory=dict)
+    newest: StepMetrics = field(default_factory=StepMetrics)
 
-    def with_batch(self, batch: int, counted: Counted, written: Counter[str]) -> _Counts:
-        """Returns the counters with a batch's counts, which replace earlier ones of the batch; itself if unchanged."""
-        counted = Counter({**counted, **{(step, _WRITTEN): count for step, count in written.items()}})
+    def with_batch(self, batch: int, metrics: StepMetrics, written: Counter[str]) -> _Counts:
+        """Returns these with a batch's metrics, which replace earlier ones of the batch; itself if unchanged."""
+        counters = {step: {**metrics.counters.get(step, {}), _WRITTEN: count} for step, count in written.items()}
+        newest = replace(metrics, counters={**metrics.counters, **counters})
         assert batch >= self.batch, f"batch {batch} is run again after batch {self.batch}"
-        if not counted and (batch > self.batch or not self.newest):
+        if not newest and (batch > self.batch or not self.newest):
             return self
-        newest: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        for (step, name), count in counted.items():
-            newest[step][name] = count
-        return _Counts(self.before if batch == self.batch else self.totals(), batch, dict(newest))
+        return _Counts(self.before if batch == self.batch else self.totals(), batch, newest)
 
-    def totals(self) -> dict[str, dict[str, int]]:
-        totals = {step: dict(counts) for step, counts in self.before.items()}
-        for step, counts in self.newest.items():
-            of_step = totals.setdefault(step, {})
-            for name, count in counts.items():
-                of_step[name] = of_step.get(name, 0) + count
-        return totals
+    def totals(self) -> StepMetrics:
+        return self.before.followed_by(self.newest)
 
 
 class Results:
@@ -71,15 +62,15 @@ class Results:
         self._counts = _Counts()
         self._reports: tuple[PipelineProgress, ...] = ()
 
-    def put(self, batch: int, collected: Mapping[int, list[Any]], counted: Counted, written: Counter[str]) -> None:
-        """Keep the collected elements of a batch, by the number of the sink, its counts, and what sinks took."""
+    def put(self, batch: int, collected: Mapping[int, list[Any]], metrics: StepMetrics, written: Counter[str]) -> None:
+        """Keep the collected elements of a batch, by the number of the sink, its metrics, and what sinks took."""
         for number, values in collected.items():
             # A pipeline that runs for months has many batches with nothing to collect.
             if values:
                 self._collected[number][batch] = values
             else:
                 self._collected[number].pop(batch, None)
-        self._counts = self._counts.with_batch(batch, counted, written)
+        self._counts = self._counts.with_batch(batch, metrics, written)
 
     def report(self, progress: PipelineProgress) -> None:
         """Keep the report on a batch, in place of an earlier one on it, and no more of the oldest."""
@@ -98,17 +89,20 @@ class Results:
         """Returns the elements that were collected for the sink of a number."""
         return [value for _, values in sorted(self._collected[number].items()) for value in values]
 
-    def counters(self) -> dict[str, dict[str, int]]:
-        """Returns the totals of all counters, by step and name."""
+    def metrics(self) -> StepMetrics:
+        """Returns the metrics of all batches so far, by step and name."""
         totals = self._totals()
-        named = {step: {name: n for name, n in counts.items() if name != _WRITTEN} for step, counts in totals.items()}
-        return {step: counts for step, counts in named.items() if counts}
+        named = {
+            step: {name: n for name, n in counts.items() if name != _WRITTEN}
+            for step, counts in totals.counters.items()
+        }
+        return replace(totals, counters={step: counts for step, counts in named.items() if counts})
 
     def written(self) -> dict[str, int]:
         """Returns how many elements each sink took, by step; sinks that took none are left out."""
-        return {step: counts[_WRITTEN] for step, counts in self._totals().items() if _WRITTEN in counts}
+        return {step: counts[_WRITTEN] for step, counts in self._totals().counters.items() if _WRITTEN in counts}
 
-    def _totals(self) -> dict[str, dict[str, int]]:
+    def _totals(self) -> StepMetrics:
         return self._counts.totals()
 
 
@@ -133,7 +127,7 @@ class SpooledResults(Results):
         with checkpoint_errors(self._folder):
             self._folder.mkdir(parents=True)
 
-    def put(self, batch: int, collected: Mapping[int, list[Any]], counted: Counted, written: Counter[str]) -> None:
+    def put(self, batch: int, collected: Mapping[int, list[Any]], metrics: StepMetrics, written: Counter[str]) -> None:
         packed = {number: self._codec.dumps(values) for number, values in collected.items() if values}
         with checkpoint_errors(self._folder):
             for number in collected:
@@ -144,7 +138,7 @@ class SpooledResults(Results):
                     file.unlink(missing_ok=True)
         # The counts are read each time, since another process of the server may have written them.
         before = self._read_counts()
-        counts = before.with_batch(batch, counted, written)
+        counts = before.with_batch(batch, metrics, written)
         if counts is not before:
             self._counts_file.write(counts)
 
@@ -165,7 +159,7 @@ class SpooledResults(Results):
         files = [self._folder / f"{_prefix_of(number)}{batch}" for batch in self._batches(_prefix_of(number))]
         return [value for file in files for value in self._read(file)]
 
-    def _totals(self) -> dict[str, dict[str, int]]:
+    def _totals(self) -> StepMetrics:
         return self._read_counts().totals()
 
     @property

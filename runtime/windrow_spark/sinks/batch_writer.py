@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,10 +13,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from windrow.errors import Location
+from windrow.functions import Distribution
 from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.reader import warn_of_header
+from windrow_runtime.metrics.step_metrics import GaugeValue, StepMetrics
 from windrow_runtime.operators.outcome import is_loss
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.registry import check_owners, closing_outputs, open_outputs
@@ -27,7 +29,7 @@ from windrow_spark.checkpoint.stored_file import StoredFile
 from windrow_spark.clock import ClockKeeper, SeenTimestamps
 from windrow_spark.division import Division
 from windrow_spark.exchange.classes import register_classes
-from windrow_spark.exchange.facts import RECORDS_IN, ROWS_READ, Count
+from windrow_spark.exchange.facts import RECORDS_IN, ROWS_READ, Count, Fact
 from windrow_spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_spark.faults import failures_marked, secrets_hidden
 from windrow_spark.progress import ProgressKeeper
@@ -77,9 +79,10 @@ class BatchWriter:
     divisions: StoredFile[Division] | None = None  # keeps that of the newest batch
 
     def __post_init__(self) -> None:
-        self._facts: list[Count] = []
+        self._facts: list[Fact] = []
         self._warned: set[tuple[str, Location | None]] = set()
         self._ended = False
+        self._computed = 0.0  # when the workers were done with the batch, by the monotonic clock
         self._of_workers = {} if self.parts is None else self.parts.sinks
         self._divided_anew = [] if self.parts is None else self.parts.divided_anew
         # Each batch needs these, and who writes a sink is a question to its package.
@@ -116,8 +119,8 @@ class BatchWriter:
         self._check_lock()
         for number, sink in self._of_workers.items():
             sink.publish(batch, names.get(number, []))
-        seconds = time.monotonic() - started
-        self.results.report(self.progress.end_batch(batch, self._facts, ended=self._ended, seconds=seconds))
+        parts = {"compute": self._computed - started, "write": time.monotonic() - self._computed}
+        self.results.report(self.progress.end_batch(batch, self._facts, ended=self._ended, parts=parts))
 
     def _check_marks(self, frame: DataFrame, batch: int, *, again: bool) -> None:
         """Refuses a run whose sinks were written further, or divided differently; tells workers the division."""
@@ -183,16 +186,17 @@ class BatchWriter:
                 outputs_of[row.target].append(row)
             else:
                 values[row.kind] += load_values(row.payload)
+        self._computed = time.monotonic()
         self._check_lock()  # before anything that another run reads is written
         for unmatched, where, location in values[RowKind.WARNINGS]:
             if (unmatched, location) not in self._warned:
                 self._warned.add((unmatched, location))
                 warn_of_header(unmatched, where, location)
         collected = {number: _unpacked(outputs_of[number]) for number in self._kept}
-        counts = self._counted(values[RowKind.COUNTERS])
-        self.results.put(batch, collected, counts, self._written())
+        metrics = self._counted(values[RowKind.COUNTERS])
+        self.results.put(batch, collected, metrics, self._written())
         if self.counters is not None:
-            self.counters.write(batch, counts)
+            self.counters.write(batch, metrics.counters)
         for number, step in self.sinks.items():
             if number not in collected and outputs_of[number]:
                 _write(self.outputs[step.id], batch, outputs_of[number])
@@ -212,16 +216,15 @@ class BatchWriter:
                 written[step] += count
         return written
 
-    def _counted(self, counts: Iterable[Count]) -> Counter[tuple[str, str]]:
-        """Adds up the counters of tasks; facts, and records that were malformed or dropped, are for the report too."""
-        counted: Counter[tuple[str, str]] = Counter()
-        self._facts = []
-        for step, name, count in counts:
-            if isinstance(name, str):
-                counted[step, name] += count
-            if isinstance(name, int) or name == "records_malformed" or is_loss(name):
-                self._facts.append((step, name, count))
-        return counted
+    def _counted(self, counts: Sequence[Count]) -> StepMetrics:
+        """Adds up the metrics of tasks; facts, and records that were malformed or dropped, are for the report too."""
+        self._facts = [
+            (step, name, count)
+            for step, name, count in counts
+            if not isinstance(count, GaugeValue | Distribution)
+            if isinstance(name, int) or name == "records_malformed" or is_loss(name)
+        ]
+        return StepMetrics.of_workers((step, name, count) for step, name, count in counts if isinstance(name, str))
 
 
 def _tell_division(frame: DataFrame, division: Division | None) -> str:

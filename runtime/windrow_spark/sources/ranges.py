@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from windrow.plan import Step
 from windrow_runtime.inputs.batches import OpenPartitions, PartitionMark, elements_of
 from windrow_runtime.inputs.offsets import Range, Reads
+from windrow_runtime.metrics.reports import Backlog
 from windrow_spark.clock import Alignment
 from windrow_spark.exchange.picklable import check_picklable, make_picklable
 from windrow_spark.faults import failures_marked
@@ -65,6 +66,9 @@ class StreamPlanner(Protocol):
 
     def open_partitions(self, reached: dict[str, Any], latest: Any) -> OpenPartitions:
         """Returns the partitions that may have elements after an offset, which workers report to the driver."""
+
+    def backlog(self, reached: dict[str, Any], latest: Any) -> Backlog | None:
+        """Returns how much there is to read after an offset; None: it cannot be counted."""
 
     def commit(self, offsets: dict[str, Any]) -> None:
         """Takes note that a batch is done."""
@@ -140,6 +144,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._marks_partitions = marks_partitions
         self._latest: Any = None
         self._newest: Any = None  # what the last batch was planned with
+        self._planned: dict[str, Any] | None = None  # where that batch ends
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, here and below
         return {}  # the first offset that has a partition contains its initial offset
@@ -152,11 +157,19 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with failures_marked():
             latest = self._newest = self._planner.latest() if self._latest is None else self._latest
             held = () if self._alignment is None else self._alignment.held()
-            planned = self._planner.advance_but(held, start, latest)
+            planned = self._planned = self._planner.advance_but(held, start, latest)
             if self._latest is not None and not held and not self._planner.ranges(start, planned):
                 # Spark takes an offset that does not move for the end, and the run would succeed.
                 self._planner.check_end(planned, latest)
             return planned
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Returns what waits behind the batch that was planned last; Spark's progress has it as the latest offset."""
+        if self._planned is None:
+            return None
+        with failures_marked():
+            backlog = self._planner.backlog(self._planned, self._newest)
+            return None if backlog is None else backlog._asdict()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         with failures_marked():

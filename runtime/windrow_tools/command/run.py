@@ -13,6 +13,7 @@ from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -33,6 +34,8 @@ from windrow_tools.command.failures import ExitCode
 from windrow_tools.command.user_file import add_accepted, add_pipeline, check_beside, chosen_pipeline
 
 if TYPE_CHECKING:
+    from windrow_spark import RunningPipeline
+    from windrow_tools.command.health import Ask
     from windrow_tools.view import RunHistory
     from windrow_tools.view.follow import Running
 
@@ -72,6 +75,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         "printed to stderr",
     )
     parser.add_argument(
+        "--health",
+        type=int,
+        metavar="PORT",
+        help="answer probes, as those of Kubernetes, at /livez and /readyz of a port of all addresses of the machine; "
+        "0 takes a free one. Only for a run that goes on until Ctrl-C",
+    )
+    parser.add_argument(
         "--no-progress",
         action="store_true",
         help="show no progress of a run that ends by itself, which is shown in the terminal that stderr is",
@@ -90,12 +100,13 @@ def prepare(options: Namespace) -> Callable[[], int]:
         )
     if options.checkpoint is not None:
         checked_path(options.checkpoint, "a checkpoint is kept at")  # a variable of the shell that is not set is empty
-    if options.interval is not None and not goes_on:
-        raise InvalidArgumentError(
-            "a run that ends by itself has no interval",
-            given="--interval",
-            expected="--engine spark with --checkpoint, and without --available-now",
-        )
+    for name, given in (("interval", options.interval), ("probes", options.health)):
+        if given is not None and not goes_on:
+            raise InvalidArgumentError(
+                f"a run that ends by itself has no {name}",
+                given="--interval" if name == "interval" else "--health",
+                expected="--engine spark with --checkpoint, and without --available-now",
+            )
     if options.interval is not None and not options.interval >= 0:
         raise InvalidArgumentError("an interval is not negative", given=f"--interval {options.interval}")
     if options.accept_changes and options.checkpoint is None:
@@ -117,6 +128,10 @@ def prepare(options: Namespace) -> Callable[[], int]:
         from windrow_tools.view.dashboard import check_port
 
         check_port(options.dashboard)  # before Spark starts, and a batch with it
+    if options.health is not None:
+        from windrow_tools.command.health import check_port
+
+        check_port(options.health)
     pipeline = chosen_pipeline(options)
     if options.engine == "spark":
         check_beside()
@@ -183,7 +198,28 @@ def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_o
     if not goes_on:
         with _viewed(history, options), _ended(history):
             return runner.run(pipeline, drain=drain), False
-    running = runner.start(pipeline, interval_seconds=options.interval or 0.0)
+    with _probed(options) as tell:
+        running = runner.start(pipeline, interval_seconds=options.interval or 0.0)
+        tell(running.health)
+        return _until_ctrl_c(pipeline, running, options, drain=drain)
+
+
+@contextmanager
+def _probed(options: Namespace) -> Iterator[Callable[[Ask], None]]:
+    """Answers probes, if the options ask for it, until the end of the block, which tells whom to ask."""
+    if options.health is None:
+        yield lambda ask: None
+        return
+    from windrow_tools.command.health import probed
+
+    with probed(options.health) as server:
+        print(f"windrow: probes are answered at port {server.server_port}: /livez, /readyz", file=sys.stderr)
+        yield partial(setattr, server, "ask")
+
+
+def _until_ctrl_c(
+    pipeline: Pipeline, running: RunningPipeline, options: Namespace, *, drain: bool
+) -> tuple[PipelineResult, bool]:
     ending = "--available-now --drain" if drain else "--available-now"
     print(f"windrow: {pipeline.name} runs until Ctrl-C; with {ending} it ends by itself", file=sys.stderr)
     is_interrupted = False

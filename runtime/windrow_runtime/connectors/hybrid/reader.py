@@ -17,6 +17,7 @@ from windrow.sources import OnMalformed, Source
 from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.offsets import Offsets, Range, Reads
 from windrow_runtime.inputs.reader import SourceReader, reader_for
+from windrow_runtime.metrics.reports import Backlog
 from windrow_runtime.operators.errors import connector_errors, shortened
 
 # Any in this module: elements and offsets of every type.
@@ -117,6 +118,13 @@ class HybridReads(Reads):
         parts = reached["parts"]
         partitions = self._part(len(parts) - 1, parts).open_partitions(parts[-1], self._latest_of(parts, latest))
         return OpenPartitions(*([f"{len(parts) - 1}/{name}" for name in names] for names in partitions))
+
+    def backlog(self, reached: Offsets, latest: Mapping[str, Any]) -> Backlog | None:
+        """Returns what is left of the part whose turn it is: nobody asks the others before."""
+        parts = reached.get("parts", ())
+        if not parts:
+            return None
+        return self._part(len(parts) - 1, parts).backlog(parts[-1], self._latest_of(parts, latest))
 
     def _latest_of(self, parts: Sequence[Offsets], latest: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns the latest offsets of the part whose turn it is."""

@@ -19,6 +19,7 @@ from windrow_runtime.connectors.files.listing import FileOrder
 from windrow_runtime.connectors.files.reads import Chunk
 from windrow_runtime.connectors.files.systems import FileSystem
 from windrow_runtime.inputs.batches import OpenPartitions
+from windrow_runtime.metrics.reports import Backlog
 from windrow_spark.checkpoint.file_log import FileLog
 from windrow_spark.checkpoint.spark_files import LogOffset
 from windrow_spark.division import Division
@@ -134,6 +135,10 @@ class FilePlans:
     def open_partitions(self, reached: dict[str, Any], latest: set[str]) -> OpenPartitions:
         """Returns none: workers report the files that they read."""
         return OpenPartitions(())
+
+    def backlog(self, reached: dict[str, Any], latest: set[str]) -> Backlog:
+        """Returns how many files no batch has yet."""
+        return Backlog(len(self._unread(latest)), "files")
 
     def commit(self, offsets: dict[str, Any]) -> None:
         """Does nothing: the log knows which files were read."""

@@ -1,0 +1,292 @@
+"""Hands reports on batches to OpenTelemetry, as metrics and spans, where the program has set up its SDK.
+
+The API alone, without an SDK, does nothing, and neither does this module then: it looks before each batch, so that a
+program may set up the SDK when it likes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from windrow_runtime.metrics import instruments as listed
+from windrow_runtime.metrics.instruments import Instrument, Kind
+from windrow_runtime.metrics.reports import Backlog, PipelineProgress
+from windrow_runtime.metrics.step_metrics import StepMetrics
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+
+    from windrow.functions import Distribution
+
+# Any in this module: OpenTelemetry's instruments have no common method.
+
+_SCOPE: Final = "windrow"
+_BATCH: Final = "windrow.batch"
+_API: Final = ("opentelemetry.metrics", "opentelemetry.trace")
+
+_Attributes: TypeAlias = "dict[str, str]"
+
+
+class Run(Protocol):
+    """What exporters may ask of a run between its batches, in any thread."""
+
+    def is_active(self) -> bool:
+        """Returns whether the run goes on."""
+
+    def backlog(self) -> Mapping[str, Backlog]:
+        """Returns what waits in the sources, by step id; sources that do not say it are left out."""
+
+    def parts_before(self, batch: int) -> Mapping[str, float]:
+        """Returns how many seconds those parts of the batch before took that its report does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRun:
+    """A run that says nothing of its sources, or has ended."""
+
+    active: bool
+
+    def is_active(self) -> bool:
+        return self.active
+
+    def backlog(self) -> Mapping[str, Backlog]:
+        return {}
+
+    def parts_before(self, batch: int) -> Mapping[str, float]:
+        return {}
+
+
+def _provider(module: str) -> Any | None:
+    """Returns the provider of meters or of tracers; None without an SDK, since those of the API do nothing."""
+    if not _is_installed():
+        return None
+    if module == "opentelemetry.metrics":
+        from opentelemetry import metrics
+
+        provider: Any = metrics.get_meter_provider()
+    else:
+        from opentelemetry import trace
+
+        provider = trace.get_tracer_provider()
+    return None if type(provider).__module__.startswith(_API) else provider
+
+
+@cache
+def _is_installed() -> bool:
+    return find_spec("opentelemetry") is not None and find_spec("opentelemetry.trace") is not None
+
+
+class _Instruments:
+    """The instruments of a provider, made at their first use, and what observed ones are asked for."""
+
+    def __init__(self, provider: MeterProvider) -> None:
+        self.provider = provider
+        self._meter = provider.get_meter(_SCOPE)
+        self._made: dict[str, Any] = {}
+        self.runs: dict[tuple[str, str], Run] = {}  # the newest of each pipeline and engine
+        self._observe(listed.RUN_ACTIVE, lambda run: [(int(run.is_active()), {})])
+        self._observe(listed.BACKLOG, _backlogs)
+
+    def of(self, instrument: Instrument) -> Any:
+        """Returns an instrument of the meter."""
+        made = self._made.get(instrument.name)
+        if made is None:
+            made = self._made[instrument.name] = self._make(instrument)
+        return made
+
+    def _make(self, instrument: Instrument) -> Any:
+        name, unit, description = instrument.name, instrument.unit, instrument.description
+        match instrument.kind:
+            case Kind.COUNTER:
+                return self._meter.create_counter(name, unit, description)
+            case Kind.UP_DOWN_COUNTER:
+                return self._meter.create_up_down_counter(name, unit, description)
+            case Kind.GAUGE:
+                return self._meter.create_gauge(name, unit, description)
+            case _:
+                return self._meter.create_histogram(
+                    name, unit, description, explicit_bucket_boundaries_advisory=listed.BOUNDARIES
+                )
+
+    def _observe(self, instrument: Instrument, ask: Callable[[Run], Iterable[tuple[int, _Attributes]]]) -> None:
+        from opentelemetry.metrics import Observation
+
+        def observations(options: CallbackOptions) -> list[Observation]:
+            return [
+                Observation(value, {"pipeline": pipeline, "engine": engine, **attributes})
+                for (pipeline, engine), run in [*self.runs.items()]
+                for value, attributes in ask(run)
+            ]
+
+        name, unit, description = instrument.name, instrument.unit, instrument.description
+        self._meter.create_observable_gauge(name, [observations], unit, description)
+
+
+def _backlogs(run: Run) -> Iterable[tuple[int, _Attributes]]:
+    return [(waiting, {"step": step, "unit": unit}) for step, (waiting, unit) in run.backlog().items()]
+
+
+_INSTRUMENTS: Final[list[_Instruments]] = []
+"""Those of the provider of this process, of which there is one at most; instruments cannot be made twice."""
+
+_LOCK: Final = Lock()
+
+
+def _instruments() -> _Instruments | None:
+    """Returns the instruments of the present provider; None: there is no SDK."""
+    provider = _provider("opentelemetry.metrics")
+    if provider is None:
+        return None
+    with _LOCK:
+        if not _INSTRUMENTS or _INSTRUMENTS[0].provider is not provider:
+            _INSTRUMENTS[:] = [_Instruments(provider)]
+        return _INSTRUMENTS[0]
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """Hands the reports on one run's batches to OpenTelemetry."""
+
+    pipeline: str
+    engine: str  # "local" or "spark"
+    run: Run
+    _before: StepMetrics = field(default_factory=StepMetrics)
+    _is_registered: bool = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether an SDK takes metrics or spans."""
+        return any(_provider(module) is not None for module in _API)
+
+    @property
+    def _attributes(self) -> _Attributes:
+        return {"pipeline": self.pipeline, "engine": self.engine}
+
+    def begin(self) -> None:
+        """Makes exporters ask the run what is known between its batches; later calls do nothing."""
+        instruments = None if self._is_registered else _instruments()
+        if instruments is not None:
+            instruments.runs[self.pipeline, self.engine] = self.run
+            self._is_registered = True
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Tells the end of the run, and its failure."""
+        if error is not None:
+            self._trace_failure(error)
+        instruments = _instruments()
+        if instruments is None:
+            return
+        if instruments.runs.get((self.pipeline, self.engine)) is self.run:
+            instruments.runs[self.pipeline, self.engine] = PlainRun(active=False)
+        if error is not None:
+            failure = {**self._attributes, "error.type": type(error).__name__}
+            instruments.of(listed.RUN_FAILURES).add(1, failure)
+
+    def report(self, progress: PipelineProgress, metrics: Callable[[], StepMetrics]) -> None:
+        """Hands on the report on a batch; ``metrics`` returns those of all functions since the start of the run."""
+        self.begin()
+        instruments = _instruments()
+        if instruments is not None:
+            self._measure_parts(instruments, self.run.parts_before(progress.batch))
+            self._measure(instruments, progress)
+            self._measure_users(instruments, metrics())
+        self._trace(progress)
+
+    def _measure_parts(self, instruments: _Instruments, parts: Mapping[str, float]) -> None:
+        for part, seconds in parts.items():
+            instruments.of(listed.PART_DURATION).record(seconds, {**self._attributes, "part": part})
+
+    def _measure(self, instruments: _Instruments, progress: PipelineProgress) -> None:
+        common = self._attributes
+        instruments.of(listed.BATCH_NUMBER).set(progress.batch, common)
+        instruments.of(listed.BATCH_ENDED).set(time.time(), common)
+        instruments.of(listed.BATCH_DURATION).record(progress.duration_ms / 1000, common)
+        self._measure_parts(instruments, {part: ms / 1000 for part, ms in progress.parts_ms.items()})
+        for identifier, step in progress.steps.items():
+            of_step = {**common, "step": identifier}
+            instruments.of(listed.RECORDS_IN).add(step.records_in, of_step)
+            instruments.of(listed.RECORDS_OUT).add(step.records_out, of_step)
+            instruments.of(listed.LATE).add(step.late, of_step)
+            instruments.of(listed.MALFORMED).add(step.malformed, of_step)
+            for reason, count in step.dropped.items():
+                instruments.of(listed.DROPPED).add(count, {**of_step, "reason": reason})
+            for gauge in listed.STEP_GAUGES:
+                value = gauge.value(step)
+                if value is not None:
+                    instruments.of(gauge.instrument).set(value, of_step)
+
+    def _measure_users(self, instruments: _Instruments, metrics: StepMetrics) -> None:
+        """Adds what has come since the last report."""
+        before, self._before = self._before, metrics
+        for step, counters in metrics.counters.items():
+            for name, total in counters.items():
+                count = total - before.counters.get(step, {}).get(name, 0)
+                if count > 0 and not _is_own(name):
+                    instruments.of(listed.USER_COUNTER).add(count, self._named(step, name))
+        for step, gauges in metrics.gauges.items():
+            for name, value in gauges.items():
+                instruments.of(listed.USER_GAUGE).set(value, self._named(step, name))
+        for step, histograms in metrics.histograms.items():
+            for name, recorded in histograms.items():
+                known = before.histograms.get(step, {}).get(name)
+                self._measure_values(instruments, self._named(step, name), recorded, known)
+
+    def _named(self, step: str, name: str) -> _Attributes:
+        return {**self._attributes, "step": step, "name": name}
+
+    def _measure_values(
+        self, instruments: _Instruments, named: _Attributes, recorded: Distribution, known: Distribution | None
+    ) -> None:
+        if known is None or known.boundaries != recorded.boundaries or known.count > recorded.count:
+            before, total = [0] * len(recorded.counts), 0.0
+        else:
+            before, total = known.counts, known.total
+        count = 0
+        for boundary, now, then in zip((*recorded.boundaries, None), recorded.counts, before, strict=True):
+            count += now - then
+            le = "+Inf" if boundary is None else f"{boundary:g}"
+            instruments.of(listed.USER_BUCKET).add(count, {**named, "le": le})
+        instruments.of(listed.USER_COUNT).add(count, named)
+        instruments.of(listed.USER_SUM).add(recorded.total - total, named)
+
+    def _trace(self, progress: PipelineProgress) -> None:
+        """Makes a span of the batch that has ended just now, with a span of each part."""
+        provider = _provider("opentelemetry.trace")
+        if provider is None:
+            return
+        from opentelemetry import trace
+        from opentelemetry.context import Context
+
+        ended = time.time_ns()
+        tracer = provider.get_tracer(_SCOPE)
+        begun = ended - progress.duration_ms * 1_000_000
+        attributes = {**self._attributes, "batch": progress.batch}
+        span = tracer.start_span(_BATCH, Context(), start_time=begun, attributes=attributes)
+        context = trace.set_span_in_context(span)
+        for part, milliseconds in progress.parts_ms.items():
+            end = begun + milliseconds * 1_000_000
+            tracer.start_span(f"{_BATCH}.{part}", context, start_time=begun).end(end)
+            begun = end
+        span.end(ended)
+
+    def _trace_failure(self, error: BaseException) -> None:
+        """Makes a span of the batch that failed, without a length: nobody knows when it began."""
+        provider = _provider("opentelemetry.trace")
+        if provider is not None:
+            from opentelemetry.context import Context
+            from opentelemetry.trace import StatusCode
+
+            span = provider.get_tracer(_SCOPE).start_span(_BATCH, Context(), attributes=self._attributes)
+            span.record_exception(error)
+            span.set_status(StatusCode.ERROR, str(error))
+            span.end()
+
+
+def _is_own(name: str) -> bool:
+    return name == "records_malformed" or name.endswith("_dropped")
