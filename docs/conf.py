@@ -88,6 +88,8 @@ nitpick_ignore = [
     ("py:class", "Query"),
     ("py:class", "CheckpointLock"),
     ("py:class", "OnProgress"),
+    # Of the package openlineage-python, whose pages have no inventory.
+    ("py:class", "OpenLineageClient"),
 ]
 
 # A build runs no notebook: it shows the outputs that `python -m docs.notebooks` has stored.
@@ -144,6 +146,7 @@ PUBLIC_MODULES = [
     "windrow_runtime.local",
     "windrow_runtime.pictures",
     "windrow_runtime.replay",
+    "windrow_runtime.lineage",
     "windrow_runtime.spark",
     "windrow_runtime.testing",
 ]

@@ -105,7 +105,7 @@ def test_at_most_three_modules_name_the_types_of_each_other() -> None:
     assert [sorted(circle) for circle in circles(import_graph(for_types=True)) if len(circle) > 3] == []
 
 
-MOST_MODULES, MOST_LINES_TO_RUN = 205, 35_000
+MOST_MODULES, MOST_LINES_TO_RUN = 207, 35_300
 """What the interpreter may need: the modules that it imports, also inside functions, and their lines."""
 
 
@@ -277,12 +277,12 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 
 
 BUDGETS = {
-    "windrow": 28_700,
-    "windrow_runtime": 22_710,
+    "windrow": 28_820,
+    "windrow_runtime": 22_880,
     "windrow_spark": 27_800,
     "windrow_kafka": 4_050,
     "windrow_sql": 2_910,
-    "windrow_tools": 6_600,
+    "windrow_tools": 6_620,
 }
 """The most lines of each package, docstrings and blank lines included; who raises one says what users get for it."""
 

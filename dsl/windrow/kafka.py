@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, Literal
 
 from typing_extensions import TypeForm, TypeVar
 
+from windrow.addresses.datasets import Dataset, topic_datasets
 from windrow.addresses.redaction import longest_first, redact_options, secrets_in
 from windrow.connectors.avro_types import avro_misfit
 from windrow.connectors.producer_record import ProducerRecord, WrittenType, without_none, written_type
@@ -258,6 +259,11 @@ class TopicSource(Source[T_co], Generic[T_co, V_co]):
         """What happens to records whose value cannot be decoded."""
         return self._on_malformed
 
+    @property
+    def datasets(self) -> Sequence[Dataset]:
+        """The topics; of topics by a pattern, the pattern."""
+        return topic_datasets(self._servers, [self.topics.pattern] if isinstance(self.topics, Pattern) else self.topics)
+
     def describe(self) -> str:
         return f"kafka {self._topics} at {self._servers}"
 
@@ -429,6 +435,11 @@ class KafkaSink(Sink[T_contra]):
     def needs_schema(self) -> bool:
         """Whether elements are written by their type."""
         return self.value_format == "json" or isinstance(self.value_format, RegistryFormat)
+
+    @property
+    def datasets(self) -> Sequence[Dataset]:
+        """The topic; none where each element names its own."""
+        return topic_datasets(self._servers, [self.topic] if isinstance(self.topic, str) else [])
 
     def describe(self) -> str:
         topic = self.topic if isinstance(self.topic, str) else "topics by element"

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any, ClassVar, Generic, TypeVar
 
 from windrow.addresses.database_url import DatabaseUrl
+from windrow.addresses.datasets import Dataset, path_dataset, table_dataset
 from windrow.addresses.paths import checked_path, is_object_address, local_path
 from windrow.addresses.redaction import longest_first, redact_address, secrets_in, secrets_in_address
 from windrow.calls.attributes import attribute_of
@@ -71,6 +72,11 @@ class Sink(ABC, Generic[T_contra]):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Secrets that no plan, log or error may show, such as passwords among options; the longest first."""
+        return ()
+
+    @property
+    def datasets(self) -> Sequence[Dataset]:
+        """The names of what the sink writes, for lineage; none of what has no name elsewhere, such as a list."""
         return ()
 
     @property
@@ -227,6 +233,11 @@ class FileSink(Sink[T_contra]):
                 hint="leave overwrite out, and give each run a folder of its own",
             )
         self.overwrite = overwrite
+
+    @property
+    def datasets(self) -> Sequence[Dataset]:
+        """The path."""
+        return (path_dataset(self.path),)
 
     @property
     def written_folder(self) -> str:
@@ -435,6 +446,10 @@ class DatabaseSink(Sink[T_contra]):
         return bool(self.key)
 
     @property
+    def datasets(self) -> Sequence[Dataset]:
+        return (table_dataset(self.url, self.table, self.schema),)
+
+    @property
     def qualified_table(self) -> str:
         """The table with its schema."""
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
@@ -488,6 +503,10 @@ class DeltaSink(Sink[T_contra]):
         self.key = _names(key, "the key of a Delta sink")
         self.partition_by = _names(partition_by, "partition_by of a Delta sink")
         self.storage_options = dict(storage_options or {})
+
+    @property
+    def datasets(self) -> Sequence[Dataset]:
+        return (path_dataset(self.path),)
 
     @property
     def written_folder(self) -> str:
@@ -564,6 +583,11 @@ class IcebergSink(Sink[T_contra]):
                     given=f"{name}: {type(value).__name__}",
                     expected="a mapping of str to str, such as {'type': 'rest', 'uri': 'https://...'}",
                 )
+
+    @property
+    def datasets(self) -> Sequence[Dataset]:
+        """The table, in a namespace of its catalog."""
+        return (Dataset(f"iceberg:{self.catalog}", self.table),)
 
     @property
     def needs_schema(self) -> bool:

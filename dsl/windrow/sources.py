@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVa
 
 from typing_extensions import TypeForm
 
+from windrow.addresses.datasets import Dataset, path_dataset
 from windrow.addresses.paths import check_pattern, checked_path, is_object_address, local_path
 from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_address
 from windrow.arrow import ArrowArray, ArrowStream
@@ -121,6 +122,11 @@ class Source(ABC, Generic[T_co]):
     @property
     def secrets(self) -> tuple[str, ...]:
         """Secrets that no plan, log or error may show, such as passwords among options; the longest first."""
+        return ()
+
+    @property
+    def datasets(self) -> Sequence[Dataset]:
+        """The names of what the source reads, for lineage; none of what has no name elsewhere, such as a collection."""
         return ()
 
     @property
@@ -402,6 +408,11 @@ class FileSource(Source[T]):
     def on_malformed(self) -> OnMalformed:
         """What happens to malformed records."""
         return self._on_malformed
+
+    @property
+    def datasets(self) -> Sequence[Dataset]:
+        """The path, as it is given, with its wildcards."""
+        return (path_dataset(self.path),)
 
     @property
     def read_folders(self) -> Sequence[str]:

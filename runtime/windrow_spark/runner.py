@@ -26,6 +26,7 @@ from windrow.triggers.call_text import call_text
 from windrow_runtime.bar import progress_shown
 from windrow_runtime.inputs.checks import check_bounded, check_sources, ends_when_silent
 from windrow_runtime.inputs.reader import reader_of
+from windrow_runtime.lineage import OpenLineage, RunLineage
 from windrow_runtime.operators.outcome import secrets_of, short_tracebacks
 from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
@@ -101,6 +102,7 @@ class SparkRunner:
         progress: Whether a run that ends by itself, and takes more than a second, shows how far it is, in the last row
             of the terminal that stderr is, or in the notebook. Nothing is shown elsewhere, by ``start``, and where
             Spark shows its own bar (``spark.ui.showConsoleProgress``).
+        lineage: Tells a catalog what each run reads and writes, :class:`windrow_runtime.lineage.OpenLineage`.
 
     Raises:
         UnsupportedOperationError: If Spark or Java is missing; the error names what to install.
@@ -123,6 +125,7 @@ class SparkRunner:
         on_progress: OnProgress | None = None,
         accept_changes: Collection[str] = (),
         progress: bool = True,
+        lineage: OpenLineage | None = None,
     ) -> None:
         if isinstance(accept_changes, str) or not all(isinstance(name, str) for name in accept_changes):
             raise InvalidArgumentError(
@@ -151,6 +154,7 @@ class SparkRunner:
         self._on_progress = on_progress
         self._accepted = tuple(accept_changes)
         self._shows_progress = progress
+        self._lineage = lineage
         if verbose:
             _ = self.spark
 
@@ -166,6 +170,7 @@ class SparkRunner:
             on_progress=None if self._on_progress is None else function_name(self._on_progress),
             accept_changes=repr(list(self._accepted)) if self._accepted else None,
             progress=None if self._shows_progress else "False",
+            lineage=None if self._lineage is None else repr(self._lineage),
         )
 
     @property
@@ -266,7 +271,8 @@ class SparkRunner:
         self._check_before_start(topology.sources, topology.sinks)
         self._check_sinks(topology.sinks)
         lowered = self._batch(pipeline, topology, session_with(self.spark, JOB_SETTINGS))
-        return run_job(lowered, self._on_progress, shows_progress=self._wants_bar())
+        with RunLineage(self._lineage, pipeline, "Spark", streaming=False).during_run():
+            return run_job(lowered, self._on_progress, shows_progress=self._wants_bar())
 
     @short_tracebacks
     def start(
@@ -444,6 +450,7 @@ class SparkRunner:
                 on_progress=on_progress,
                 begins=begins,
                 now=partial(clock_millis, self._clock or now_millis),
+                lineage=RunLineage(self._lineage, pipeline, "Spark", streaming=waits or not _is_bounded(topology)),
                 unfinished=_unfinished(lowered, checkpoint),
             )
             query.opened = opened.pop_all()
@@ -527,6 +534,10 @@ class SparkRunner:
                     hint="write with a FunctionSink or to files, or assign timestamps once",
                 )
         return lowered
+
+
+def _is_bounded(topology: Topology) -> bool:
+    return all(source_of(step).is_bounded for step in topology.sources)
 
 
 def _unfinished(lowered: Lowered, checkpoint: Checkpoint) -> Lowered | None:

@@ -216,3 +216,23 @@ def test_a_port_that_is_taken_is_found_before_spark_starts(windrow: Command, wri
         done = windrow("run", "counting.py", "--engine", "spark", "--dashboard", taken.getsockname()[1])
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("windrow: no page can be served on this port: ")
+
+
+def test_the_command_sends_events(
+    windrow: Command, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        "numbers_job.py",
+        "from windrow import Pipeline, from_collection\n"
+        "from windrow.sinks import JsonFileSink\n"
+        'pipeline = Pipeline("numbers", from_collection([1]).sink_to(JsonFileSink("out")))\n',
+    )
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "file")
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__LOG_FILE_PATH", str(tmp_path / "events.json"))
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__APPEND", "true")
+    done = windrow("run", "numbers_job.py", "--lineage")
+    assert done.code == 0, done.err
+    events = [json.loads(line) for line in (tmp_path / "events.json").read_text().splitlines()]
+    assert [event["eventType"] for event in events] == ["START", "COMPLETE"]
+    assert events[0]["outputs"][0]["name"].endswith("/out")
+    assert events[0]["inputs"] == []

@@ -1,5 +1,6 @@
 """Defines sources and sinks beyond windrow's: your own, those of other packages, and several as one."""
 
+from windrow.addresses.datasets import Dataset
 from windrow.arrow import ArrowArray, ArrowStream
 from windrow.connectors.custom_sink import CustomSink, SinkContext
 from windrow.connectors.custom_source import CustomSource
@@ -11,6 +12,7 @@ __all__ = [
     "ArrowStream",
     "CustomSink",
     "CustomSource",
+    "Dataset",
     "HybridSource",
     "SinkContext",
     "SourceSwitch",

@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from windrow.addresses.datasets import Dataset
 from windrow.addresses.redaction import longest_first
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError, require_callable
 from windrow.functions.names import function_name
@@ -147,6 +148,11 @@ class HybridSource(Source[T], Generic[T]):
     def secrets(self) -> tuple[str, ...]:
         """The secrets of the parts that no function makes."""
         return longest_first({secret for source in self.sources for secret in source.secrets})
+
+    @property
+    def datasets(self) -> Sequence[Dataset]:
+        """What the parts read that no function makes."""
+        return [dataset for source in self.sources for dataset in source.datasets]
 
     @property
     def read_folders(self) -> Sequence[str]:

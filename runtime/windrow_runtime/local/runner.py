@@ -18,6 +18,7 @@ from windrow_runtime.bar import Measure, progress_shown
 from windrow_runtime.inputs.batches import SourceBatch
 from windrow_runtime.inputs.checks import check_bounded, check_sources, ends_when_silent, rows_there
 from windrow_runtime.inputs.reader import reader_of
+from windrow_runtime.lineage import OpenLineage, RunLineage
 from windrow_runtime.local.batch_reports import BatchReports
 from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.local.journal import recorders_of, recording_of
@@ -25,7 +26,7 @@ from windrow_runtime.local.key_order import KeyOrder
 from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.outcome import short_tracebacks
 from windrow_runtime.operators.state.time_to_live import TtlTimer
-from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, topology_of
+from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import TimestampScale, clock_millis
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import (
@@ -63,6 +64,7 @@ class LocalRunner:
             batch, so a test that passes with several seeds leans on none. The order within a key stays.
         progress: Whether a run of more than a second shows how far it is, in the last row of the terminal that stderr
             is, or in the notebook; elsewhere nothing is shown.
+        lineage: Tells a catalog what each run reads and writes, :class:`windrow_runtime.lineage.OpenLineage`.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class LocalRunner:
         isolates_functions: bool = False,
         shuffles_keys: int | None = None,
         progress: bool = True,
+        lineage: OpenLineage | None = None,
     ) -> None:
         KeyOrder.of(shuffles_keys)  # refuses what is no seed
         self._clock = clock if clock is not None else now_millis
@@ -82,6 +85,7 @@ class LocalRunner:
         self._isolates_functions = isolates_functions
         self._shuffles_keys = shuffles_keys
         self._shows_progress = progress
+        self._lineage = lineage
         self._is_stopping = False
 
     def __repr__(self) -> str:
@@ -93,6 +97,7 @@ class LocalRunner:
             isolates_functions="True" if self._isolates_functions else None,
             shuffles_keys=None if self._shuffles_keys is None else str(self._shuffles_keys),
             progress=None if self._shows_progress else "False",
+            lineage=None if self._lineage is None else repr(self._lineage),
         )
 
     def forms(self, pipeline: Pipeline) -> dict[str, Form]:
@@ -154,7 +159,11 @@ class LocalRunner:
             )
             reports = BatchReports(pipeline.name, topology, execution)
             run = _Run(execution, topology, self._clock, query, outputs, reports)
-            with reports.during_run():
+            streaming = not all(source_of(step).is_bounded for step in topology.sources)
+            with (
+                RunLineage(self._lineage, pipeline, "the interpreter", streaming=streaming).during_run(),
+                reports.during_run(),
+            ):
                 run.execution.open()
                 try:
                     with progress_shown(pipeline.name, run.measure, wanted=self._shows_progress):

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from windrow.errors import CheckpointError, UnsupportedOperationError, WindrowError
 from windrow.plan import Step
 from windrow_runtime.bar import progress_shown
+from windrow_runtime.lineage import RunLineage
 from windrow_runtime.metrics.health import Health
 from windrow_runtime.metrics.telemetry import PlainRun, Telemetry
 from windrow_runtime.operators.outcome import secrets_of
@@ -92,6 +93,7 @@ class Query:
         on_progress: OnProgress | None,
         begins: bool,
         now: Callable[[], int],
+        lineage: RunLineage,
         unfinished: Lowered | None = None,
     ) -> None:
         self.lowered = lowered
@@ -107,7 +109,9 @@ class Query:
         self._gate = BatchGate()
         self.failure: WindrowError | None = None  # for which the query has ended
         self._has_told_end = False
+        self._interruption: BaseException | None = None  # which has broken it off
         self._now = now
+        self._lineage = lineage
         self._started: StreamingQuery | None = None
         self._is_broken_off = False
         self._is_closing = False
@@ -178,6 +182,8 @@ class Query:
         again until it sees that the query was aborted.
         """
         self._is_broken_off = True
+        if self.failure is None:
+            self._interruption = error
 
         def end() -> None:
             while True:
@@ -218,6 +224,7 @@ class Query:
             self._has_told_end = True
             self.reporter.flush()
             self.telemetry.end(self.failure)
+            self._lineage.end(self.failure or self._interruption)
 
     def _is_running(self) -> bool:
         """Returns whether the query of Spark runs, in any thread."""
@@ -266,6 +273,7 @@ class Query:
                     self._checkpoint.hand_nothing(self.lowered.spark)
                 self._started = self.figures.query = query
                 self.telemetry.begin()
+                self._lineage.begin()
                 try:
                     # Spark creates the sources, which read the session's settings, within milliseconds. A source that
                     # is created later gets the session's own settings, and is slower, not wrong.

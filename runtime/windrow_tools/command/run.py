@@ -34,6 +34,7 @@ from windrow_tools.command.failures import ExitCode
 from windrow_tools.command.user_file import add_accepted, add_pipeline, check_beside, chosen_pipeline
 
 if TYPE_CHECKING:
+    from windrow_runtime.lineage import OpenLineage
     from windrow_spark import RunningPipeline
     from windrow_tools.command.health import Ask
     from windrow_tools.view import RunHistory
@@ -80,6 +81,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="PORT",
         help="answer probes, as those of Kubernetes, at /livez and /readyz of a port of all addresses of the machine; "
         "0 takes a free one. Only for a run that goes on until Ctrl-C",
+    )
+    parser.add_argument(
+        "--lineage",
+        action="store_true",
+        help="send events of OpenLineage about the run, by the settings in the environment, such as OPENLINEAGE_URL",
     )
     parser.add_argument(
         "--no-progress",
@@ -132,6 +138,11 @@ def prepare(options: Namespace) -> Callable[[], int]:
         from windrow_tools.command.health import check_port
 
         check_port(options.health)
+    lineage: OpenLineage | None = None
+    if options.lineage:
+        from windrow_runtime.lineage import OpenLineage
+
+        lineage = OpenLineage()
     pipeline = chosen_pipeline(options)
     if options.engine == "spark":
         check_beside()
@@ -140,9 +151,10 @@ def prepare(options: Namespace) -> Callable[[], int]:
 
     def run() -> int:
         if options.engine == "local":
-            result, is_interrupted = _run_locally(pipeline, drain=drain, progress=not options.no_progress)
+            runner = LocalRunner(progress=not options.no_progress, lineage=lineage)
+            result, is_interrupted = _run_locally(runner, pipeline, drain=drain)
         else:
-            result, is_interrupted = _run_on_spark(pipeline, options, drain=drain, goes_on=goes_on)
+            result, is_interrupted = _run_on_spark(pipeline, options, lineage, drain=drain, goes_on=goes_on)
         print_elements(result)
         sys.stdout.flush()
         print(*_summary(result, is_interrupted=is_interrupted), sep="\n", file=sys.stderr)
@@ -151,8 +163,8 @@ def prepare(options: Namespace) -> Callable[[], int]:
     return run
 
 
-def _run_locally(pipeline: Pipeline, *, drain: bool, progress: bool) -> tuple[PipelineResult, bool]:
-    runner, interruptions = LocalRunner(progress=progress), 0
+def _run_locally(runner: LocalRunner, pipeline: Pipeline, *, drain: bool) -> tuple[PipelineResult, bool]:
+    interruptions = 0
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         nonlocal interruptions
@@ -177,7 +189,9 @@ def _on_ctrl_c(handler: Callable[[int, FrameType | None], None]) -> Iterator[Non
         signal.signal(signal.SIGINT, before)
 
 
-def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_on: bool) -> tuple[PipelineResult, bool]:
+def _run_on_spark(
+    pipeline: Pipeline, options: Namespace, lineage: OpenLineage | None, *, drain: bool, goes_on: bool
+) -> tuple[PipelineResult, bool]:
     # Spark only where it is asked for: the interpreter runs without it.
     from windrow_spark import PipelineProgress, SparkRunner
     from windrow_tools.view import RunHistory
@@ -193,6 +207,7 @@ def _run_on_spark(pipeline: Pipeline, options: Namespace, *, drain: bool, goes_o
         accept_changes=options.accept_changes,
         on_progress=add if has_history else None,
         progress=not (options.view or options.no_progress),
+        lineage=lineage,
     )
     history = RunHistory(pipeline, runner.forms(pipeline) if has_history else None)
     if not goes_on:
