@@ -279,10 +279,10 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 BUDGETS = {
     "windrow": 28_820,
     "windrow_runtime": 22_880,
-    "windrow_spark": 27_800,
+    "windrow_spark": 30_740,
     "windrow_kafka": 4_050,
     "windrow_sql": 2_910,
-    "windrow_tools": 6_620,
+    "windrow_tools": 6_810,
 }
 """The most lines of each package, docstrings and blank lines included; who raises one says what users get for it."""
 

@@ -39,6 +39,7 @@ from windrow_spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRo
 from windrow_spark.exchange.timestamps import PartitionTrackers
 from windrow_spark.keyed.batch_level import FIRST_ROUND, SECOND_ROUND, BatchLevel
 from windrow_spark.keyed.level import KeyedStep, Level
+from windrow_spark.keyed.level_calls import LevelToRun
 from windrow_spark.keyed.processor import KeyGroupProcessor
 from windrow_spark.paths import as_read_path
 from windrow_spark.physical.columns import ColumnPlanner
@@ -243,7 +244,7 @@ class Lowered:
         mode = "ProcessingTime" if self.by_clock else "EventTime"
         for number in range(1, self.topology.depth + 1):
             frame = frame.groupBy("group").transformWithState(
-                KeyGroupProcessor(self._level(number)), EXCHANGE_SCHEMA, "Append", mode
+                KeyGroupProcessor(LevelToRun(self._level(number))), EXCHANGE_SCHEMA, "Append", mode
             )
         return frame
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import string
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from urllib.request import url2pathname
 
 from pyspark.errors import AnalysisException
@@ -34,6 +35,9 @@ LINE_SCHEMA: Final = "__text string"
 _SIGNS: Final = re.compile(r"[{}\[\]*?\\]")
 """The characters of patterns."""
 
+_URL_SIGNS: Final = frozenset(string.ascii_letters + string.digits + "/-_.!~*'():@&=+$,;")
+"""The characters that Java leaves as they are in the path of a URL."""
+
 
 def as_spark_path(path: str | os.PathLike[str]) -> str:
     """Adds the scheme to a path that Spark writes; a relative path begins at the driver's folder on every machine."""
@@ -48,6 +52,11 @@ def path_of_url(url: str) -> str:
     parts = urlsplit(url)
     path = url2pathname(parts.path)
     return path if parts.scheme in ("", "file") else f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def url_of_path(path: str) -> str:
+    """Returns the URL of a file or folder of a mounted file system, as Spark notes it in its log of files."""
+    return "file://" + "".join(sign if sign in _URL_SIGNS or ord(sign) > 127 else quote(sign) for sign in path)
 
 
 def as_read_path(path: str | os.PathLike[str]) -> str:

@@ -47,6 +47,8 @@ from windrow_spark.run.measures import has_own_bar
 from windrow_spark.run.query import Query, run_job
 from windrow_spark.run.running import RunningPipeline
 from windrow_spark.run_limits import USUAL_LIMITS, RunLimits
+from windrow_spark.savepoint.description import SavepointFolder
+from windrow_spark.savepoint.restoring import check_restored, restore
 from windrow_spark.session import (
     JOB_SETTINGS,
     SHUFFLE_PARTITIONS,
@@ -103,11 +105,14 @@ class SparkRunner:
             of the terminal that stderr is, or in the notebook. Nothing is shown elsewhere, by ``start``, and where
             Spark shows its own bar (``spark.ui.showConsoleProgress``).
         lineage: Tells a catalog what each run reads and writes, :class:`windrow_runtime.lineage.OpenLineage`.
+        savepoint: The folder of a savepoint from which a new checkpoint begins: its state, the positions of its sources
+            and the numbers of its batches, on as many ``partitions`` and key groups as are given, by default on those
+            of the savepoint. A checkpoint that began from it goes on by itself.
 
     Raises:
         UnsupportedOperationError: If Spark or Java is missing; the error names what to install.
         InvalidArgumentError: If ``partitions`` or ``key_groups_per_partition`` is not positive, or ``accept_changes``
-            is given without a checkpoint.
+            or ``savepoint`` is given without a checkpoint.
     """
 
     _limits: ClassVar[RunLimits] = USUAL_LIMITS
@@ -126,6 +131,7 @@ class SparkRunner:
         accept_changes: Collection[str] = (),
         progress: bool = True,
         lineage: OpenLineage | None = None,
+        savepoint: str | os.PathLike[str] | None = None,
     ) -> None:
         if isinstance(accept_changes, str) or not all(isinstance(name, str) for name in accept_changes):
             raise InvalidArgumentError(
@@ -137,8 +143,16 @@ class SparkRunner:
                 given=f"accept_changes={accept_changes!r}",
                 expected="SparkRunner(checkpoint=folder, accept_changes=[...])",
             )
+        if savepoint is not None and checkpoint is None:
+            raise InvalidArgumentError(
+                "only a new checkpoint begins from a savepoint",
+                given=f"savepoint={os.fspath(savepoint)!r}",
+                expected="SparkRunner(checkpoint=folder, savepoint=...)",
+            )
         if checkpoint is not None:
             checked_path(checkpoint, "a checkpoint is kept at")
+        if savepoint is not None:
+            checked_path(savepoint, "a savepoint is kept at")
         for name, number in (("partitions", partitions), ("key_groups_per_partition", key_groups_per_partition)):
             if number is not None:
                 check_positive(number, name)
@@ -155,6 +169,7 @@ class SparkRunner:
         self._accepted = tuple(accept_changes)
         self._shows_progress = progress
         self._lineage = lineage
+        self._savepoint = None if savepoint is None else SavepointFolder.at(savepoint)
         if verbose:
             _ = self.spark
 
@@ -171,6 +186,7 @@ class SparkRunner:
             accept_changes=repr(list(self._accepted)) if self._accepted else None,
             progress=None if self._shows_progress else "False",
             lineage=None if self._lineage is None else repr(self._lineage),
+            savepoint=None if self._savepoint is None else repr(str(self._savepoint.path)),
         )
 
     @property
@@ -354,6 +370,13 @@ class SparkRunner:
             )
         if batch:
             self._refuse_checkpoint("to_dataframe(stream, batch=True)")
+        if self._savepoint is not None:
+            raise InvalidArgumentError(
+                "the query of a DataFrame does not begin from a savepoint",
+                given=f"savepoint={str(self._savepoint.path)!r}",
+                expected="a runner without a savepoint",
+                hint="run(pipeline) and start(pipeline) begin from one",
+            )
         pipeline = pipeline_of(stream, name)
         topology = topology_of(pipeline)
         check_imported(pipeline.steps)
@@ -406,6 +429,9 @@ class SparkRunner:
             opened.callback(lock.release)
             claims = opened.enter_context(ExitStack())  # released after the outputs are closed
             self._check_sinks(topology.sinks)
+            if check_restored(checkpoint, self._savepoint):
+                assert self._savepoint is not None, "it is restored"
+                restore(self.spark, checkpoint, pipeline, self._savepoint, self._wanted())
             checkpoint.check_open(drain=drain)
             for step in topology.sources:
                 scanner_of(step).check_resumable(checkpoint)

@@ -23,6 +23,8 @@ With ``--live`` Spark runs as users run it: by the clock of the machine, over fi
 front of others or beside them, see :mod:`tests.differential.live`. What depends on the moment is not compared: panes
 are, by the totals that a second step makes of them, and elements that wait for the clock, as none may be lost.
 
+With ``--saved`` Spark stops after some batches, a savepoint is taken, and a run with other partitions goes on from it.
+
 With ``--batch`` all elements are in one batch, without watermarks before the end and without a clock, and Spark runs
 them as a batch job.
 """
@@ -77,10 +79,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--live", action="store_true", help="by the machine's clock, over files that arrive, with a stop in the middle"
     )
+    parser.add_argument(
+        "--saved",
+        action="store_true",
+        help="on Spark with a savepoint in the middle, from which other partitions go on",
+    )
     parser.add_argument("--local", action="store_true", help="without Spark: the interpreter's forms only")
     options = parser.parse_args(arguments)
     if options.live and (options.batch or options.columns or options.two_inputs):
         parser.error("live cases are of one input, with columns, and in several batches")
+    if options.saved and (options.batch or options.live or options.local):
+        parser.error("a savepoint is taken of runs on Spark in several batches, which stop by themselves")
     if options.against is not None or options.write is not None:
         refused = [
             *["in several batches"] * options.batch,
@@ -110,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         engines = dict(INTERPRETER)
         if not options.local:
-            engines["Spark"] = _spark(stack, batch=options.batch, live=options.live)
+            engines["Spark"] = _spark(stack, batch=options.batch, live=options.live, saved=options.saved)
         files = None
         if options.columns or options.live:
             files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-")))
@@ -171,8 +180,9 @@ def run(
 
 
 # The engine of a session that `stack` stops.
-def _spark(stack: ExitStack, *, batch: bool, live: bool) -> Engine:
+def _spark(stack: ExitStack, *, batch: bool, live: bool, saved: bool) -> Engine:
     from tests.differential.live import live_engine
+    from tests.differential.saved import saved_engine
     from tests.spark.session import embedded_session
     from windrow_runtime.spark import SparkRunner
 
@@ -180,6 +190,8 @@ def _spark(stack: ExitStack, *, batch: bool, live: bool) -> Engine:
     spark = stack.enter_context(embedded_session(Path(warehouse)))
     if live:
         return live_engine(spark)
+    if saved:
+        return saved_engine(spark)
     if batch:
         return lambda pipeline, clock: SparkRunner(spark).run_batch(pipeline)
     return lambda pipeline, clock: SparkRunner(spark, clock=clock).run(pipeline)

@@ -211,7 +211,7 @@ def _run(spark: SparkSession, checkpoint: Path, pipeline: Pipeline, folder: Path
     put(len(files))
     second = running.drain()
     _replay(checkpoint, pipeline, (first, second))
-    return _both(first, second)
+    return both(first, second)
 
 
 def _replay(checkpoint: Path, pipeline: Pipeline, results: tuple[PipelineResult, PipelineResult]) -> None:
@@ -222,8 +222,8 @@ def _replay(checkpoint: Path, pipeline: Pipeline, results: tuple[PipelineResult,
     assert not differences, "\n".join(differences)
 
 
-def _both(first: PipelineResult, second: PipelineResult) -> PipelineResult:
-    """The result of two runs, one behind the other."""
+def both(first: PipelineResult, second: PipelineResult) -> PipelineResult:
+    """The result of two runs, the second after the first."""
     counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for result in (first, second):
         for step, counts in result.counters.items():

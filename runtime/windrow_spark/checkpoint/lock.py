@@ -13,7 +13,8 @@ from windrow.errors import CheckpointError, WindrowWarning
 from windrow_runtime.outputs.process_lock import LockedError, ProcessLock
 from windrow_spark.checkpoint.stored_file import checkpoint_errors
 
-_FILE: Final = "in-use"
+LOCK_FILE: Final = "in-use"
+"""The name of the file in the folder of a checkpoint by which a run reserves it."""
 
 
 class CheckpointLock(ProcessLock):
@@ -32,7 +33,7 @@ class CheckpointLock(ProcessLock):
         note = f"process {os.getpid()} on {socket.gethostname()}, since {since}\n"
         try:
             with checkpoint_errors(folder):
-                super().__init__(folder.resolve() / _FILE, note=note)
+                super().__init__(folder.resolve() / LOCK_FILE, note=note)
         except LockedError as error:
             raise checkpoint_in_use(folder, error.note) from None
         if not self.is_supported:

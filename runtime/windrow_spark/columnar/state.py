@@ -122,6 +122,21 @@ def no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema)
 
 
+def arrived_in(record: StepRecord) -> int:
+    """Returns how many elements have numbers of their arrival in the chunks of a step."""
+    return _entries_of(record)[0]
+
+
+def _entries_of(record: StepRecord) -> tuple[int, int, list[tuple[int, int, int, int, int]]]:
+    """Returns how many elements are numbered, when the newest rows are due, and the entries of chunks."""
+    if not record.shared:
+        return 0, NO_TIMER, []
+    try:
+        return _ENTRIES.decode(record.shared)
+    except msgspec.MsgspecError as error:
+        raise damaged_state(f"entries of chunks: {error}") from error
+
+
 @dataclass
 class Chunks:
     """The rows of one step in one key group, during a batch: sealed chunks, and a tail that the next rows extend."""
@@ -135,17 +150,11 @@ class Chunks:
     defaults: Defaults = NO_DEFAULTS
 
     def __post_init__(self) -> None:
-        # How many elements have numbers of their arrival, and the chunks that are stored.
-        self.arrived = 0
-        self.entries: list[Chunk] = []
         # The newest rows, as bytes, and when something in them is due next; empty: there are none.
-        self.tail, self.tail_due = self.record.inline, NO_TIMER
-        try:
-            if self.record.shared:
-                self.arrived, self.tail_due, entries = _ENTRIES.decode(self.record.shared)
-                self.entries = list(starmap(Chunk, entries))
-        except msgspec.MsgspecError as error:
-            raise damaged_state(f"entries of chunks: {error}") from error
+        self.tail = self.record.inline
+        # How many elements have numbers of their arrival, and the chunks that are stored.
+        self.arrived, self.tail_due, entries = _entries_of(self.record)
+        self.entries = list(starmap(Chunk, entries))
         self._tail_rows: pa.RecordBatch | None = None
         self._held: dict[int, bytes] = {}
         self._room = 0

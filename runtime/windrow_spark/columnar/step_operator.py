@@ -135,6 +135,24 @@ class StepOperator(ABC, Generic[S, F]):
         """Returns the number of windows that a state holds, where it has a row for each."""
         return 0
 
+    @abstractmethod
+    def stored_rows(self, record: StepRecord, store: PageStore, tuning: StateTuning) -> Iterator[pa.RecordBatch]:
+        """Yields all rows of the state of a key group, those of one key in their order, and changes nothing."""
+
+    @abstractmethod
+    def store_rows(
+        self, record: StepRecord, store: PageStore, rows: Iterable[pa.RecordBatch], tuning: StateTuning, arrived: int
+    ) -> None:
+        """Stores rows that :meth:`stored_rows` gave as the state of a key group that has none yet.
+
+        The record has the times at which the step last ran. ``arrived`` is the highest number that :meth:`arrived` has
+        returned for any group of the rows.
+        """
+
+    def arrived(self, record: StepRecord) -> int:
+        """Returns how many elements of a key group have numbers of their arrival in the state."""
+        return 0
+
 
 @dataclass(slots=True)
 class StateRows:
@@ -150,16 +168,28 @@ class PagedOperator(StepOperator[StateRows, F]):
     def shares(
         self, record: StepRecord, store: PageStore, keys: Sequence[pa.Array], times: Times, tuning: StateTuning
     ) -> Iterator[tuple[StateRows, Mask | None]]:
-        contents = RowContents(self.schema, partial(self.next_times, times=times), self.check, self.defaults)
-        pages = RowPages(record, contents, store, tuning.row_pages)
+        pages = self._pages(record, store, times, tuning)
         for share, mask in pages.shares(pa.concat_arrays(keys), *times):
             state = StateRows(pages.load(share).rows, tuning.portions)
             yield state, mask
             pages.save(share, KeyedRows(state.rows))
         pages.end_batch()
 
+    def _pages(self, record: StepRecord, store: PageStore, times: Times, tuning: StateTuning) -> RowPages:
+        contents = RowContents(self.schema, partial(self.next_times, times=times), self.check, self.defaults)
+        return RowPages(record, contents, store, tuning.row_pages)
+
     def open_windows(self, state: StateRows) -> int:
         return len(state.rows)
+
+    def stored_rows(self, record: StepRecord, store: PageStore, tuning: StateTuning) -> Iterator[pa.RecordBatch]:
+        pages = self._pages(record, store, Times(record.watermark, record.now), tuning)
+        return (keyed_rows.rows for keyed_rows in pages.portions())
+
+    def store_rows(
+        self, record: StepRecord, store: PageStore, rows: Iterable[pa.RecordBatch], tuning: StateTuning, arrived: int
+    ) -> None:
+        self._pages(record, store, Times(record.watermark, record.now), tuning).fill(map(KeyedRows, rows))
 
     @abstractmethod
     def check(self, rows: pa.RecordBatch) -> None:

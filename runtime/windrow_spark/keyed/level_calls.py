@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle, TimerValues, ValueState
 
     from windrow_spark.sinks.parts import PartWriter
+
+
+@dataclass(frozen=True, slots=True)
+class LevelToRun:
+    """Gives a level to Spark's stateful processor."""
+
+    level: Level
+
+    def calls(self, handle: StatefulProcessorHandle, state: ValueState, pages: MapState) -> LevelCalls:
+        """Returns what answers Spark's calls in one task."""
+        return LevelCalls(self.level, handle, state, pages)
 
 
 class LevelCalls:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -18,11 +18,28 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, MapState, TimerValues, ValueState
 
-    from windrow_spark.keyed.level import Level
-    from windrow_spark.keyed.level_calls import LevelCalls
-
 _PAGE_SCHEMA = StructType([StructField("page", LongType())])
 _STATE_SCHEMA = StructType([StructField("data", BinaryType())])
+
+
+class Calls(Protocol):
+    """Answers, in one task, the calls that Spark makes for key groups."""
+
+    def take(self, label: int, timer_values: TimerValues, rows: Iterator[Any]) -> Iterator[Row]:
+        """Runs a group that has rows in the batch."""
+
+    def expire(self, label: int, timer_values: TimerValues) -> Iterator[Row]:
+        """Runs a group whose timer is due and that got no rows in the batch."""
+
+    def close(self) -> None:
+        """Ends the task."""
+
+
+class Callee(Protocol):
+    """What a processor runs in tasks: a level, or what gives a level the state of a savepoint."""
+
+    def calls(self, handle: StatefulProcessorHandle, state: ValueState, pages: MapState) -> Calls:
+        """Returns what answers the calls in one task; the states are those of the group for which Spark calls it."""
 
 
 class KeyGroupProcessor(StatefulProcessor):
@@ -36,12 +53,12 @@ class KeyGroupProcessor(StatefulProcessor):
     watermark.
     """
 
-    def __init__(self, level: Level) -> None:
+    def __init__(self, level: Callee) -> None:
         # Any: Spark's copy of cloudpickle has no types.
         packed: bytes = cloudpickle.dumps(level)  # type: ignore[no-untyped-call]  # for the same reason
         self._packed = packed
         self._given: tuple[StatefulProcessorHandle, ValueState, MapState] | None = None
-        self._calls: LevelCalls | None = None
+        self._calls: Calls | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Keeps Spark's handle and states. Spark calls this beside the driver too, so the level stays packed here."""
@@ -74,11 +91,9 @@ class KeyGroupProcessor(StatefulProcessor):
             self._calls.close()
             self._calls = None
 
-    def _level_calls(self) -> LevelCalls:
+    def _level_calls(self) -> Calls:
         if self._calls is None:
-            from windrow_spark.keyed.level_calls import LevelCalls
-
             assert self._given is not None, "Spark calls init first"
-            level: Level = pickle.loads(self._packed)
-            self._calls = LevelCalls(level, *self._given)
+            level: Callee = pickle.loads(self._packed)
+            self._calls = level.calls(*self._given)
         return self._calls

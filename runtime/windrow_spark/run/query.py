@@ -101,7 +101,7 @@ class Query:
         self.lock = lock
         self.is_verbose = verbose
         self._is_quiet = is_quiet(lowered.spark) and not verbose
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         # Closes the outputs and releases the lock, after the last batch; the runner sets it.
         self.opened: ExitStack
         self._place = f"pipeline {lowered.pipeline.name!r}, checkpoint {checkpoint.path}"
@@ -261,16 +261,16 @@ class Query:
         if division is not None:
             settings |= division.fixed_settings
         defaults = {**(FEW_ROWS_SETTINGS if lowered.has_few_rows else {}), **QUERY_SETTINGS}
-        defaults |= MOUNTED_SETTINGS if self._checkpoint.is_mounted else unset_elsewhere(lowered.spark)
+        defaults |= MOUNTED_SETTINGS if self.checkpoint.is_mounted else unset_elsewhere(lowered.spark)
         with settings_during(lowered.spark, settings, defaults):
             writer = self._writer(lowered.frame).queryName(self._free_name())
-            writer = writer.option("checkpointLocation", self._checkpoint.spark_folder)
+            writer = writer.option("checkpointLocation", self.checkpoint.spark_folder)
             with engine_errors(self._place, self._secrets):
-                self._checkpoint.hand_on(self.lowered.spark)
+                self.checkpoint.hand_on(self.lowered.spark)
                 try:
                     query: StreamingQuery = writer.trigger(**trigger).start()
                 finally:
-                    self._checkpoint.hand_nothing(self.lowered.spark)
+                    self.checkpoint.hand_nothing(self.lowered.spark)
                 self._started = self.figures.query = query
                 self.telemetry.begin()
                 self._lineage.begin()
@@ -320,7 +320,7 @@ class Query:
             self.lock.check()
             keep_session(frame.sparkSession)  # the thread is one of Spark's
             tell_now(frame.sparkSession)
-            self._checkpoint.hand_on(frame.sparkSession, batch, self.lowered.clock)
+            self.checkpoint.hand_on(frame.sparkSession, batch, self.lowered.clock)
             self._batches(frame, batch)
             report = self._results.latest_report()
             if report is not None:
@@ -342,7 +342,7 @@ class Query:
         """Start the query, which runs until it is stopped."""
         if self.lowered.topology.keyed:
             # The previous run may have ended after a batch that moved the watermark: due timers fire at once.
-            self._checkpoint.wake()
+            self.checkpoint.wake()
         return self._start(processingTime=f"{round(interval_seconds * 1000)} milliseconds")
 
     def run_available(self) -> None:
@@ -352,7 +352,7 @@ class Query:
         batch that found nothing to read.
         """
         # The first batch may be one that the previous run planned, before the sources had their present elements.
-        planned = self._checkpoint.last_planned()
+        planned = self.checkpoint.last_planned()
         self.lowered.wake()
         if self.lowered.by_clock:
             idle = IdleBatches(self.lowered.clock)
@@ -381,21 +381,21 @@ class Query:
 
         Elements that come meanwhile are left in the sources. A drain that failed is finished by the next one.
         """
-        batches = 0 if self._checkpoint.is_ending else self._batches_left()
+        batches = 0 if self.checkpoint.is_ending else self._batches_left()
         if batches is None:
             self.run_available()
         if not self.lowered.topology.keyed:
             return
         # One query reads all elements and the end after them, where the number of their batches is known.
-        self._checkpoint.end_stream(batches or 0)
+        self.checkpoint.end_stream(batches or 0)
         for _ in range(_ATTEMPTS):
-            if self._checkpoint.has_fired_all():
+            if self.checkpoint.has_fired_all():
                 break
-            if self._checkpoint.ending_batch() >= 0:
+            if self.checkpoint.ending_batch() >= 0:
                 # The end was read, but Spark has no rows for another batch, for example after a restart.
-                self._checkpoint.wake()
+                self.checkpoint.wake()
             # The query is stopped then, since Spark would run batches for elements that arrived, or for the clock.
-            self._run_until(lambda query: self._checkpoint.has_fired_all())
+            self._run_until(lambda query: self.checkpoint.has_fired_all())
         else:
             raise UnsupportedOperationError(
                 "the query ended before everything was fired that is due at the end of the stream",
@@ -403,16 +403,16 @@ class Query:
                 expected="a query that nobody else stops",
                 hint="run(pipeline) with the same checkpoint finishes the drain",
             )
-        self._checkpoint.mark_drained()
+        self.checkpoint.mark_drained()
 
     def _batches_left(self) -> int | None:
         """Returns the number of batches before the end of the stream; None: it is not known, or too many."""
         topology = self.lowered.topology
         # The lines before the end are told apart by the times of their files.
-        if topology.by_clock or not topology.keyed or not self._checkpoint.is_mounted:
+        if topology.by_clock or not topology.keyed or not self.checkpoint.is_mounted:
             return None
         batches = max(scanner_of(step).known_batches for step in topology.sources)
-        if batches > (1 if self._checkpoint.has_run() else _MOST_LINES):
+        if batches > (1 if self.checkpoint.has_run() else _MOST_LINES):
             return None
         if self.lowered.clock is None:
             return int(batches)
@@ -421,8 +421,8 @@ class Query:
 
     def stop(self, query: StreamingQuery) -> None:
         """Stop a query after the running batch, which is finished and committed; no other batch begins."""
-        last = self._gate.close(self._checkpoint.last_planned)
-        if not self._wait_until(query, lambda: self._checkpoint.is_committed(last)):
+        last = self._gate.close(self.checkpoint.last_planned)
+        if not self._wait_until(query, lambda: self.checkpoint.is_committed(last)):
             # Spark logs spurious errors if a query is stopped while it plans a batch.
             patience = time.monotonic() + _PATIENCE_SECONDS
             self._wait_until(
@@ -450,7 +450,7 @@ class Query:
         """Wait until a batch that begins later finds nothing to read."""
         # The last planned batch may be older than the elements that the sources have now; so may the next one, which
         # Spark may be planning.
-        next_batch = self._checkpoint.last_planned() + 1
+        next_batch = self.checkpoint.last_planned() + 1
         idle = IdleBatches(self.lowered.clock)
         if self._wait_until(query, lambda: idle.newest(query) > next_batch):
             raise UnsupportedOperationError("the query was stopped by somebody else", given=self.lowered.pipeline.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from windrow_spark.run.query import Query
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from windrow_spark.savepoint.description import SavepointDescription
 
 _TURN_SECONDS: Final = 1.0
 _LEAST_SECONDS: Final = 0.001  # Spark takes no 0
@@ -274,6 +277,35 @@ class RunningPipeline:
         with self._released_at_end():
             self._query.attend(lambda: end(self._streaming_query))
         return self._query.result()
+
+    @short_tracebacks
+    def savepoint(self, path: str | os.PathLike[str]) -> SavepointDescription:
+        """Writes the state after the newest batch that is done into a folder; the pipeline goes on meanwhile.
+
+        A run that begins from it is another run for sinks: it must not write the same targets as this one, which goes
+        on. To move a pipeline, stop it and take the savepoint then: :func:`windrow_runtime.savepoint.take`.
+
+        Args:
+            path: The folder of the savepoint, which does not exist or is empty.
+
+        Returns:
+            What is in the savepoint.
+
+        Raises:
+            InvalidArgumentError: If the folder is not empty.
+            IncompatibleStateError: If no batch is done yet, or the stream is at its end.
+            UnsupportedOperationError: Over Spark Connect, and if the checkpoint is not in a mounted file system.
+            CheckpointError: If a file cannot be read or written.
+        """
+        # The runner imports this module, and savepoints need what the runner needs.
+        from windrow_spark.savepoint.description import SavepointFolder
+        from windrow_spark.savepoint.writing import write_savepoint
+
+        query = self._query
+        query.check_lock()
+        return write_savepoint(
+            query.lowered.spark, query.checkpoint, query.lowered.pipeline, SavepointFolder.at(path), is_live=True
+        )
 
     @short_tracebacks
     def drain(self) -> PipelineResult:

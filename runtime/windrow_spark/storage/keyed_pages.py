@@ -14,7 +14,8 @@ write. So does the working set: the keys that batches touch again and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Generic
 
@@ -356,6 +357,38 @@ class KeyedPages(Generic[State, Keys]):
             self._store.put(self._number(page), data)
             self.record.size += len(data) - len(old or b"")
         self._timers.set(page, *((NO_TIMER, NO_TIMER) if state is None else contents.timers(state)))
+
+    # The whole state, for a savepoint
+
+    def portions(self) -> Iterator[State]:
+        """Yields the state of all keys, page by page; nothing is stored again."""
+        if self.record.working:
+            yield self.load([WORKING_SET])
+        for page in range(self.record.pages):
+            yield self.load([page])
+
+    def fill(self, portions: Iterable[State]) -> None:
+        """Stores the state of a step that has none yet; what portions have of one key is joined in their order.
+
+        Of all portions but one, only the bytes are in memory.
+        """
+        contents, tuning = self._contents, self._tuning
+        dumped = [data for portion in portions if (data := contents.dump(portion))]
+        total = sum(map(len, dumped))
+        if total <= tuning.inline_bytes:
+            self._read[0] = b""
+            self._save_all(contents.join([contents.load(data) for data in dumped]))
+        else:
+            count = tuning.count_of(total, tuning.dense)
+            by_page: defaultdict[int, list[bytes]] = defaultdict(list)
+            while dumped:
+                for page, part in contents.split(contents.load(dumped.pop(0)), count).items():
+                    by_page[page].append(contents.dump(part))
+            self._resize(count)
+            for page in range(count):
+                parts = [contents.load(data) for data in by_page.pop(page, ())]
+                self._save_page(page, contents.join(parts) if parts else None)
+        self._timers.end_batch()
 
     # Between batches
 

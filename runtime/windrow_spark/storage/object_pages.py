@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import chain, filterfalse, islice
 from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar
 
-from windrow_runtime.operators.state.model import OperatorState, StoredList, TimerQueue
+from windrow_runtime.codecs.malformed import damaged_state
+from windrow_runtime.operators.state.model import GrowingList, OperatorState, StoredList, TimerQueue
 from windrow_spark.stable_hash import stable_hash
 from windrow_spark.storage.group_record import WORKING_SET, PageStore, StepRecord, present, stored_timer
 from windrow_spark.storage.keyed_pages import KeyedPages, page_of, pages_of
@@ -102,6 +103,22 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
         if not self.shared_is_fixed:
             self.record.shared = self._codec.dump_shared(self.shared)
         self._objects.forget_unused_segments()
+
+
+class KeyGroupDivision:
+    """Divides states of operators among key groups, by the hashes of their keys; their lists are whole in memory."""
+
+    def __init__(self, codec: PageCodec, groups: int) -> None:
+        self._contents = _ContentsByGroup(StepRecord(0), codec, _NoStore(), groups)
+        self._groups = groups
+
+    def divide(self, state: OperatorState) -> dict[int, OperatorState]:
+        """Returns the parts of a state by the numbers of their groups; the state itself must not be used again."""
+        return self._contents.split(state, self._groups)
+
+    def join(self, states: Sequence[OperatorState]) -> OperatorState:
+        """Joins states that have no key in common; the states themselves must not be used again."""
+        return self._contents.join(states)
 
 
 def _divide(elements: Sequence[E], homes: Mapping[Hashable, int], part_of: Mapping[int, int]) -> list[list[E]]:
@@ -335,6 +352,47 @@ class _ObjectContents:
 
     def _segment_number(self, number: int) -> int:
         return -(self._record.slot << 48 | number)
+
+
+class _ContentsByGroup(_ObjectContents):
+    """Divides states among key groups as others are divided among pages."""
+
+    def homes_of(self, keys: _Keys, count: int) -> dict[Hashable, int]:
+        return {key: stable_hash(key) % count for key in keys}
+
+    def _home(self, key: Hashable) -> int:
+        return stable_hash(key) % self._groups
+
+
+class _NoStore:
+    """Stands for the store of a state that has no segments."""
+
+    def get(self, number: int) -> bytes | None:
+        return None
+
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        return [None for _ in numbers]
+
+    def put(self, number: int, data: bytes) -> None:
+        raise damaged_state(f"a list of {len(data)} bytes in a part of a savepoint", expected="whole lists")
+
+    def remove(self, number: int) -> None:
+        raise damaged_state(f"segment {number} in a part of a savepoint", expected="whole lists")
+
+
+def with_whole_lists(state: OperatorState) -> OperatorState:
+    """Reads the segments of all lists of a state, which has the lists in memory from then on."""
+    for key_state in state.keys.values():
+        for entry in key_state.windows.values():
+            entry.contents = _whole(entry.contents)
+        key_state.state = {name: _whole(value) for name, value in key_state.state.items()}
+    sessions = state.sessions_to_columns()
+    sessions.contents = list(map(_whole, sessions.contents))
+    return state
+
+
+def _whole(value: Any) -> Any:
+    return GrowingList(value) if type(value) is StoredList else value
 
 
 def _take(whole: dict[Hashable, Any], keys: Container[Hashable]) -> dict[Hashable, Any]:

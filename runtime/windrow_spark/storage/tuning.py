@@ -5,6 +5,7 @@ The level of a query passes one :class:`StateTuning` down to all that store its 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -150,6 +151,8 @@ ROW_PAGES: Final = PageTuning(
     read_ahead=16,
 )
 LONG_LISTS: Final = ListTuning()
+WHOLE_LISTS: Final = ListTuning(tail_elements=sys.maxsize)
+"""Keeps all lists in their pages."""
 ROW_CHUNKS: Final = ChunkTuning()
 JOIN_SEGMENTS: Final = SegmentTuning()
 PORTIONS: Final = PortionTuning()

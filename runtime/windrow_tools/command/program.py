@@ -20,6 +20,9 @@ COMMANDS: Final = {
     "new": "makes the folder of a new project, with a pipeline and its tests",
     "check-upgrade": "says whether a changed pipeline may go on from a checkpoint",
     "replay": "runs the batches of a checkpoint again by the interpreter, and compares",
+    "savepoint": "writes the state of a checkpoint into files of Parquet, from which another checkpoint can begin",
+    "rescale": "gives a checkpoint another number of partitions",
+    "state": "shows what keys hold in a savepoint",
 }
 """What each subcommand does. It lies in the module of its name, with an underscore for a hyphen."""
 

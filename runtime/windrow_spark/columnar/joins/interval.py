@@ -6,7 +6,7 @@ Of the stored rows it reads the pages that may have its keys, and of each segmen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -44,9 +44,24 @@ class IntervalOperator(JoinOperator[SideSegments]):
     def shares(
         self, record: StepRecord, store: PageStore, keys: Sequence[pa.Array], times: Times, tuning: StateTuning
     ) -> Iterator[tuple[SideSegments, Mask | None]]:
-        segments = SideSegments(record, self.schema, store, self._ends, self.check, tuning, self.defaults)
+        segments = self._segments(record, store, tuning)
         yield segments, None
         segments.end_batch()
+
+    def _segments(self, record: StepRecord, store: PageStore, tuning: StateTuning) -> SideSegments:
+        return SideSegments(record, self.schema, store, self._ends, self.check, tuning, self.defaults)
+
+    def stored_rows(self, record: StepRecord, store: PageStore, tuning: StateTuning) -> Iterator[pa.RecordBatch]:
+        return self._segments(record, store, tuning).stored_rows()
+
+    def store_rows(
+        self, record: StepRecord, store: PageStore, rows: Iterable[pa.RecordBatch], tuning: StateTuning, arrived: int
+    ) -> None:
+        # Each batch may become a segment, as those of a run do.
+        for batch in joined(rows, tuning.portions.side_bytes):
+            segments = self._segments(record, store, tuning)
+            segments.add(batch)
+            segments.end_batch()
 
     def _ends(self, rows: pa.RecordBatch) -> Ints:
         """Returns the watermark at which each row is dropped."""

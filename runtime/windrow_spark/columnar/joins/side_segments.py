@@ -216,6 +216,13 @@ class SideSegments:
             if of_side.num_rows:
                 yield of_side
 
+    def stored_rows(self) -> Iterator[pa.RecordBatch]:
+        """Yields the stored rows of both sides that are not dropped yet, those of one key and side in their order."""
+        for segment in self.segments:
+            for rows in self._load(segment, range(segment.pages)):
+                yield from self._live(rows, segment.watermark)
+        yield from self._live_tail()
+
     def _live(self, rows: pa.RecordBatch, stored_under: int) -> Iterator[pa.RecordBatch]:
         """Yields the rows that are not dropped yet, if there are any, of those that were stored under a watermark."""
         # As in Flink, an element that arrives when its time is over stays until the watermark advances.

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final, Generic, TypeAlias, TypeVar
+from typing import ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from windrow.panes import ChangeKind
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.codecs.malformed import damaged_state
+from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.kernels.arrays import values_in
 from windrow_spark.columnar.kernels.kernel import Kernel
@@ -79,6 +80,15 @@ def fired_windows(
 ) -> Fired:
     """Returns firings of windows, given by their starts."""
     return Fired(keys, starts, starts + slices.size, slices.last_times(starts), results, kinds, panes)
+
+
+class KeptWindows(NamedTuple):
+    """Windows with what the aggregate holds of their elements, as columns side by side; times are in milliseconds."""
+
+    keys: pa.Array
+    starts: Ints
+    ends: Ints
+    states: Sequence[pa.Array]  # the columns of the kernel
 
 
 class PartialAggregation(enum.Enum):
@@ -179,6 +189,14 @@ class ColumnOperator(StepOperator[S, Fired], Generic[W, S]):
     def describe(self) -> str:
         """Tells how its windows fire, for ``explain()``; nothing if at their end."""
         return ""
+
+    def kept_windows(self, rows: pa.RecordBatch, watermark: int) -> Iterator[KeptWindows]:
+        """Yields the windows that all rows of some keys stand for: those that a watermark has not cleaned up.
+
+        Raises:
+            DeclinedError: If the rows do not tell which windows there are.
+        """
+        raise DeclinedError("it keeps runs of elements instead of windows")
 
     def rows(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
         """Builds rows of state from their columns."""

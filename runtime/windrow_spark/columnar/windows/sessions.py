@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.windows.spec import FARTHEST, UNFIRED
+from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.rows.groups import Groups, Keys, encode_keys
 from windrow_spark.columnar.step_operator import (
@@ -35,6 +36,7 @@ from windrow_spark.columnar.windows.column_operator import (
     WORTH_IT,
     Crossing,
     Fired,
+    KeptWindows,
     KeyedRowsOperator,
     PartialAggregation,
     waiting_in,
@@ -127,6 +129,13 @@ class SessionOperator(KeyedRowsOperator[Sessions]):
             firing = firing[np.argsort(last[firing], kind="stable")]
             keys, starts, ends, *states = rows.take(pa.array(firing)).columns
             yield Fired(keys, starts.to_numpy(), ends.to_numpy(), last[firing], self.kernel.results(states))
+
+    def kept_windows(self, rows: pa.RecordBatch, watermark: int) -> Iterator[KeptWindows]:
+        if self.windows.by_clock:
+            raise DeclinedError("it keeps sessions of processing time in columns")
+        is_kept = ~expired(rows.column(2).to_numpy() - 1, self.windows.lateness, watermark)
+        keys, starts, ends, *states = rows.filter(pa.array(is_kept)).columns
+        yield KeptWindows(keys, starts.to_numpy(), ends.to_numpy(), states)
 
     def end_stream(self, state: StateRows) -> Iterable[Increment]:
         return (Increment(UNFIRED, waiting_in(state.rows)),)

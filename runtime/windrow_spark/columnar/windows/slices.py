@@ -8,16 +8,19 @@ the state.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow.windows.spec import FARTHEST
+from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar import Ints, Mask
 from windrow_spark.columnar.rows.groups import Cells, Keys, cells_of, encode_keys
-from windrow_spark.columnar.state import Chunks, DueRows, concatenated
+from windrow_spark.columnar.state import Chunks, DueRows, arrived_in, concatenated
 from windrow_spark.columnar.step_operator import (
     ColumnsArrived,
     LateRows,
@@ -32,6 +35,7 @@ from windrow_spark.columnar.windows.column_operator import (
     ColumnOperator,
     Crossing,
     Fired,
+    KeptWindows,
     PartialAggregation,
     are_few,
     fired_windows,
@@ -41,7 +45,7 @@ from windrow_spark.columnar.windows.geometry import Slices
 from windrow_spark.columnar.windows.late import fire_late, fire_late_rows
 from windrow_spark.columnar.windows.slice_rows import SliceRows, slices_in
 from windrow_spark.storage.group_record import PageStore, StepRecord
-from windrow_spark.storage.tuning import ChunkTuning, StateTuning
+from windrow_spark.storage.tuning import ROW_CHUNKS, ChunkTuning, StateTuning
 
 
 class SliceOperator(ColumnOperator[Slices, Chunks]):
@@ -116,6 +120,34 @@ class SliceOperator(ColumnOperator[Slices, Chunks]):
         """Opens the state of a key group from its record and its store."""
         measure = partial(self._measure, record.watermark)
         return Chunks(record, self.schema, store, measure, self.merged, tuning, self.defaults)
+
+    def stored_rows(self, record: StepRecord, store: PageStore, tuning: StateTuning) -> Iterator[pa.RecordBatch]:
+        chunks = self.chunks(record, store, tuning.row_chunks)
+        for rows in (*(rows for _, rows in chunks.read(lambda _: True)), chunks.read_tail()):
+            is_live = ~self.windows.held.expired(slices_in(rows), record.watermark)
+            yield rows.filter(pa.array(is_live))
+
+    def store_rows(
+        self, record: StepRecord, store: PageStore, rows: Iterable[pa.RecordBatch], tuning: StateTuning, arrived: int
+    ) -> None:
+        chunks = self.chunks(record, store, tuning.row_chunks)
+        chunks.arrived = arrived
+        for batch in rows:
+            self.append(chunks, [batch])
+        chunks.end_batch()
+
+    def arrived(self, record: StepRecord) -> int:
+        return arrived_in(record)
+
+    def kept_windows(self, rows: pa.RecordBatch, watermark: int) -> Iterator[KeptWindows]:
+        windows = self.windows
+        if windows.is_global:
+            raise DeclinedError("it keeps the window of all time in slices")
+        kept = windows.held.lateness
+        after = MIN_TIMESTAMP if kept >= FARTHEST else max(watermark - kept, MIN_TIMESTAMP)
+        slice_rows = SliceRows(windows, self.kernel, self.merged(rows), ROW_CHUNKS)
+        for keys, starts, states in slice_rows.held_by(windows.ending(slice_rows.slices, after, MAX_TIMESTAMP)):
+            yield KeptWindows(keys, starts, starts + windows.size, states)
 
     def _measure(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int, int]:
         """Measures rows for the entry of their chunk: when they are due, their first and their last slice."""

@@ -1,0 +1,86 @@
+"""Makes Python objects of the state that a step keeps in columns: the windows, as the general operator has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.plan import ProcessSpec
+from windrow.windows import TimeWindow
+from windrow_runtime.operators.choose import operator_for
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.state.model import GrowingList, OperatorState
+from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.columnar.forms.result_type import OnColumns
+from windrow_spark.columnar.kernels.row_aggregate import RowAggregate
+from windrow_spark.columnar.rows.columns import python_values
+from windrow_spark.columnar.rows.groups import parts_of
+
+# Any in this module: keys and accumulators of every type.
+
+_KEYS_AT_ONCE: Final = 4_096
+_MOST_PARTS: Final = 256
+
+
+class _NoOutput:
+    """Stands for an output to which nothing is emitted."""
+
+    def collect(self, value: Any, timestamp: int | None) -> None:
+        raise AssertionError("nothing fires")
+
+    def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
+        raise AssertionError("nothing fires")
+
+
+def check_kept(form: OnColumns) -> ColumnarForm:
+    """Returns a form whose state can become objects; declines others.
+
+    Raises:
+        DeclinedError: If the form keeps something else than windows.
+    """
+    if not isinstance(form, ColumnarForm):
+        raise DeclinedError("it keeps the elements of both sides of a join in columns")
+    no_rows = pa.RecordBatch.from_pylist([], schema=form.operator.schema)
+    list(form.operator.kept_windows(no_rows, 0))
+    return form
+
+
+def kept_objects(form: ColumnarForm, rows: pa.RecordBatch, watermark: int) -> Iterator[OperatorState]:
+    """Yields the state that all rows of a key group stand for, some keys at a time.
+
+    Args:
+        form: The form of the step that keeps the rows.
+        rows: The rows.
+        watermark: The one under which the step ran last: windows that it has not reached have not fired.
+    """
+    count = min(_MOST_PARTS, 1 + rows.num_rows // _KEYS_AT_ONCE)
+    of_parts = parts_of(rows.column(0), count)
+    for part in range(count):
+        of_part = rows.filter(pa.array(of_parts == part)) if count > 1 else rows
+        if of_part.num_rows:
+            yield _state_of(form, of_part, watermark)
+
+
+def _state_of(form: ColumnarForm, rows: pa.RecordBatch, watermark: int) -> OperatorState:
+    step = form.step
+    aggregate = RowAggregate(step, form.stored_element, form.kernel, form.aggregate, form.filled)
+    node = step.node.windows
+    holds_elements = node is not None and isinstance(node.function, ProcessSpec)
+    operator = operator_for(step, fast=False)
+    assert isinstance(operator, WindowOperator), "a form with windows is that of a window step"
+    operator.bind(OperatorState(), _NoOutput())
+    for keys, starts, ends, states in form.operator.kept_windows(rows, watermark):
+        # In order of time, as windows that merge were created.
+        order = np.lexsort((ends, starts))
+        picked = pa.array(order)
+        accumulators = aggregate.accumulators([column.take(picked) for column in states])
+        windows = map(TimeWindow, starts[order].tolist(), ends[order].tolist())
+        for key, window, contents in zip(python_values(keys.take(picked)), windows, accumulators, strict=True):
+            operator.open_entry(key, window, GrowingList(contents) if holds_elements else contents)
+            if window.max_timestamp() > watermark:
+                operator.state.event_timers.register(key, window, window.max_timestamp())
+    return operator.state

@@ -1,0 +1,140 @@
+"""Describes a savepoint: the files of each step, the times at which they were taken, and the format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from windrow.addresses.paths import local_path
+from windrow.addresses.redaction import redact_address
+from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.stored_file import StoredFile, StoredTime, checkpoint_errors, damaged_file
+
+FORMAT: Final = 1
+"""The version of the format of savepoints. A savepoint of another one is refused."""
+
+COLUMNS: Final = "columns"
+OBJECTS: Final = "objects"
+"""The values of ``SavedStep.form``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFile:
+    """A file with a part of the state of a step, in the folder of the step."""
+
+    name: str
+    rows: int
+    size: int  # in bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SavedStep:
+    """The state of one keyed step in a savepoint."""
+
+    form: str  # whether its files have columns of the state, or pages of objects beside rows that people read
+    watermark: StoredTime  # when the step last ran, in milliseconds
+    now: StoredTime  # the same in processing time
+    arrived: int  # how many elements may have numbers of their arrival
+    shared: str  # what belongs to no key, in base64; empty: nothing
+    files: Sequence[SavedFile] = ()
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in all files: of keys, where the state is objects."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointDescription:
+    """The contents of a savepoint."""
+
+    version: int
+    windrow: str  # the version of windrow that wrote it
+    id: str  # no other savepoint has it
+    batch: int  # the last one of which it has the state
+    is_live: bool  # whether the pipeline ran when it was taken, and went on
+    checkpoint: str  # the folder whose state it has
+    watermark: StoredTime  # of the whole query
+    now: StoredTime  # the processing time
+    steps: Mapping[str, SavedStep]  # by the names under which their state is stored
+
+
+class SavepointFolder:
+    """The folder of a savepoint: ``state`` has a folder for each keyed step, ``checkpoint`` the driver's files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = StoredFile(path / "savepoint", SavepointDescription)
+        self.checkpoint = Checkpoint(path / "checkpoint")
+
+    @staticmethod
+    def at(path: str | os.PathLike[str]) -> SavepointFolder:
+        """Names the folder of a savepoint; refuses one in a file system that is not mounted."""
+        text = os.fspath(path)
+        local = local_path(text)
+        if local is None:
+            raise InvalidArgumentError(
+                "a savepoint lies in a file system that all machines have mounted",
+                given=redact_address(text),
+                expected="a path in a mounted file system",
+                hint="copy its folder elsewhere when it is written",
+            )
+        return SavepointFolder(Path(local).absolute())
+
+    def folder_of(self, step: str) -> Path:
+        """Returns the folder with the files of a step, by the name under which its state is stored."""
+        return self.path / "state" / quote(step, safe=" #")
+
+    def create(self) -> None:
+        """Creates the folder, which may exist if nothing is in it."""
+        with checkpoint_errors(self.path):
+            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+                raise InvalidArgumentError(
+                    "a savepoint is written into a folder of its own",
+                    given=str(self.path),
+                    expected="a folder that does not exist, or is empty",
+                )
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def description(self) -> SavepointDescription:
+        """Returns the description of a savepoint that is whole.
+
+        Raises:
+            InvalidArgumentError: If the folder has no savepoint, or one that was never finished.
+            IncompatibleStateError: If it has another format.
+            CheckpointError: If a file is missing or damaged.
+        """
+        description = self.file.read()
+        if description is None:
+            raise InvalidArgumentError(
+                "there is no savepoint, or it was not written to its end",
+                given=str(self.path),
+                expected="the folder of a savepoint",
+            )
+        if description.version != FORMAT:
+            raise IncompatibleStateError(
+                "the savepoint has another format",
+                given=f"version {description.version}, by windrow {description.windrow}",
+                expected=f"version {FORMAT}",
+                where=str(self.path),
+                hint="take it anew with this version of windrow",
+            )
+        for name, step in description.steps.items():
+            for file in step.files:
+                path = self.folder_of(name) / file.name
+                with checkpoint_errors(self.path):
+                    size = path.stat().st_size if path.exists() else -1
+                if size != file.size:
+                    lost = "it is gone" if size < 0 else f"it has {size} bytes, and {file.size} were written"
+                    raise damaged_file(path, lost)
+        return description
