@@ -6,7 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,7 @@ from windrow_spark.clock import ClockKeeper
 from windrow_spark.faults import secrets_hidden
 from windrow_spark.importing import check_imported
 from windrow_spark.lowering import Lowered, per_partition, physical_plan, time_of
+from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.progress import OnProgress
 from windrow_spark.run.background import ctrl_c_kept, uninterrupted
 from windrow_spark.run.measures import has_own_bar
@@ -48,7 +49,7 @@ from windrow_spark.run.query import Query, run_job
 from windrow_spark.run.running import RunningPipeline
 from windrow_spark.run_limits import USUAL_LIMITS, RunLimits
 from windrow_spark.savepoint.description import SavepointFolder
-from windrow_spark.savepoint.restoring import check_restored, restore
+from windrow_spark.savepoint.restoring import Restoration, check_restored, restore
 from windrow_spark.session import (
     JOB_SETTINGS,
     SHUFFLE_PARTITIONS,
@@ -107,7 +108,9 @@ class SparkRunner:
         lineage: Tells a catalog what each run reads and writes, :class:`windrow_runtime.lineage.OpenLineage`.
         savepoint: The folder of a savepoint from which a new checkpoint begins: its state, the positions of its sources
             and the numbers of its batches, on as many ``partitions`` and key groups as are given, by default on those
-            of the savepoint. A checkpoint that began from it goes on by itself.
+            of the savepoint. The plan may have changed since: steps go on by their names, and a warning says what
+            begins empty and what is gone. A checkpoint that began from it goes on by itself.
+        renamed: The new names of steps, by their names in the savepoint.
 
     Raises:
         UnsupportedOperationError: If Spark or Java is missing; the error names what to install.
@@ -132,6 +135,7 @@ class SparkRunner:
         progress: bool = True,
         lineage: OpenLineage | None = None,
         savepoint: str | os.PathLike[str] | None = None,
+        renamed: Mapping[str, str] | None = None,
     ) -> None:
         if isinstance(accept_changes, str) or not all(isinstance(name, str) for name in accept_changes):
             raise InvalidArgumentError(
@@ -142,6 +146,12 @@ class SparkRunner:
                 "only a run that goes on from a checkpoint has changes to accept",
                 given=f"accept_changes={accept_changes!r}",
                 expected="SparkRunner(checkpoint=folder, accept_changes=[...])",
+            )
+        if renamed and savepoint is None:
+            raise InvalidArgumentError(
+                "steps are renamed between a savepoint and a plan",
+                given=f"renamed={dict(renamed)!r}",
+                expected="SparkRunner(checkpoint=folder, savepoint=..., renamed=...)",
             )
         if savepoint is not None and checkpoint is None:
             raise InvalidArgumentError(
@@ -170,6 +180,7 @@ class SparkRunner:
         self._shows_progress = progress
         self._lineage = lineage
         self._savepoint = None if savepoint is None else SavepointFolder.at(savepoint)
+        self._renamed = dict(renamed or {})
         if verbose:
             _ = self.spark
 
@@ -187,6 +198,7 @@ class SparkRunner:
             progress=None if self._shows_progress else "False",
             lineage=None if self._lineage is None else repr(self._lineage),
             savepoint=None if self._savepoint is None else repr(str(self._savepoint.path)),
+            renamed=repr(self._renamed) if self._renamed else None,
         )
 
     @property
@@ -431,7 +443,7 @@ class SparkRunner:
             self._check_sinks(topology.sinks)
             if check_restored(checkpoint, self._savepoint):
                 assert self._savepoint is not None, "it is restored"
-                restore(self.spark, checkpoint, pipeline, self._savepoint, self._wanted())
+                restore(self.spark, checkpoint, pipeline, self._savepoint, self._restoration())
             checkpoint.check_open(drain=drain)
             for step in topology.sources:
                 scanner_of(step).check_resumable(checkpoint)
@@ -493,6 +505,13 @@ class SparkRunner:
 
     def _wanted(self) -> Parallelism:
         return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self.spark))
+
+    def _restoration(self) -> Restoration:
+        def time(plan: PhysicalPlan, saved: Checkpoint) -> str:
+            by_partition = per_partition(plan.topology, saved, lambda: is_connect(self.spark))
+            return time_of(plan, own_clock=self._clock is not None, per_partition=by_partition)
+
+        return Restoration(self._wanted(), self._renamed, self._accepted, self._columnar, time)
 
     def _batch(self, pipeline: Pipeline, topology: Topology, spark: SparkSession) -> Lowered:
         """Lowers a pipeline to a batch job; refuses unbounded sources, and steps that wait for the clock."""

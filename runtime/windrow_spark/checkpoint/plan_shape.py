@@ -142,6 +142,35 @@ def _declared(declaration: Declaration) -> str:
     return f"{kind}({', '.join(texts)})"
 
 
+def places_of_aggregates(before: str, aggregate: Combined[Any, Any, Any, Any]) -> tuple[int | None, ...] | None:
+    """Finds the aggregates of a combination among those that a shape describes.
+
+    Args:
+        before: The description of the former combination.
+        aggregate: The combination as it is now, whose aggregates have the order that they had.
+
+    Returns:
+        The place of each aggregate among the former ones, None for one that is new; None if a former one is gone, or an
+        aggregate describes itself to nobody.
+    """
+    texts = [_declared(member.declaration) for _, member in aggregate.members if isinstance(member, DeclaredAggregate)]
+    if len(texts) < len(aggregate.members):
+        return None
+
+    def found(first: int, rest: str, taken: int) -> tuple[int | None, ...] | None:
+        if first == len(texts):
+            return None if rest else ()
+        text = texts[first]
+        if rest == text or rest.startswith(f"{text}, "):
+            others = found(first + 1, rest[len(text) :].removeprefix(", "), taken + 1)
+            if others is not None:
+                return (taken, *others)
+        others = found(first + 1, rest, taken)
+        return None if others is None else (None, *others)
+
+    return found(0, before.removeprefix("combine(").removesuffix(")"), 0)
+
+
 def _results(aggregate: AggregateFunction[Any, Any, Any], element: object | None) -> Iterator[str | None]:
     """Yields the types of the results of an aggregate, or of those that it combines; None: not known."""
     if isinstance(aggregate, Combined):

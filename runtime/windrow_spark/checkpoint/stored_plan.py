@@ -288,10 +288,10 @@ def _changes(
         if isinstance(form, Objects):
             reason = "columns are turned off" if form is TURNED_OFF else form.reason
             yield f"{step.where}: its state lies in columns, and it would run without ({reason})"
-        elif form.state_text_of(_fields_of(stored.steps[names[step.id]]["record type"])) != columns:
+        elif form.state_text_of(fields_of_record(stored.steps[names[step.id]]["record type"])) != columns:
             yield f"{step.where}: the columns of its state were {columns} and are {form.state_text}"
 
 
-def _fields_of(record_type: object) -> list[str] | None:
+def fields_of_record(record_type: object) -> list[str] | None:
     """Returns the fields that a record class had; None: the elements were no records."""
     return list(record_type["fields"]) if isinstance(record_type, Mapping) and "fields" in record_type else None

@@ -6,34 +6,37 @@ import base64
 import json
 import shutil
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from windrow.errors import CheckpointError, IncompatibleStateError
+from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError, warn
 from windrow.plan import Pipeline
+from windrow_runtime.codecs.records import UserClass
+from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.operators.outcome import secrets_of
-from windrow_runtime.operators.topology import topology_of
 from windrow_spark.checkpoint.folder import Checkpoint, Description
 from windrow_spark.checkpoint.lock import LOCK_FILE
-from windrow_spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
+from windrow_spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file, file_numbers
 from windrow_spark.checkpoint.stored_plan import KEPT_TIME, PROCESSING_TIME, Parallelism
+from windrow_spark.clock import ClockFiles
 from windrow_spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow
 from windrow_spark.faults import engine_errors
 from windrow_spark.key_groups import KeyGroups
 from windrow_spark.keyed.processor import KeyGroupProcessor
-from windrow_spark.lowering import physical_plan
 from windrow_spark.paths import as_read_path, as_spark_path
 from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.run.background import uninterrupted
-from windrow_spark.savepoint.description import COLUMNS, SavepointDescription, SavepointFolder
+from windrow_spark.savepoint.description import SavepointDescription, SavepointFolder
+from windrow_spark.savepoint.fitting import FittedPlan, fitted
 from windrow_spark.savepoint.log_files import copy_logs, fit_logs
 from windrow_spark.savepoint.seeding import FileLine, SeedLevel, SeedRows, SeedStep
-from windrow_spark.savepoint.step_parts import StepPart
-from windrow_spark.savepoint.writing import StateParts, check_session
+from windrow_spark.savepoint.step_parts import ColumnPart, ConvertedPart, ObjectPart, StepChange, StepPart
+from windrow_spark.savepoint.writing import check_session
 from windrow_spark.session import MOUNTED_SETTINGS, QUERY, SHUFFLE_PARTITIONS, prepare_workers, settings_during
+from windrow_spark.shipping import known_classes, without_sources_and_sinks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,49 +98,107 @@ def check_restored(checkpoint: Checkpoint, folder: SavepointFolder | None) -> bo
     return not stored.is_whole
 
 
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """What a run asks for that begins from a savepoint.
+
+    Attributes:
+        parallelism: Of the new checkpoint; what is not given is as in the savepoint.
+        renamed: The new names of steps, by their names in the savepoint.
+        accepted: The ids or names of steps that may take other streams.
+        columnar: Whether steps may run on columns.
+        time: Names the kind of time by which a plan's query would run; None: it is that of the savepoint.
+    """
+
+    parallelism: Parallelism
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    accepted: Collection[str] = ()
+    columnar: bool = True
+    time: Callable[[PhysicalPlan, Checkpoint], str] | None = None
+
+
 def restore(
-    spark: SparkSession, checkpoint: Checkpoint, pipeline: Pipeline, folder: SavepointFolder, wanted: Parallelism
+    spark: SparkSession, checkpoint: Checkpoint, pipeline: Pipeline, folder: SavepointFolder, wanted: Restoration
 ) -> None:
     """Begins a checkpoint from a savepoint. If that is interrupted, it is done again from the beginning.
 
+    A warning names the changes of the plan since the savepoint.
+
     Raises:
-        InvalidArgumentError: If there is no savepoint in the folder.
-        IncompatibleStateError: If it is that of another plan.
+        InvalidArgumentError: If there is no savepoint in the folder, or steps are renamed that are not there.
+        IncompatibleStateError: If the savepoint is that of another plan.
         UnsupportedOperationError: Over Spark Connect, and for a checkpoint that is not in a mounted file system.
         CheckpointError: If a file is damaged, or cannot be read or written.
     """
     check_session(spark)
-    saved = folder.description()
-    stored = folder.checkpoint.description()
+    if not checkpoint.is_mounted:
+        raise UnsupportedOperationError(
+            "a checkpoint begins from a savepoint in a mounted file system",
+            given=str(checkpoint.path),
+            expected="a checkpoint in a mounted file system",
+        )
+    saved, stored = folder.description(), folder.checkpoint.description()
     if stored is None:
         raise damaged_file(folder.path / "checkpoint" / "plan", "it is gone")
-    topology = topology_of(pipeline)
-    on_columns = frozenset(
-        step_id
-        for step_id, name in PhysicalPlan(topology).state_ids.items()
-        if name in saved.steps and saved.steps[name].form == COLUMNS
+    streams = folder.checkpoint.streams.read()
+    fit = fitted(
+        pipeline, saved, stored, streams, renamed=wanted.renamed, accepted=wanted.accepted, columnar=wanted.columnar
     )
-    plan = physical_plan(topology, stored=on_columns)
+    _check_time(fit.plan, stored, folder, wanted)
+    parallelism = wanted.parallelism
     groups = KeyGroups.balanced(
-        wanted.partitions or stored.partitions, wanted.key_groups_per_partition or stored.groups
+        parallelism.partitions or stored.partitions, parallelism.key_groups_per_partition or stored.groups
     )
     marker = restored_file(checkpoint)
     marker.write(RestoredFrom(saved.id, is_whole=False))
     _clear(checkpoint)
-    if topology.keyed:
-        state = StateParts.of(pipeline, plan, on_columns, groups.count)
+    if fit.plan.topology.keyed:
         seed = _Seed(spark, checkpoint, folder, saved, stored, groups)
-        steps = seed.steps(plan, state)
+        steps, classes = seed.steps(pipeline, fit)
         with engine_errors(f"savepoint {folder.path}", secrets_of(pipeline.steps)):
-            uninterrupted(lambda: seed.run(steps, state, topology.depth), spark)
+            uninterrupted(lambda: seed.run(steps, classes, fit.plan.topology.depth), spark)
         seed.take_over()
     copy_logs(folder.checkpoint, checkpoint, saved.batch)
     fit_logs(checkpoint, saved.checkpoint, groups.partitions)
+    _rename_clock(checkpoint, fit)
+    if fit.streams is not None:
+        checkpoint.streams.write(fit.streams)
     # The run of a savepoint that was taken meanwhile goes on, and sinks would take the batches of both for one run's.
     identity = uuid.uuid4().hex if saved.is_live else stored.id
     per_partition = groups.count // groups.partitions
-    checkpoint.plan.write(replace(stored, id=identity, partitions=groups.partitions, groups=per_partition))
+    description = replace(stored, id=identity, partitions=groups.partitions, groups=per_partition, steps=fit.shapes)
+    checkpoint.plan.write(description)
     marker.write(RestoredFrom(saved.id, is_whole=True))
+    if fit.changes:
+        warn(
+            "the plan has changed since the savepoint",
+            given="; ".join(fit.changes),
+            where=str(folder.path),
+            hint="what is meant needs nothing: a run that goes on from the checkpoint does not say it again",
+            location=line_of_caller(),
+        )
+
+
+def _check_time(plan: PhysicalPlan, stored: Description, folder: SavepointFolder, wanted: Restoration) -> None:
+    """Refuses a plan whose query would run by another kind of time."""
+    time = stored.time if wanted.time is None else wanted.time(plan, folder.checkpoint)
+    if time != stored.time:
+        raise IncompatibleStateError(
+            "the savepoint belongs to another plan",
+            given=f"the query ran by {stored.time} and would run by {time}",
+            expected="steps that leave the watermark where it is kept",
+            where=str(folder.path),
+            hint="add timestamp-assigning steps, and steps that wait for the clock, to a new checkpoint",
+        )
+
+
+def _rename_clock(checkpoint: Checkpoint, fit: FittedPlan) -> None:
+    """Gives the steps in the times of batches the names that they have in the plan."""
+    names = {origin: name for name, origin in fit.origins.items()}
+    files = ClockFiles(checkpoint.clock_folder)
+    for batch in sorted(file_numbers(files.folder)):
+        clock = files.read(batch)
+        files.file(batch).write(clock.renamed(names))
 
 
 def _clear(checkpoint: Checkpoint) -> None:
@@ -167,30 +228,48 @@ class _Seed:
     def _place(self) -> Path:
         return Path(self.checkpoint.path, "seed")
 
-    def steps(self, plan: PhysicalPlan, state: StateParts) -> list[SeedStep]:
-        """Returns the steps of a plan that go on from the savepoint."""
-        levels = plan.topology.levels
-        level_of = {name: levels[step_id] for step_id, name in plan.state_ids.items() if step_id in levels}
-        return [
-            self._step(name, level_of[name], part) for name, part in state.parts.items() if name in self.saved.steps
-        ]
+    def steps(self, pipeline: Pipeline, fit: FittedPlan) -> tuple[list[SeedStep], tuple[UserClass, ...]]:
+        """Returns the steps of a plan that go on from the savepoint, and the classes that may occur in their state."""
+        plan = fit.plan
+        by_id = {step.id: step for step in without_sources_and_sinks(plan.topology.steps)}
+        classes = known_classes(plan.topology.steps)
+        shipped = plan.shipped([*by_id.values()], fit.on_columns)
+        steps: list[SeedStep] = []
+        for step_id, planned in shipped.keyed.items():
+            name = plan.state_ids[step_id]
+            own = fit.steps.get(name)
+            if own is None:
+                continue
+            step = self.saved.steps[own.origin]
+            of_step = planned.step, classes, pipeline.allow_pickled_state, self.groups.count
+            part: StepPart
+            if planned.on_columns is not None:
+                part = ColumnPart(planned.on_columns)
+            else:
+                change = StepChange(own.places, own.is_other)
+                part = (
+                    ObjectPart(*of_step, change)
+                    if own.former is None
+                    else ConvertedPart(*of_step, change, form=own.former.with_steps(by_id), watermark=step.watermark)
+                )
+            shared = base64.b64decode(step.shared)
+            level = plan.topology.levels[step_id]
+            steps.append(SeedStep(name, own.origin, level, part, step.watermark, step.now, step.arrived, shared))
+        return steps, classes
 
-    def _step(self, name: str, level: int, part: StepPart) -> SeedStep:
-        step = self.saved.steps[name]
-        return SeedStep(name, level, part, step.watermark, step.now, step.arrived, base64.b64decode(step.shared))
-
-    def run(self, steps: list[SeedStep], state: StateParts, depth: int) -> None:
+    def run(self, steps: list[SeedStep], classes: tuple[UserClass, ...], depth: int) -> None:
         """Runs the query's one batch."""
         lines = self._place / "files"
         with checkpoint_errors(self._place):
             lines.mkdir(parents=True)
             # A file for each line, so that tasks share them.
-            for number, line in enumerate(self._lines()):
+            origins = {step.origin for step in steps}
+            for number, line in enumerate(self._lines(origins)):
                 (lines / f"{number}").write_text(f"{line.text()}\n", encoding="utf-8")
         settings: dict[str, str | None] = {**_SETTINGS, SHUFFLE_PARTITIONS: str(self.groups.partitions)}
         prepare_workers(self.spark)
         with settings_during(self.spark, settings):
-            frame = self._frame(lines, steps, state, depth)
+            frame = self._frame(lines, steps, classes, depth)
             writer = frame.writeStream.format("noop").queryName(f"windrow restores {self.saved.id}")
             # The trigger `availableNow` would run batches for ever, for a query that waits for the clock.
             query = writer.option("checkpointLocation", as_spark_path(self._place / "spark")).trigger(once=True).start()
@@ -199,16 +278,16 @@ class _Seed:
         finally:
             query.stop()
 
-    def _lines(self) -> Iterator[FileLine]:
+    def _lines(self, origins: Collection[str]) -> Iterator[FileLine]:
         numbers = count()
         yield FileLine("", "", next(numbers))
-        for name, step in self.saved.steps.items():
-            for file in step.files:
+        for name in origins:
+            for file in self.saved.steps[name].files:
                 yield FileLine(name, str(self.folder.folder_of(name) / file.name), next(numbers))
 
-    def _frame(self, lines: Path, steps: list[SeedStep], state: StateParts, depth: int) -> DataFrame:
+    def _frame(self, lines: Path, steps: list[SeedStep], classes: tuple[UserClass, ...], depth: int) -> DataFrame:
         by_clock = self.stored.time in (KEPT_TIME, PROCESSING_TIME)
-        rows = SeedRows(steps, self.groups, state.classes)
+        rows = SeedRows(steps, self.groups, classes)
         frame = self.spark.readStream.text(as_read_path(lines)).mapInArrow(rows, SOURCE_SCHEMA)
         if not by_clock:
             frame = frame.withWatermark("watermark", "0 seconds")
@@ -216,7 +295,7 @@ class _Seed:
         fingerprint = bytes.fromhex(self.stored.fingerprint)
         for number in range(1, depth + 1):
             times = self.saved.watermark, self.saved.now
-            level = SeedLevel(number, steps, fingerprint, by_clock, *times, state.classes)
+            level = SeedLevel(number, steps, fingerprint, by_clock, *times, classes)
             frame = frame.groupBy("group").transformWithState(
                 KeyGroupProcessor(level), EXCHANGE_SCHEMA, "Append", "ProcessingTime" if by_clock else "EventTime"
             )

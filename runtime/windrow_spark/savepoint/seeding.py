@@ -63,6 +63,7 @@ class SeedStep(NamedTuple):
     """A step of the new query, and what it goes on from."""
 
     name: str  # of its state
+    origin: str  # the same in the savepoint
     level: int
     part: StepPart
     watermark: int
@@ -100,7 +101,7 @@ class SeedRows:
             labels = (*self.groups.service_labels, *self.groups.labels)
             yield from (PackedRow(label, _TIMES, 0, 0, b"") for label in labels)
             return
-        ((target, step),) = (each for each in enumerate(self.steps) if each[1].name == line.step)
+        ((target, step),) = (each for each in enumerate(self.steps) if each[1].origin == line.step)
         number = line.number << _FILE_BITS
         with pq.ParquetFile(line.file) as file:
             if not file.schema_arrow.equals(step.part.schema):

@@ -7,7 +7,7 @@ rows that people read. Neither depends on which key groups, pages, chunks or seg
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from windrow.plan import Step
+from windrow.aggregates.combined import Combined
+from windrow.plan import AggregateSpec, Step
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.choose import operator_for
-from windrow_runtime.operators.state.model import OperatorState
+from windrow_runtime.operators.state.model import NOTHING, OperatorState
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.forms.kept_objects import kept_objects
 from windrow_spark.columnar.rows.groups import Groups, encode_keys
@@ -112,6 +113,46 @@ class ColumnPart(StepPart):
         self.form.operator.store_rows(record, store, rows, self.tuning, arrived)
 
 
+@dataclass(frozen=True, slots=True)
+class StepChange:
+    """A change of a step since its savepoint.
+
+    Attributes:
+        places: Where each aggregate of a combination was; None: it is new. Without any, contents stay as they are.
+        is_general: Whether windows become entries of their keys: the bounds of new windows are others.
+    """
+
+    places: tuple[int | None, ...] = ()
+    is_general: bool = False
+
+    def applied(self, step: Step, state: OperatorState) -> OperatorState:
+        """Returns the state of a step after the change; the former one must not be used again."""
+        if not self.places and not self.is_general:
+            return state
+        state = general(step, state)
+        if self.places:
+            node = step.node.windows
+            assert node is not None, "a step with windows has aggregates"
+            assert isinstance(node.function, AggregateSpec), "of these some are new"
+            combined = node.function.aggregate
+            assert isinstance(combined, Combined), "which are combined"
+            for key_state in state.keys.values():
+                for entry in key_state.windows.values():
+                    if entry.contents is not NOTHING:
+                        entry.contents = self._grown(combined, entry.contents)
+        return state
+
+    def _grown(self, combined: Combined[Any, Any, Any, Any], accumulators: Sequence[Any]) -> tuple[Any, ...]:
+        """Returns accumulators of all aggregates: those that were there, and empty ones."""
+        return tuple(
+            member.create_accumulator() if place is None else accumulators[place]
+            for (_, member), place in zip(combined.members, self.places, strict=True)
+        )
+
+
+NO_CHANGE: Final = StepChange()
+
+
 @dataclass(frozen=True)
 class ObjectPart(StepPart):
     """Does this for a step whose state is Python objects."""
@@ -120,6 +161,7 @@ class ObjectPart(StepPart):
     classes: tuple[UserClass, ...]  # the user's classes that may occur in the state
     allow_pickled: bool
     groups: int = 1  # the number of key groups out of which, or into which, the state goes
+    change: StepChange = NO_CHANGE  # of the step since the savepoint
     tuning: StateTuning = MEASURED
 
     @property
@@ -178,7 +220,7 @@ class ObjectPart(StepPart):
         """Yields the state in a file, some keys at a time."""
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[PAGE]):
             for page in batch.column(0).drop_null().to_pylist():
-                yield self._pages.load(page, _NoSegments())
+                yield self.change.applied(self.step, self._pages.load(page, _NoSegments()))
 
     def fill(self, record: StepRecord, store: PageStore, parts: Iterable[bytes], arrived: int) -> None:
         pages = self._stored(record, store)
@@ -205,7 +247,9 @@ class ConvertedPart(ObjectPart):
     def saved(self, file: pq.ParquetFile) -> Iterator[OperatorState]:
         # The rows of a window may lie anywhere in the file, and its contents are one object.
         batches = file.read().combine_chunks().to_batches()
-        yield from (state for rows in batches for state in kept_objects(self._form, rows, self.watermark))
+        for rows in batches:
+            for state in kept_objects(self._form, rows, self.watermark):
+                yield self.change.applied(self.step, state)
 
 
 class _NoSegments:

@@ -20,7 +20,7 @@ from windrow_spark.checkpoint.lock import CheckpointLock
 from windrow_spark.checkpoint.stored_plan import Parallelism
 from windrow_spark.importing import check_imported
 from windrow_spark.savepoint.description import SavepointDescription, SavepointFolder
-from windrow_spark.savepoint.restoring import check_restored, restore, restored_file
+from windrow_spark.savepoint.restoring import Restoration, check_restored, restore, restored_file
 from windrow_spark.savepoint.writing import write_savepoint
 from windrow_spark.session import local_session
 
@@ -104,7 +104,8 @@ def rescale(
         elif not check_restored(own, folder):
             raise AssertionError("a savepoint that is not whole is restored again")
         # The savepoint has the defaults of both numbers.
-        restore(session, own, pipeline, folder, Parallelism(partitions, key_groups_per_partition, 0))
+        parallelism = Parallelism(partitions, key_groups_per_partition, 0)
+        restore(session, own, pipeline, folder, Restoration(parallelism))
         return folder.path
 
 

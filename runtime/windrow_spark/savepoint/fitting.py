@@ -1,0 +1,353 @@
+"""Fits a savepoint to a plan that may have changed since: by the names of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from windrow.aggregates.combined import Combined
+from windrow.errors import IncompatibleStateError, InvalidArgumentError, similar_name
+from windrow.plan import AggregateSpec, Pipeline, Step, WindowNode
+from windrow_runtime.inputs.reader import reader_of
+from windrow_runtime.operators.choose import operator_for
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.topology import topology_of
+from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_spark.checkpoint.folder import Description
+from windrow_spark.checkpoint.plan_shape import Shape, merged, places_of_aggregates, step_changes
+from windrow_spark.checkpoint.stored_plan import fields_of_record, shapes_of
+from windrow_spark.checkpoint.stored_streams import (
+    StoredStreams,
+    StreamMarks,
+    key_changes,
+    sinks_of,
+    stream_changes,
+    streams_of,
+)
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.columnar.forms.kept_objects import check_kept
+from windrow_spark.columnar.forms.result_type import OnColumns
+from windrow_spark.columnar.kernels.kernel import CombinedKernel
+from windrow_spark.columnar.windows.geometry import Slices
+from windrow_spark.lowering import physical_plan
+from windrow_spark.physical.plan import Objects, PhysicalPlan
+from windrow_spark.savepoint.description import COLUMNS, OBJECTS, SavepointDescription
+
+_OTHER_WINDOWS: Final = frozenset(
+    {
+        "TumblingEventTimeWindows",
+        "SlidingEventTimeWindows",
+        "EventTimeSessionWindows",
+        "TumblingProcessingTimeWindows",
+        "SlidingProcessingTimeWindows",
+        "ProcessingTimeSessionWindows",
+    }
+)
+"""The assigners whose parameters may change: a window that is open keeps its bounds, and fires at its end."""
+
+_HINT: Final = (
+    'give steps names, and say which were renamed: SparkRunner(savepoint=..., renamed={"old": "new"}); what cannot go '
+    "on gets another name, and begins empty"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedStep:
+    """A step of a plan that goes on from a savepoint.
+
+    Attributes:
+        origin: The name of its state in the savepoint.
+        places: Where each aggregate of ``into`` or ``combine`` was among those of the savepoint; None: it is new.
+            Without any, contents stay as they are.
+        is_other: Whether its windows have other bounds now, so that those that are open become entries of their own.
+        former: The form whose columns become objects; None: state stays in its form.
+    """
+
+    origin: str
+    places: tuple[int | None, ...] = ()
+    is_other: bool = False
+    former: ColumnarForm | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FittedPlan:
+    """A plan, and how each of its steps goes on from a savepoint.
+
+    Attributes:
+        origins: The names of steps in the savepoint, by those in the plan; also those of timestamp-assigning steps.
+        steps: By the names of the steps' state in the plan; steps that begin empty are left out.
+        on_columns: The ids of the steps whose state is in columns from now on.
+        shapes: What the checkpoint stores of keyed steps.
+        streams: What it stores of their streams; None if the savepoint has nothing of them.
+        changes: A line for each change that the user has to know.
+    """
+
+    plan: PhysicalPlan
+    origins: Mapping[str, str]
+    steps: Mapping[str, FittedStep]
+    on_columns: frozenset[str]
+    shapes: Mapping[str, Shape]
+    streams: StoredStreams | None
+    changes: Sequence[str]
+
+
+def fitted(
+    pipeline: Pipeline,
+    saved: SavepointDescription,
+    stored: Description,
+    streams: StoredStreams | None,
+    *,
+    renamed: Mapping[str, str],
+    accepted: Collection[str] = (),
+    columnar: bool = True,
+) -> FittedPlan:
+    """Fits a savepoint to a plan.
+
+    Args:
+        pipeline: The pipeline that goes on from the savepoint.
+        saved: The savepoint.
+        stored: The plan whose state it has.
+        streams: The streams of that plan.
+        renamed: The new names of steps, by their names in the savepoint.
+        accepted: The ids or names of steps that may take other streams.
+        columnar: Whether steps may run on columns.
+
+    Raises:
+        InvalidArgumentError: If ``renamed`` names steps that are not there.
+        IncompatibleStateError: If a step cannot go on with the state of its name; the error has a line for each.
+    """
+    topology = topology_of(pipeline)
+    names = PhysicalPlan(topology).state_ids
+    origins = _origins(stored, streams, [*names.values()], renamed)
+    from_columns = [step_id for step_id, name in names.items() if _is_saved(saved, origins.get(name)) == COLUMNS]
+    plan = physical_plan(topology, stored=from_columns)
+    fit = _Fit(plan, saved, stored, streams, origins, columnar=columnar)
+    for step in topology.keyed:
+        fit.add(step)
+    before = [source.kind for source in stored.sources]
+    now = [reader_of(step).stored_kind for step in topology.sources]
+    if before != now:
+        fit.refused.append(f"the sources were {', '.join(before)} and are {', '.join(now)}")
+    if bool(stored.steps) != bool(topology.keyed):
+        fit.refused.append("a plan without keyed steps has no state, and its positions go on in its checkpoint alone")
+    own_streams = fit.streams()
+    if own_streams is not None and not fit.refused:
+        fit.refused += stream_changes(own_streams, streams_of(plan), plan, accepted)
+        fit.refused += sinks_of(own_streams, plan, accepted).refused
+    if fit.refused:
+        raise IncompatibleStateError(
+            "the savepoint belongs to another plan",
+            given="; ".join(fit.refused),
+            expected="steps that can go on with the state that the savepoint has for their names",
+            where=pipeline.name,
+            hint=_HINT,
+        )
+    gone = stored.steps.keys() - {each.origin for each in fit.steps.values()}
+    fit.changes += [f"{name.lstrip('#')} is gone, and so is its state" for name in sorted(gone)]
+    return FittedPlan(plan, origins, fit.steps, frozenset(fit.on_columns), fit.shapes, own_streams, fit.changes)
+
+
+def _is_saved(saved: SavepointDescription, origin: str | None) -> str | None:
+    step = None if origin is None else saved.steps.get(origin)
+    return None if step is None else step.form
+
+
+def _origins(
+    stored: Description, streams: StoredStreams | None, names: Sequence[str], renamed: Mapping[str, str]
+) -> dict[str, str]:
+    """Returns the names of steps in a savepoint, by those in a plan."""
+    known = {*stored.steps, *(() if streams is None else streams.steps)}
+    for old, new in renamed.items():
+        for name, those, where in ((old, known, "the savepoint"), (new, names, "the plan")):
+            if name not in those:
+                raise InvalidArgumentError(
+                    f"renamed names a step that {where} does not have",
+                    given=f"{old!r}: {new!r}",
+                    expected=", ".join(sorted(those)),
+                    hint=similar_name(name, those),
+                )
+    given = {new: old for old, new in renamed.items()}
+    return {name: given.get(name, name) for name in names if name in given or (name in known and name not in renamed)}
+
+
+@dataclass
+class _Fit:
+    """Fits one step after the other."""
+
+    plan: PhysicalPlan
+    saved: SavepointDescription
+    stored: Description
+    stored_streams: StoredStreams | None
+    origins: Mapping[str, str]
+    columnar: bool = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._shapes = shapes_of(self.plan)
+        self.steps: dict[str, FittedStep] = {}
+        self.on_columns: list[str] = []
+        self.shapes: dict[str, Shape] = {}
+        self.refused: list[str] = []
+        self.changes: list[str] = []
+
+    def add(self, step: Step) -> None:
+        """Fits a keyed step."""
+        name = self.plan.state_ids[step.id]
+        origin = self.origins.get(name)
+        shape = dict(self._shapes[name])
+        form = self.plan.keyed[step.id].on_columns if self.columnar else None
+        if origin is None or origin not in self.stored.steps:
+            self.changes.append(f"{step.where} is new, and begins empty")
+        else:
+            before = dict(self.stored.steps[origin])
+            fitted_step = self._step(step, origin, before, shape)
+            if fitted_step is None:
+                return
+            self.steps[name] = fitted_step
+            shape = merged(before, shape)
+            if self.saved.steps[origin].form == OBJECTS or fitted_step.former is not None:
+                form = None
+        if form is not None:
+            self.on_columns.append(step.id)
+        self.shapes[name] = shape | {"form": None if form is None else form.state_text}
+
+    def _step(self, step: Step, origin: str, before: Shape, now: Shape) -> FittedStep | None:
+        """Returns how a step goes on; None if it cannot."""
+        stored_form = before["form"]
+        node = step.node.windows
+        compared = {**before, "level": now["level"]}
+        is_other = self._has_other_windows(step, origin, before, now)
+        if is_other:
+            compared["assigner"] = now["assigner"]
+        places = None if node is None else _places(node, before, now)
+        if places is not None:
+            compared |= {part: value for part, value in now.items() if _is_of_aggregates(part)}
+            compared = {part: value for part, value in compared.items() if part in now or not _is_of_aggregates(part)}
+        lines = [*step_changes(compared, now, same_key=self._has_same_key(step, origin))]
+        self.refused += [f"{step.where}: {line}" for line in lines]
+        if lines:
+            return None
+        if is_other:
+            was, text = before["assigner"]["text"], now["assigner"]["text"]
+            self.changes.append(f"{step.where}: windows that are open stay as {was} made them; new ones are {text}")
+        if places is not None:
+            new = ", ".join(str(number) for number, place in enumerate(places, start=1) if place is None)
+            self.changes.append(f"{step.where}: windows that are open go on, and aggregate {new} begins empty in them")
+        fitted_step = FittedStep(origin, places or (), is_other)
+        if stored_form is None:
+            return fitted_step
+        return self._from_columns(step, fitted_step, before)
+
+    def _from_columns(self, step: Step, fitted_step: FittedStep, before: Shape) -> FittedStep | None:
+        """Returns how a step goes on whose state is in columns: in these, or as objects."""
+        form = self.plan.keyed[step.id].form
+        if isinstance(form, Objects):
+            self.refused.append(f"{step.where}: its state lies in columns, and it would run without ({form.reason})")
+            return None
+        fields = fields_of_record(before["record type"])
+        is_changed = bool(fitted_step.places) or fitted_step.is_other
+        if self.columnar and not is_changed and form.state_text_of(fields) == before["form"]:
+            return fitted_step
+        why = "its columns would be others" if self.columnar else "columns are turned off"
+        try:
+            former = _former(form, fitted_step, before)
+        except DeclinedError as declined:
+            self.refused.append(f"{step.where}: its state cannot leave its columns: {declined}")
+            return None
+        if former.state_text_of(fields) != before["form"]:
+            self.refused.append(f"{step.where}: the columns of its state were {before['form']}")
+            return None
+        self.changes.append(f"{step.where}: its state becomes Python objects, since {why}")
+        return replace(fitted_step, former=former)
+
+    def _has_other_windows(self, step: Step, origin: str, before: Shape, now: Shape) -> bool:
+        old, new = before.get("assigner"), now.get("assigner")
+        if old is None or new is None or old == new or old["class"] != new["class"]:
+            return False
+        if old["class"] not in _OTHER_WINDOWS or self.saved.steps[origin].shared:
+            return False
+        # Panes and withdrawals are more than what lies in a window.
+        return old["parameters"] != new["parameters"] and type(operator_for(step, fast=False)) is WindowOperator
+
+    def _has_same_key(self, step: Step, origin: str) -> bool:
+        if self.stored_streams is None or origin not in self.stored_streams.steps:
+            return False
+        now = streams_of(self.plan).steps[self.plan.state_ids[step.id]]
+        return key_changes(self.stored_streams.steps[origin], now) == []
+
+    def streams(self) -> StoredStreams | None:
+        """Returns the streams of the savepoint, by the names that steps have in the plan."""
+        stored = self.stored_streams
+        if stored is None:
+            return None
+        steps = {
+            name: self._marks(name, stored.steps[origin])
+            for name, origin in self.origins.items()
+            if origin in stored.steps
+        }
+        return replace(stored, steps=steps)
+
+    def _marks(self, name: str, marks: StreamMarks) -> StreamMarks:
+        """Returns the marks of a step with its name in the plan, and those of aggregates by their new numbers."""
+        now = streams_of(self.plan).steps[name]
+        own = replace(marks, name=now.name)
+        step = self.steps.get(name)
+        if step is None or not step.places:
+            return own
+        parts = {part: mark for part, mark in marks.parts.items() if not part.startswith(_TAKES)}
+        for number, place in enumerate(step.places, start=1):
+            if place is None:
+                parts |= {part: mark for part, mark in now.parts.items() if _takes(part, number)}
+            else:
+                was, becomes = (f"{_TAKES}{each} takes" for each in (place + 1, number))
+                parts |= {
+                    becomes + part.removeprefix(was): mark
+                    for part, mark in marks.parts.items()
+                    if _takes(part, place + 1)
+                }
+        return replace(own, parts=parts)
+
+
+_TAKES: Final = "what aggregate "
+
+
+def _takes(part: str, number: int) -> bool:
+    """Returns whether a mark is that of what an aggregate takes, by its number."""
+    return part.startswith(f"{_TAKES}{number} takes")
+
+
+def _is_of_aggregates(part: str) -> bool:
+    return part == "aggregates" or part.startswith("result of aggregate ")
+
+
+def _places(node: WindowNode, before: Shape, now: Shape) -> tuple[int | None, ...] | None:
+    """Returns where each aggregate of a combination was in the savepoint; None: all are as they were, or none fits."""
+    spec = node.function
+    old, new = before.get("aggregates"), now.get("aggregates")
+    if old is None or old == new or not isinstance(spec, AggregateSpec) or not isinstance(spec.aggregate, Combined):
+        return None
+    places = places_of_aggregates(old, spec.aggregate)
+    if places is None or all(place is None for place in places):
+        return None
+    for number, place in enumerate(places, start=1):
+        results = before.get(f"result of aggregate {(place or 0) + 1}"), now.get(f"result of aggregate {number}")
+        if place is not None and None not in results and results[0] != results[1]:
+            return None
+    return places
+
+
+def _former(form: OnColumns, step: FittedStep, before: Shape) -> ColumnarForm:
+    """Returns the form that a step had in the savepoint; declined where its state does not become objects."""
+    former = check_kept(form)
+    kernel, windows = former.kernel, former.windows
+    if step.places:
+        if not isinstance(kernel, CombinedKernel):
+            raise DeclinedError("its aggregates are not combined")
+        members = zip(kernel.members, step.places, strict=True)
+        kernel = CombinedKernel([("", member) for member, place in members if place is not None])
+    if step.is_other and isinstance(windows, Slices):
+        parameters = before["assigner"]["parameters"]
+        size = parameters["size"]
+        slide, offset = parameters.get("slide", size), parameters.get("offset", 0)
+        windows = replace(windows, size=size, slide=slide, offset=offset)
+    return replace(former, kernel=kernel, windows=windows)

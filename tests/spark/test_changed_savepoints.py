@@ -1,0 +1,218 @@
+"""Changes of a plan between a savepoint and the run that goes on from it: each of the page's table, executed.
+
+::
+
+    files   0 1           | 2 3
+    plan    Before        | Changed, on other partitions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from tests.spark.comparison import millis
+from tests.spark.test_columns import Reading, readings, stamped, write
+from windrow import KeyedStream, Pipeline
+from windrow import aggregates as agg
+from windrow.errors import IncompatibleStateError, InvalidArgumentError, WindrowWarning
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+from windrow.sinks import CollectSink
+from windrow.state import ValueStateDescriptor
+from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.savepoint import read, take
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.classic(reason="savepoints are refused over Spark Connect")
+
+# Any in this module: results of every type.
+
+BOUNDARY = 200
+"""The first timestamp of the files that follow the savepoint, but for their disorder."""
+DISORDER = 60
+
+
+class Visit(NamedTuple):
+    sensor: str | None
+    start: int
+    end: int
+    readings: int
+
+
+class LongVisit(NamedTuple):
+    sensor: str | None
+    start: int
+    end: int
+    hottest: float | None
+    readings: int
+
+
+class Seen(KeyedProcessFunction[str | None, Reading, tuple[str | None, int]]):
+    """Counts the readings of a sensor."""
+
+    count = ValueStateDescriptor("count", int)
+
+    def process_element(
+        self, value: Reading, context: KeyedProcessContext[str | None]
+    ) -> Iterable[tuple[str | None, int]]:
+        state = context.get_state(self.count)
+        count = (state.value() or 0) + 1
+        state.update(count)
+        yield value.sensor, count
+
+
+def means(keyed: KeyedStream[Reading, str | None], name: str) -> Any:
+    mean = agg.combine(agg.key(), agg.window_start(), agg.mean(lambda r: r.celsius))
+    return keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(mean, name=name)
+
+
+def totals(keyed: KeyedStream[Reading, str | None], name: str, size: int) -> Any:
+    total = agg.combine(agg.key(), agg.window_start(), agg.window_end(), agg.count())
+    return keyed.window(TumblingEventTimeWindows.of(millis(size))).aggregate(total, name=name)
+
+
+def visits(keyed: KeyedStream[Reading, str | None], *, is_long: bool) -> Any:
+    windows = keyed.window(EventTimeSessionWindows.with_gap(millis(3))).allowed_lateness(millis(30))
+    facts = {"sensor": agg.key(), "start": agg.window_start(), "end": agg.window_end()}
+    hottest: Any = {"hottest": agg.max(lambda r: r.celsius)} if is_long else {}
+    return windows.aggregate(
+        agg.into(LongVisit if is_long else Visit, **facts, **hottest, readings=agg.count()), name="visits"
+    )
+
+
+class Plan:
+    """Steps on columns, and ``seen`` on objects."""
+
+    def __init__(self, folder: Path, *, is_changed: bool = False, **other: Any) -> None:
+        keyed = stamped(readings(folder)).key_by(lambda r: r.sensor)
+        streams = {
+            "averages" if is_changed else "means": means(keyed, "averages" if is_changed else "means"),
+            "totals": totals(keyed, "totals", 80 if is_changed else 50),
+            "visits": visits(keyed, is_long=is_changed),
+            "seen": keyed.process(Seen(), name="seen"),
+            "fresh" if is_changed else "gone": totals(keyed, "fresh" if is_changed else "gone", 100),
+        }
+        streams |= {name: make(keyed) for name, make in other.items()}
+        self.sinks = {name: CollectSink[Any]() for name in streams}
+        self.pipeline = Pipeline("changes", *(stream.sink_to(self.sinks[name]) for name, stream in streams.items()))
+
+    def of(self, result: Any) -> dict[str, list[Any]]:
+        found = {name: result.collected(sink) for name, sink in self.sinks.items()}
+        late = [counts.get("late_records_dropped", 0) for step, counts in result.counters.items() if "totals" in step]
+        return found | {"late for totals": late}
+
+
+@pytest.fixture
+def stopped(spark: SparkSession, tmp_path: Path) -> dict[str, list[Any]]:
+    """What a run over the first two files has given, whose savepoint is in ``saved``."""
+    folder = tmp_path / "in"
+    write(folder, range(2))
+    plan = Plan(folder)
+    result = SparkRunner(spark, checkpoint=tmp_path / "old", partitions=2).run(plan.pipeline, drain=False)
+    take(tmp_path / "old", plan.pipeline, tmp_path / "saved", spark=spark)
+    write(folder, range(2, 4))
+    return plan.of(result)
+
+
+def in_order(elements: Iterable[Any]) -> list[Any]:
+    return sorted(elements, key=repr)
+
+
+def undisturbed(folder: Path) -> dict[str, list[Any]]:
+    plan = Plan(folder)
+    return plan.of(LocalRunner().run(plan.pipeline))
+
+
+def test_a_changed_plan_goes_on_from_a_savepoint(
+    spark: SparkSession, tmp_path: Path, stopped: dict[str, list[Any]]
+) -> None:
+    folder = tmp_path / "in"
+    forms = read(tmp_path / "saved")
+    assert {step: forms.form(step) for step in forms} == {
+        "means": "columns",
+        "totals": "columns",
+        "visits": "columns",
+        "seen": "objects",
+        "gone": "columns",
+    }
+    plan = Plan(folder, is_changed=True)
+    runner = SparkRunner(
+        spark, checkpoint=tmp_path / "new", savepoint=tmp_path / "saved", partitions=3, renamed={"means": "averages"}
+    )
+    with pytest.warns(WindrowWarning, match="the plan has changed since the savepoint") as caught:
+        first = plan.of(runner.run(plan.pipeline, drain=False))
+    (warning,) = caught
+    for said in (
+        r"gone is gone, and so is its state",
+        r"is new, and begins empty",
+        r"stay as TumblingEventTimeWindows(size=50 ms) made them; new ones are TumblingEventTimeWindows(size=80 ms)",
+        r"and aggregate 1 begins empty in them",
+        r"its state becomes Python objects, since its columns would be others",
+    ):
+        assert said in str(warning.message)
+    # The checkpoint goes on by itself, and says nothing again.
+    second = plan.of(runner.run(plan.pipeline))
+    rest = {name: [*first[name], *second[name]] for name in first}
+    expected = undisturbed(folder)
+    assert in_order(stopped["means"] + rest["averages"]) == in_order(expected["means"])
+    assert in_order(stopped["seen"] + rest["seen"]) == in_order(expected["seen"])
+    # Open windows keep their bounds, and each element is in one window as before.
+    sizes = {end - start for _, start, end, _ in rest["totals"]}
+    assert sizes == {50, 80}
+    assert {end - start for _, start, end, _ in rest["totals"] if start >= BOUNDARY + 50} == {80}
+    counted = sum(count for *_, count in [*stopped["totals"], *rest["totals"]])
+    assert counted + sum(stopped["late for totals"] + rest["late for totals"]) == 400
+    # The aggregates that were there go on, and the new one has what came since.
+    old = [Visit(each.sensor, each.start, each.end, each.readings) for each in rest["visits"]]
+    assert in_order(stopped["visits"] + old) == in_order(expected["visits"])
+    hottest = {each.hottest for each in rest["visits"] if each.start >= BOUNDARY}
+    assert None not in hottest
+    assert any(each.hottest is None for each in rest["visits"])
+    # A new step has no window from before; those that begin later are whole.
+    whole = [each for each in expected["gone"] if each[1] >= BOUNDARY + DISORDER]
+    assert in_order(each for each in rest["fresh"] if each[1] >= BOUNDARY + DISORDER) == in_order(whole)
+    assert len(whole) > 3
+    assert min(start for _, start, _, _ in rest["fresh"]) >= BOUNDARY - 100
+
+
+def test_state_in_columns_becomes_objects(spark: SparkSession, tmp_path: Path, stopped: dict[str, list[Any]]) -> None:
+    plan = Plan(tmp_path / "in")
+    runner = SparkRunner(spark, checkpoint=tmp_path / "new", savepoint=tmp_path / "saved", columnar=False)
+    with pytest.warns(WindrowWarning, match="its state becomes Python objects, since columns are turned off"):
+        rest = plan.of(runner.run(plan.pipeline))
+    expected = undisturbed(tmp_path / "in")
+    assert sum(stopped.pop("late for totals") + rest.pop("late for totals")) == sum(expected.pop("late for totals"))
+    for name in expected:
+        assert in_order(stopped[name] + rest[name]) == in_order(expected[name])
+
+
+def reduced(keyed: KeyedStream[Reading, str | None]) -> Any:
+    return keyed.window(TumblingEventTimeWindows.of(millis(50))).reduce(max, name="totals")
+
+
+def test_what_cannot_go_on_is_refused_before_the_checkpoint_begins(
+    spark: SparkSession, tmp_path: Path, stopped: dict[str, list[Any]]
+) -> None:
+    folder, new = tmp_path / "in", tmp_path / "new"
+    runner = SparkRunner(spark, checkpoint=new, savepoint=tmp_path / "saved")
+    keyed = stamped(readings(folder)).key_by(lambda r: r.number, int)
+    other_keys = Pipeline("changes", totals(keyed, "totals", 50).sink_to(CollectSink[Any]()))  # type: ignore[arg-type]
+    for plan, refused in (
+        (Plan(folder, totals=reduced).pipeline, r"totals.*function was aggregate Combined and is reduce"),
+        (other_keys, r"totals.*key type was"),
+    ):
+        with pytest.raises(IncompatibleStateError, match=f"the savepoint belongs to another plan(.|\n)*{refused}"):
+            runner.run(plan)
+    with pytest.raises(InvalidArgumentError, match="renamed names a step that the savepoint does not have"):
+        SparkRunner(spark, checkpoint=new, savepoint=tmp_path / "saved", renamed={"meens": "averages"}).run(
+            Plan(folder, is_changed=True).pipeline
+        )
+    assert not (new / "plan").exists()
+    assert not (new / "restored").exists()
