@@ -13,7 +13,7 @@ from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import redact_address
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow_spark.checkpoint.folder import Checkpoint
-from windrow_spark.checkpoint.stored_file import StoredFile, StoredTime, checkpoint_errors, damaged_file
+from windrow_spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
 
 FORMAT: Final = 1
 """The version of the format of savepoints. A savepoint of another one is refused."""
@@ -25,52 +25,79 @@ OBJECTS: Final = "objects"
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
-    """A file with a part of the state of a step, in the folder of the step."""
+    """A file with a part of the state of a step, in the folder of the step.
+
+    Attributes:
+        name: The name of the file.
+        rows: How many rows it has.
+        size: How many bytes it has.
+    """
 
     name: str
     rows: int
-    size: int  # in bytes
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
 class SavedStep:
-    """The state of one keyed step in a savepoint."""
+    """The state of one keyed step in a savepoint.
 
-    form: str  # whether its files have columns of the state, or pages of objects beside rows that people read
-    watermark: StoredTime  # when the step last ran, in milliseconds
-    now: StoredTime  # the same in processing time
-    arrived: int  # how many elements may have numbers of their arrival
-    shared: str  # what belongs to no key, in base64; empty: nothing
+    Attributes:
+        form: ``"columns"``, or ``"objects"``: pages of Python objects, beside rows that people read.
+        watermark: The watermark under which the step ran last, in milliseconds.
+        now: The processing time at which it ran last, in milliseconds.
+        arrived: How many elements may have numbers of their arrival.
+        shared: What belongs to no key, such as broadcast state, in base64.
+        files: The files with the state.
+    """
+
+    form: str
+    watermark: int
+    now: int
+    arrived: int
+    shared: str
     files: Sequence[SavedFile] = ()
 
     @property
     def rows(self) -> int:
-        """The number of rows in all files: of keys, where the state is objects."""
+        """Counts the rows in all files; where the state is objects, there is one for each key."""
         return sum(file.rows for file in self.files)
 
     @property
     def size(self) -> int:
-        """The bytes of all files."""
+        """Adds up the bytes of all files."""
         return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointDescription:
-    """The contents of a savepoint."""
+    """The contents of a savepoint.
+
+    Attributes:
+        version: The version of the format.
+        windrow: The version of windrow that wrote it.
+        id: No other savepoint has this text.
+        batch: The last batch whose effects are in the savepoint.
+        is_live: Whether the pipeline ran when it was taken, and went on.
+        checkpoint: The folder of the checkpoint whose state it has.
+        watermark: The watermark of the whole query, in milliseconds.
+        now: The processing time of the batch, in milliseconds.
+        steps: The state of each keyed step, by the name under which it is stored.
+    """
 
     version: int
-    windrow: str  # the version of windrow that wrote it
-    id: str  # no other savepoint has it
-    batch: int  # the last one of which it has the state
-    is_live: bool  # whether the pipeline ran when it was taken, and went on
-    checkpoint: str  # the folder whose state it has
-    watermark: StoredTime  # of the whole query
-    now: StoredTime  # the processing time
-    steps: Mapping[str, SavedStep]  # by the names under which their state is stored
+    windrow: str
+    id: str
+    batch: int
+    is_live: bool
+    checkpoint: str
+    watermark: int
+    now: int
+    steps: Mapping[str, SavedStep]
 
 
 class SavepointFolder:
-    """The folder of a savepoint: ``state`` has a folder for each keyed step, ``checkpoint`` the driver's files."""
+    """Names the files of a savepoint: ``state`` has a folder for each keyed step, ``checkpoint`` the driver's files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

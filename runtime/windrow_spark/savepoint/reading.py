@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from windrow_spark.columnar.forms.kept_objects import check_kept
 from windrow_spark.exchange.classes import register_classes
 from windrow_spark.lowering import physical_plan
 from windrow_spark.physical.plan import PhysicalPlan
-from windrow_spark.savepoint.description import COLUMNS, SavedStep, SavepointDescription, SavepointFolder
+from windrow_spark.savepoint.description import COLUMNS, SavedStep, SavepointFolder
 from windrow_spark.savepoint.state_rows import STATE_ROWS, state_rows
 from windrow_spark.savepoint.step_parts import ConvertedPart
 from windrow_spark.shipping import known_classes
@@ -25,7 +25,7 @@ from windrow_spark.shipping import known_classes
 # Any in this module: pyarrow has no types.
 
 
-class Savepoint(Mapping[str, Any]):
+class Savepoint:
     """A savepoint as tables, one for each keyed step; made by :func:`read`.
 
     ``savepoint["coldest"]`` is a ``pyarrow.Table`` with a row for each key that has state or timers:
@@ -45,10 +45,10 @@ class Savepoint(Mapping[str, Any]):
         watermark: The watermark of the query, in milliseconds.
     """
 
-    def __init__(self, folder: SavepointFolder, pipeline: Pipeline | None) -> None:
-        self._folder = folder
+    def __init__(self, path: str | os.PathLike[str], pipeline: Pipeline | None = None) -> None:
+        self._folder = SavepointFolder.at(path)
         self._pipeline = pipeline
-        self._description: SavepointDescription = folder.description()
+        self._description = self._folder.description()
         self.batch = self._description.batch
         self.watermark = self._description.watermark
 
@@ -57,6 +57,9 @@ class Savepoint(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._description.steps)
+
+    def __contains__(self, step: object) -> bool:
+        return step in self._description.steps
 
     def __repr__(self) -> str:
         return f"Savepoint({str(self._folder.path)!r}, batch {self.batch}, steps {', '.join(self) or 'none'})"
@@ -173,4 +176,4 @@ def read(path: str | os.PathLike[str], pipeline: Pipeline | None = None) -> Save
         IncompatibleStateError: If it has another format.
         CheckpointError: If a file is missing or damaged.
     """
-    return Savepoint(SavepointFolder.at(path), pipeline)
+    return Savepoint(path, pipeline)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 import pyarrow.parquet as pq
 
-from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.codecs.records import UserClass
 from windrow_spark.clock import encode_timer
 from windrow_spark.exchange.classes import register_classes
@@ -104,11 +103,6 @@ class SeedRows:
         ((target, step),) = (each for each in enumerate(self.steps) if each[1].origin == line.step)
         number = line.number << _FILE_BITS
         with pq.ParquetFile(line.file) as file:
-            if not file.schema_arrow.equals(step.part.schema):
-                given, expected = (str(schema).replace("\n", ", ") for schema in (file.schema_arrow, step.part.schema))
-                raise damaged_state(given, message="a file of a savepoint has other columns", expected=expected).at(
-                    line.file
-                )
             for group, data in step.part.divided(file, self.groups.count):
                 yield PackedRow(self.groups.labels[group], _PART, target, number, data)
                 number += 1

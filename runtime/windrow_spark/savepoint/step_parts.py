@@ -109,8 +109,9 @@ class ColumnPart(StepPart):
                 yield number, dump_rows(rows.slice(by_group.starts[number], by_group.sizes[number]))
 
     def fill(self, record: StepRecord, store: PageStore, parts: Iterable[bytes], arrived: int) -> None:
-        rows = (load_rows(part, self.schema) for part in parts)
-        self.form.operator.store_rows(record, store, rows, self.tuning, arrived)
+        operator = self.form.operator
+        rows = (load_rows(part, operator.schema, operator.defaults) for part in parts)
+        operator.store_rows(record, store, rows, self.tuning, arrived)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +248,9 @@ class ConvertedPart(ObjectPart):
     def saved(self, file: pq.ParquetFile) -> Iterator[OperatorState]:
         # The rows of a window may lie anywhere in the file, and its contents are one object.
         batches = file.read().combine_chunks().to_batches()
-        for rows in batches:
+        operator = self._form.operator
+        for batch in batches:
+            rows = load_rows(dump_rows(batch, compress=False), operator.schema, operator.defaults)
             for state in kept_objects(self._form, rows, self.watermark):
                 yield self.change.applied(self.step, state)
 

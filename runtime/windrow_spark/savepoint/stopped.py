@@ -77,7 +77,7 @@ def rescale(
         spark: The session whose workers move the state; by default the active one, or a new one on this machine.
 
     Returns:
-        The folder of the savepoint: that of the checkpoint with ``.rescaled`` behind it.
+        The path of the savepoint, which is that of the checkpoint with ``.rescaled`` behind it.
 
     Raises:
         InvalidArgumentError: As :func:`take`; if neither number is given, one is not positive, or the savepoint of an
