@@ -15,6 +15,7 @@ from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_sou
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow.functions import KeyedProcessFunction, KeySelector, ProcessFunction
+from windrow.patterns import Pattern
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
@@ -160,6 +161,13 @@ def stamps(click: Click) -> int:
     return click.at * 1000
 
 
+def found(least: int, condition: Any = free) -> Topology:
+    """A plan that looks for some clicks and a dear one."""
+    pattern = Pattern[Click].begin("some", condition).times_or_more(least).followed_by("dear", dear)
+    matches = read("a").key_by(lambda c: c.user, str).pattern(pattern.within(timedelta(seconds=1)))
+    return plan(matches.apply(lambda match: len(match["some"])))
+
+
 # Windows by a key, before and now.
 KEYS: dict[str, tuple[Any, Any, str]] = {
     "a key of another field": (None, lambda click: click.page, r"\.user and is \.page"),
@@ -227,6 +235,11 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
         nearest("left_as_of_join"),
         "the join was inner and is left outer",
     ),
+    "another number of elements in a pattern": (
+        found(1),
+        found(2),
+        r"the pattern was begin\(some\)\.one_or_more\(\).* and is begin\(some\)\.times_or_more\(2\)",
+    ),
     "side outputs": (tapped(EVEN, ODD), tapped(ODD, EVEN), "the input was source 1 side output 'even'"),
     "branches": (filtered(free, dear), filtered(dear, free), "the functions upstream was that of plan"),
     "uses of one function": (piped(free, dear), piped(dear, free), "the functions upstream was that of plan"),
@@ -281,6 +294,7 @@ ACCEPTED: dict[str, tuple[Topology, Topology]] = {
         plan(windows(read("a"), opaque("user"))),
     ),
     "another filter in front": (filtered(free, dear), filtered(free, lambda c: c.cost > 10)),
+    "another condition in a pattern": (found(2), found(2, dear)),
     "what becomes of pairs": (joined("a", "b"), joined("a", "b", then=lambda a, b: a.cost + b.cost)),
     "scopes with names that change places": (scoped("a", "b"), scoped("b", "a")),
     "another filter in front within a scope": (piped(free, dear), piped(free, lambda c: c.cost > 10)),

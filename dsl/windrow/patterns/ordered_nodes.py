@@ -101,7 +101,12 @@ class PatternNode(InEventTimeNode):
     @property
     def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
         # A changed condition counts for what comes; stored partial matches are of the parts, and of their numbers.
-        return {"the pattern": self.pattern.describe(), "what a match skips": self.skip.describe()}
+        within = self.pattern.within_millis
+        return {
+            "the pattern": self.pattern.describe(),
+            "the time of a match": "any" if within is None else duration_text(within),
+            "what a match skips": self.skip.describe(),
+        }
 
     @property
     def user_parts(self) -> tuple[object, ...]:

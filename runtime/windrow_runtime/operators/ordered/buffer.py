@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, TypeAlias
 
 from windrow.errors import UnsupportedOperationError
@@ -40,12 +40,15 @@ class InEventTimeOperator(KeyedOperator):
         self.step = step
         self._late_tag = node.late_tag
         self._most: int | None = None
+        self._matters: Callable[[Any], bool] | None = None  # whether an element does; None: each does
 
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        states, watermark, most = self.state.keys, self.current_watermark, self._most
+        states, watermark, most, matters = self.state.keys, self.current_watermark, self._most, self._matters
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             if timestamp is None or timestamp <= watermark:
                 self._late(value, timestamp)
+                continue
+            if matters is not None and not matters(value):
                 continue
             key_state = states.get(key)
             if key_state is None:

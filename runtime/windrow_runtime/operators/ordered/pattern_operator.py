@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
+from windrow.patterns import SkipTo
+from windrow.patterns.parts import Part, Relation
 from windrow.plan import PatternNode, Step
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
@@ -25,6 +27,7 @@ class PatternOperator(InEventTimeOperator):
         self._makes_record = isinstance(node.function.function, type)
         self._tie_break = node.tie_break
         self._timed_out_tag = node.timed_out_tag
+        self._matters = _filter_of(node)
         automaton = Automaton(node.pattern.parts)
         self._matcher = Matcher(automaton, node.pattern.within_millis, node.skip, self._emit)
 
@@ -51,3 +54,33 @@ class PatternOperator(InEventTimeOperator):
             self.output.collect(self._function(parts), match.timestamp)
         elif self._timed_out_tag is not None:
             self.output.side_output(self._timed_out_tag.name, match.parts, match.timestamp)
+
+
+def _filter_of(node: PatternNode) -> Callable[[Any], bool] | None:
+    """Makes the function that says whether an element can matter, so that others need not wait; None: each can.
+
+    An element that meets no condition is passed over, where none has to be the very next one. With a skip strategy
+    each element may release a match.
+    """
+    if node.skip.to is not SkipTo.NOTHING or any(map(_looks_at_each, node.pattern.parts)):
+        return None
+    conditions = [condition for part in node.pattern.parts for condition in part.conditions()]
+    functions = [condition.function for condition in conditions if condition.function is not None]
+
+    def matters(value: Any) -> bool:
+        try:
+            return any(function(value) for function in functions)
+        except USER_ERRORS:
+            # The condition may not be asked for this element, or fails there, with the key.
+            return True
+
+    return matters
+
+
+def _looks_at_each(part: Part) -> bool:
+    """Returns whether each element counts for a part, whatever conditions it meets."""
+    if part.relation in {Relation.NEXT, Relation.NOT_NEXT} or part.between is Relation.NEXT:
+        return True
+    if any(condition.sees_matched for condition in part.conditions()):
+        return True
+    return any(map(_looks_at_each, part.group)) if part.group else part.condition.function is None
