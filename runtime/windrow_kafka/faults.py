@@ -110,6 +110,14 @@ _TABLE: Final = (
         "with a checkpoint the next run goes on with this batch",
     ),
     _Refusal(
+        ("_SSL",),
+        0,
+        "a {end} and the brokers of Kafka do not come together by TLS",
+        "a certificate of the brokers that the {end} trusts, for the name by which it calls them",
+        "the option ssl.ca.location names the file with the certificate of their authority; ssl.certificate.location "
+        "and ssl.key.location are for brokers that ask the {end} for one",
+    ),
+    _Refusal(
         _LOGIN,
         0,
         "Kafka does not let a {end} {verb}",

@@ -10,14 +10,26 @@ import struct
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.services.certificates import Certificates
 from tests.services.errors import NoServiceError
 from tests.services.jars import Jars
 from tests.services.server import LOOPBACK, Server, free_ports, new_folder, running_server, start_server
 
-__all__ = ["BROKER", "CONNECTOR", "MAKES_TOPICS", "launch", "restart_kafka", "running_kafka"]
+__all__ = [
+    "BROKER",
+    "CONNECTOR",
+    "MAKES_TOPICS",
+    "PASSWORD",
+    "USER",
+    "SecureListeners",
+    "launch",
+    "restart_kafka",
+    "running_kafka",
+]
 
 BROKER: Final = Jars("Kafka", ("org.apache.kafka:kafka_2.13:4.4.0", "org.slf4j:slf4j-simple:1.7.36"))
 """The broker, and a logger that writes to standard error."""
@@ -69,14 +81,56 @@ transaction.state.log.replication.factor=1
 MAKES_TOPICS: Final = "auto.create.topics.enable=true\nnum.partitions=3\n"
 """Properties of a broker that makes topics by itself, as brokers do by default, with so many partitions."""
 
+USER, PASSWORD = "ann", "hunter22"
+"""Who may log in at a broker with :class:`SecureListeners`."""
+
+_SECURE: Final = """\
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port},SASL_SSL://{host}:{sasl},SSL://{host}:{tls}
+advertised.listeners=PLAINTEXT://{host}:{port},SASL_SSL://{host}:{sasl},SSL://{host}:{tls}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL
+ssl.keystore.type=PEM
+ssl.keystore.location={keystore}
+ssl.truststore.type=PEM
+ssl.truststore.location={authority}
+listener.name.ssl.ssl.client.auth=required
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
+listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+user_{user}="{password}";
+listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+"""
+
+
+@dataclass(frozen=True)
+class SecureListeners:
+    """The ports of a broker that take connections by TLS: one asks for a login, one for a certificate of the client."""
+
+    certificates: Certificates
+    sasl: int
+    tls: int
+
+    def properties(self, host: str, port: int, controller_port: int) -> str:
+        """The lines of the broker's properties."""
+        files = {"keystore": self.certificates.server, "authority": self.certificates.authority}
+        ports = {"port": port, "controller_port": controller_port, "sasl": self.sasl, "tls": self.tls}
+        return _SECURE.format(host=host, **ports, **files, user=USER, password=PASSWORD)
+
+    @property
+    def login(self) -> list[str]:
+        """What ``kafka-storage format`` is told, which keeps the passwords for SCRAM."""
+        return ["--add-scram", f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]"]
+
+
 # The length, the number of ApiVersions, its version 0, a number for the answer, and no name of a client.
 _ASKS_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
-def launch(*, outlives: bool = False, properties: str = "", host: str = LOOPBACK) -> Server:
+def launch(
+    *, outlives: bool = False, properties: str = "", host: str = LOOPBACK, secure: SecureListeners | None = None
+) -> Server:
     """Start a broker in a new folder of its own, and wait until it answers; see :func:`start_server`.
 
-    ``properties`` are lines that take precedence over those of other tests; ``host`` is the address for clients.
+    ``properties`` are lines that take precedence over those of other tests; ``host`` is the address for clients, and
+    ``secure`` has further ports.
 
     Raises:
         NoServiceError: If Java is missing, or the jars cannot be fetched.
@@ -84,7 +138,7 @@ def launch(*, outlives: bool = False, properties: str = "", host: str = LOOPBACK
     program = _program()
     BROKER.fetch()
     with new_folder(_NAME) as folder:
-        return _start(program, folder, host, properties, outlives=outlives)
+        return _start(program, folder, host, properties, secure, outlives=outlives)
 
 
 def restart_kafka(server: Server) -> Server:
@@ -101,14 +155,18 @@ def _program() -> list[str]:
     return [java, *_JAVA, "-cp", f"{BROKER.folder}/*"]
 
 
-def _start(program: Sequence[str], folder: Path, host: str, own: str, *, outlives: bool) -> Server:
+def _start(
+    program: Sequence[str], folder: Path, host: str, own: str, secure: SecureListeners | None, *, outlives: bool
+) -> Server:
     port, controller_port = free_ports(2)
     properties = folder / "server.properties"
     lines = _PROPERTIES.format(host=host, port=port, controller_port=controller_port, folder=folder)
+    own += "" if secure is None else secure.properties(host, port, controller_port)
     properties.write_text(lines + own, encoding="utf-8")
     # The number of a cluster is 16 bytes; it must not begin with a dash.
     cluster = base64.urlsafe_b64encode(b"w" + os.urandom(15)).decode().rstrip("=")
     storage = [*program, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties)]
+    storage += [] if secure is None else secure.login
     done = subprocess.run(storage, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"Kafka cannot format its folder: {done.stdout}{done.stderr}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from tests.services.certificates import Certificates
 from tests.services.server import LOOPBACK
 
 __all__ = ["Registry", "running_registry"]
@@ -70,9 +73,10 @@ def _known(body: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def running_registry() -> Iterator[Registry]:
-    """Answer until the end."""
+def running_registry(certificates: Certificates | None = None, login: str | None = None) -> Iterator[Registry]:
+    """Answer until the end: by TLS with ``certificates``, and only who logs in by the ``login``, ``user:password``."""
     registry = Registry()
+    expected = None if login is None else f"Basic {base64.b64encode(login.encode()).decode()}"
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -84,7 +88,10 @@ def running_registry() -> Iterator[Registry]:
         def _answer(self, body: dict[str, Any]) -> None:
             path = urlsplit(self.path).path
             registry.asked.append(f"{self.command} {path}")
-            status, found = registry.answer(self.command, path, body)
+            if expected is None or self.headers.get("Authorization") == expected:
+                status, found = registry.answer(self.command, path, body)
+            else:
+                status, found = 401, {"error_code": 40101, "message": "Unauthorized"}
             text = json.dumps(found).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
@@ -96,7 +103,11 @@ def running_registry() -> Iterator[Registry]:
             pass
 
     with ThreadingHTTPServer((LOOPBACK, 0), Handler) as server:
-        registry.address = f"http://{LOOPBACK}:{server.server_port}"
+        if certificates is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificates.server)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        registry.address = f"http{'' if certificates is None else 's'}://{LOOPBACK}:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:

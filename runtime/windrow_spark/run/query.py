@@ -222,7 +222,6 @@ class Query:
     def _tell_end(self) -> None:
         if not self._has_told_end:
             self._has_told_end = True
-            self.reporter.flush()
             self.telemetry.end(self.failure)
             self._lineage.end(self.failure or self._interruption)
 
