@@ -74,7 +74,7 @@ def test_the_cases_are_counted(page: str) -> None:
 def test_the_list_of_tests_counts_them_too() -> None:
     listed = re.findall(r"-m tests\.(\w+) tests/.*# (\d+) ", text_of("CONTRIBUTING.md"))
     assert {name: int(number) for name, number in listed} == {
-        name: cases(name) for name in ("conformance", "two_inputs", "transcripts")
+        name: cases(name) for name in ("conformance", "two_inputs", "patterns", "transcripts")
     }
 
 

@@ -40,7 +40,7 @@ class Narrow(NamedTuple):
 
 
 class Misspelt(NamedTuple):
-    smal: Payment
+    smaller: Payment
 
 
 def card(payment: Payment) -> str:
@@ -194,7 +194,7 @@ def test_a_condition_sees_what_was_matched() -> None:
             "the first part has none before it": [lambda: Pattern.begin("x").within_previous(timedelta(1))],
             "looks at one element": [lambda: PROBE.not_next("x").within_previous(timedelta(1))],
             "names a part that no match has": [
-                lambda: keyed().pattern(PROBE, skip=AfterMatchSkipStrategy.skip_to_first("smal")),
+                lambda: keyed().pattern(PROBE, skip=AfterMatchSkipStrategy.skip_to_first("smaller")),
                 lambda: keyed().pattern(
                     PROBE.not_next("no"), skip=AfterMatchSkipStrategy.skip_to_last("no").throw_exception_on_miss()
                 ),
