@@ -19,6 +19,7 @@ from tests.differential.cases import Engine, Found, Prepared
 from tests.differential.checking import check
 from tests.differential.live import Once, live_engine
 from tests.differential.mutating import tidied
+from tests.differential.saved import saved_engine
 from windrow import Pipeline
 from windrow.aggregates import DeclaredAggregate
 from windrow.functions.marked import CoGroup, JoinKind, JoinPairs
@@ -99,6 +100,13 @@ def test_random_pipelines_live_on_spark(spark: SparkSession, tmp_path: Path) -> 
     assert max(topology.levels.values()) > 1
     assert any(getattr(step.node, "function", None).__class__ is Once for step in topology.keyed)
     assert _reports(cases, live=live_engine(spark)) == []
+
+
+@pytest.mark.classic(reason="savepoints are refused over Spark Connect")
+def test_random_pipelines_go_on_from_a_savepoint(spark: SparkSession, tmp_path: Path) -> None:
+    cases = Prepared(22, range(for_a_night(12, 8)), files=tmp_path)
+    assert _on_columns(cases)
+    assert _reports(cases, saved=saved_engine(spark)) == []
 
 
 def test_steps_by_the_clock_are_drawn_for_live_cases(tmp_path: Path) -> None:

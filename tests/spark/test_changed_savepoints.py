@@ -68,23 +68,33 @@ class Seen(KeyedProcessFunction[str | None, Reading, tuple[str | None, int]]):
         yield value.sensor, count
 
 
+def celsius(reading: Reading) -> float:
+    return reading.celsius
+
+
 def means(keyed: KeyedStream[Reading, str | None], name: str) -> Any:
-    mean = agg.combine(agg.key(), agg.window_start(), agg.mean(lambda r: r.celsius))
+    mean: Any = agg.combine(agg.key(), agg.window_start(), agg.mean(celsius))
     return keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(mean, name=name)
 
 
 def totals(keyed: KeyedStream[Reading, str | None], name: str, size: int) -> Any:
-    total = agg.combine(agg.key(), agg.window_start(), agg.window_end(), agg.count())
+    total: Any = agg.combine(agg.key(), agg.window_start(), agg.window_end(), agg.count())
     return keyed.window(TumblingEventTimeWindows.of(millis(size))).aggregate(total, name=name)
 
 
 def visits(keyed: KeyedStream[Reading, str | None], *, is_long: bool) -> Any:
     windows = keyed.window(EventTimeSessionWindows.with_gap(millis(3))).allowed_lateness(millis(30))
-    facts = {"sensor": agg.key(), "start": agg.window_start(), "end": agg.window_end()}
-    hottest: Any = {"hottest": agg.max(lambda r: r.celsius)} if is_long else {}
-    return windows.aggregate(
-        agg.into(LongVisit if is_long else Visit, **facts, **hottest, readings=agg.count()), name="visits"
-    )
+    visit: Any = agg.into(Visit, sensor=agg.key(), start=agg.window_start(), end=agg.window_end(), readings=agg.count())
+    if is_long:
+        visit = agg.into(
+            LongVisit,
+            sensor=agg.key(),
+            start=agg.window_start(),
+            end=agg.window_end(),
+            hottest=agg.max(celsius),
+            readings=agg.count(),
+        )
+    return windows.aggregate(visit, name="visits")
 
 
 class Plan:
@@ -202,7 +212,7 @@ def test_what_cannot_go_on_is_refused_before_the_checkpoint_begins(
 ) -> None:
     folder, new = tmp_path / "in", tmp_path / "new"
     runner = SparkRunner(spark, checkpoint=new, savepoint=tmp_path / "saved")
-    keyed = stamped(readings(folder)).key_by(lambda r: r.number, int)
+    keyed = stamped(readings(folder)).key_by(lambda r: r.number or 0, int)
     other_keys = Pipeline("changes", totals(keyed, "totals", 50).sink_to(CollectSink[Any]()))  # type: ignore[arg-type]
     for plan, refused in (
         (Plan(folder, totals=reduced).pipeline, r"totals.*function was aggregate Combined and is reduce"),

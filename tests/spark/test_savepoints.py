@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,7 +93,7 @@ def test_a_checkpoint_is_rescaled_twice_in_its_place_and_files_have_each_row_onc
         if checkpoint.exists():
             saved = rescale(checkpoint, plan.pipeline, partitions=partitions, spark=spark)
             assert saved == tmp_path / "checkpoint.rescaled"
-            with pytest.raises(InvalidArgumentError, match="a folder of its own"):
+            with pytest.raises(InvalidArgumentError, match="of an earlier call is still there"):
                 rescale(checkpoint, plan.pipeline, partitions=9, spark=spark)
             saved.rename(tmp_path / f"{partitions}")
         runner = SparkRunner(spark, checkpoint=checkpoint, partitions=partitions)
@@ -115,6 +121,34 @@ def test_a_rescale_that_was_interrupted_is_finished_before_a_run_goes_on(spark: 
     write(folder, range(2, 3))
     second = SparkRunner(spark, checkpoint=checkpoint, partitions=2).run(plan.pipeline)
     assert plan.of(first, second) == plan.of(LocalRunner().run(plan.pipeline))
+
+
+@pytest.mark.parametrize("place", ["checkpoint.rescaled/state", "checkpoint/seed"])
+def test_a_rescale_that_was_killed_is_done_again(spark: SparkSession, tmp_path: Path, place: str) -> None:
+    """The process dies while it writes the savepoint, or while it stores the state anew."""
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    write(folder, range(2))
+    plan = Plan(folder, out=None)
+    first = SparkRunner(spark, checkpoint=checkpoint, partitions=1).run(plan.pipeline, drain=False)
+    command = [sys.executable, "-m", "tests.spark.killed_restore", str(tmp_path), "2"]
+    with subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL) as dying:
+        deadline = time.monotonic() + 240
+        while not (tmp_path / place).exists():
+            assert dying.poll() is None, "it has ended"
+            assert time.monotonic() < deadline
+            threading.Event().wait(0.01)
+        os.killpg(dying.pid, signal.SIGKILL)
+    assert partitions_stored(checkpoint) in (1, None)
+    rescale(checkpoint, plan.pipeline, partitions=2, spark=spark)
+    write(folder, range(2, 3))
+    second = SparkRunner(spark, checkpoint=checkpoint, partitions=2).run(plan.pipeline)
+    assert plan.of(first, second) == plan.of(LocalRunner().run(plan.pipeline))
+
+
+def partitions_stored(checkpoint: Path) -> int | None:
+    """The number of partitions in the stored plan of a checkpoint; None: it has no plan."""
+    description = Checkpoint(checkpoint).plan.read()
+    return None if description is None else description.partitions
 
 
 def test_a_savepoint_of_a_run_that_goes_on(spark: SparkSession, tmp_path: Path) -> None:

@@ -98,8 +98,8 @@ def rescale(
         folder = SavepointFolder(Path(f"{own.path}.rescaled"))
         restored = restored_file(own).read()
         if restored is None or restored.is_whole:
-            if folder.path.exists() and folder.file.read() is None:
-                shutil.rmtree(folder.path)  # an earlier call was interrupted while it wrote
+            if folder.path.exists():
+                _forget_unfinished(folder)
             write_savepoint(session, own, pipeline, folder)
         elif not check_restored(own, folder):
             raise AssertionError("a savepoint that is not whole is restored again")
@@ -107,6 +107,18 @@ def rescale(
         parallelism = Parallelism(partitions, key_groups_per_partition, 0)
         restore(session, own, pipeline, folder, Restoration(parallelism))
         return folder.path
+
+
+def _forget_unfinished(folder: SavepointFolder) -> None:
+    """Removes what a call has left that was interrupted while it wrote; refuses to replace a savepoint."""
+    if folder.file.read() is not None:
+        raise InvalidArgumentError(
+            "the savepoint of an earlier call is still there",
+            given=str(folder.path),
+            expected="no folder of that name",
+            hint="delete it, or move it elsewhere, if the checkpoint needs it no more",
+        )
+    shutil.rmtree(folder.path)
 
 
 @contextmanager

@@ -65,7 +65,7 @@ class StepFacts(NamedTuple):
     shared: bytes
 
 
-class WrittenPart(NamedTuple):
+class WrittenFile(NamedTuple):
     """A file with the state of a step in one key group."""
 
     step: str
@@ -113,7 +113,7 @@ def decoded_facts(rows: Iterable[bytes]) -> Iterator[list[Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class PartFileWriter:
+class StateFileWriter:
     """Writes the state of all steps of key groups in workers, a file for each step and group."""
 
     parts: Mapping[str, StepPart]
@@ -129,7 +129,7 @@ class PartFileWriter:
             for level, label, data, pages in _groups_in(batches):
                 yield _facts(self._written(level, label, data, pages))
 
-    def _written(self, level: int, label: int, data: bytes, pages: PagesInMemory) -> Iterator[WrittenPart]:
+    def _written(self, level: int, label: int, data: bytes, pages: PagesInMemory) -> Iterator[WrittenFile]:
         for step, record in GroupState.load(data, self.fingerprint).steps.items():
             part = self.parts.get(step)
             if part is None:
@@ -140,7 +140,7 @@ class PartFileWriter:
             file = folder / f"group-{level}-{label}.parquet"
             count = _write(file, part.schema, part.rows(record, pages))
             if count:
-                yield WrittenPart(step, file.name, count, file.stat().st_size)
+                yield WrittenFile(step, file.name, count, file.stat().st_size)
 
 
 def _write(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

@@ -39,9 +39,9 @@ from windrow_spark.savepoint.stored_groups import (
     FACT_SCHEMA,
     FactReader,
     GroupTimes,
-    PartFileWriter,
+    StateFileWriter,
     StepFacts,
-    WrittenPart,
+    WrittenFile,
     decoded_facts,
 )
 from windrow_spark.session import JOB_SETTINGS, is_connect, prepare_workers, session_with
@@ -277,14 +277,14 @@ class _StateReader:
 
     def write(
         self, state: StateParts, times: Mapping[str, GroupTimes], folders: Mapping[str, str]
-    ) -> list[WrittenPart]:
+    ) -> list[WrittenFile]:
         """Writes the state of all steps into their folders."""
-        writer = PartFileWriter(state.parts, times, self.fingerprint, state.classes, folders)
-        written: list[WrittenPart] = []
+        writer = StateFileWriter(state.parts, times, self.fingerprint, state.classes, folders)
+        written: list[WrittenFile] = []
         for records, pages in zip(self._of_levels("group"), self._of_levels("pages"), strict=True):
             rows = records.union(pages).repartition("group").sortWithinPartitions("level", "group", "number")
             for row in rows.mapInArrow(writer, FACT_SCHEMA).collect():
-                written += [WrittenPart(*values) for values in decoded_facts([bytes(row["fact"])])]
+                written += [WrittenFile(*values) for values in decoded_facts([bytes(row["fact"])])]
         return written
 
     def _of_levels(self, variable: str) -> list[DataFrame]:
