@@ -48,10 +48,7 @@ PRINTED: dict[str, tuple[Callable[[], object], list[str]]] = {
             "Visit(visitor='bob', first_minute=70, clicks=1, basket=0)",
         ],
     ),
-    "card_fraud": (
-        card_fraud.main,
-        ["ann 0.5 [20.0, 40.0] 900.0", "unfinished: {'probe': [0.8], 'rising': [30.0]}"],
-    ),
+    "card_fraud": (card_fraud.main, ["ann 0.5 [20.0, 40.0] 900.0", "unfinished: {'probe': [0.8], 'rising': [30.0]}"]),
     "climate": (
         climate.main,
         [

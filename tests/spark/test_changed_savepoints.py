@@ -221,7 +221,7 @@ def test_what_cannot_go_on_is_refused_before_the_checkpoint_begins(
         with pytest.raises(IncompatibleStateError, match=f"the savepoint belongs to another plan(.|\n)*{refused}"):
             runner.run(plan)
     with pytest.raises(InvalidArgumentError, match="renamed names a step that the savepoint does not have"):
-        SparkRunner(spark, checkpoint=new, savepoint=tmp_path / "saved", renamed={"meens": "averages"}).run(
+        SparkRunner(spark, checkpoint=new, savepoint=tmp_path / "saved", renamed={"nothing": "averages"}).run(
             Plan(folder, is_changed=True).pipeline
         )
     assert not (new / "plan").exists()
