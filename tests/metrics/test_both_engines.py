@@ -14,10 +14,17 @@ import pytest
 
 from tests.metrics.collected import Collected, collecting
 from tests.support.files import put
-from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import UserFunctionError, WindrowError
-from windrow.functions import MapFunction, ProcessWindowContext, ProcessWindowFunction, RuntimeContext
+from windrow.functions import (
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+    RuntimeContext,
+)
 from windrow.sinks import CollectSink, JsonFileSink
 from windrow.sources import JsonFileSource
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
@@ -69,6 +76,11 @@ class Sizes(ProcessWindowFunction[Reading, int, str, TimeWindow]):
 
     def clear(self, context: ProcessWindowContext[TimeWindow]) -> None:
         pass
+
+
+class Passing(KeyedProcessFunction[int, int, int]):
+    def process_element(self, value: int, context: KeyedProcessContext[int]) -> Iterable[int]:
+        return [value]
 
 
 def folder_of(folder: Path) -> Path:
@@ -164,6 +176,17 @@ def test_gauges_of_open_windows(spark: SparkSession, collected: Collected, tmp_p
         assert collected.value("windrow.batch.ended", engine=engine) == pytest.approx(time.time(), abs=100)
     assert collected.value("windrow.step.state.size", engine="spark", step="readings.7.sizes") > 0
     assert 0.5 <= collected.value("windrow.step.busiest_group", engine="spark", step="readings.7.sizes") <= 1
+
+
+def test_a_hot_key_is_told_from_many_keys(spark: SparkSession, collected: Collected) -> None:
+    def keys(name: str, key: Callable[[int], int]) -> float:
+        numbers = from_collection(range(4_000)).key_by(key)
+        sums = numbers.process(Passing(), name="sums")
+        SparkRunner(spark, key_groups_per_partition=4).run(Pipeline(name, sums.sink_to(CollectSink[int]())))
+        return collected.value("windrow.step.busiest_group", pipeline=name)
+
+    assert keys("many", lambda n: n % 500) < 0.3  # of eight groups each should have an eighth
+    assert keys("hot", lambda n: 7 if n % 20 else n) > 0.9
 
 
 def test_a_running_pipeline_says_what_waits(spark: SparkSession, collected: Collected, tmp_path: Path) -> None:
