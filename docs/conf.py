@@ -70,6 +70,8 @@ nitpick_ignore = [
     ("py:class", "windrow.panes.settings.PaneSettings"),
     ("py:class", "windrow.windows.spec.WindowSpec"),
     ("py:class", "windrow.builder.interval_join._Bounds"),
+    ("py:class", "windrow.patterns.parts.Part"),
+    ("py:class", "windrow.patterns.selecting.MatchFunction"),
     ("py:class", "windrow.builder.window_join.TwoStreams"),
     ("py:class", "windrow.builder.window_join._Settings"),
     ("py:class", "windrow.rolling.Comparable"),

@@ -75,7 +75,7 @@ class Pattern(Generic[T]):
 
     @property
     def within_millis(self) -> int | None:
-        """The time in which a whole match lies, in milliseconds; None: there is no limit."""
+        """The milliseconds in which a whole match lies, or None if there is no limit."""
         return self._within
 
     # Parts
