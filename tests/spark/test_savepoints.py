@@ -30,7 +30,8 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.savepoint import read, rescale, take
 from windrow_runtime.spark import SparkRunner
 from windrow_spark.checkpoint.folder import Checkpoint
-from windrow_spark.savepoint.restoring import RestoredFrom, restored_file
+from windrow_spark.savepoint.description import SavepointFolder
+from windrow_spark.savepoint.restoring import RestoredFrom, check_restored, clear_written, restored_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -259,6 +260,17 @@ def test_a_savepoint_needs_a_checkpoint() -> None:
         SparkRunner(savepoint="saved")
     with pytest.raises(InvalidArgumentError, match="mounted"):
         SparkRunner(checkpoint="new", savepoint="s3a://bucket/saved")
+
+
+def test_files_of_others_in_the_folder_of_a_checkpoint_stay(tmp_path: Path) -> None:
+    checkpoint, other = Checkpoint.at(tmp_path), tmp_path / "holiday.jpg"
+    other.touch()
+    with pytest.raises(InvalidArgumentError, match="in a folder of its own"):
+        check_restored(checkpoint, SavepointFolder.at(tmp_path / "saved"))
+    (tmp_path / "spark" / "state").mkdir(parents=True)
+    (tmp_path / "plan").touch()
+    clear_written(checkpoint)
+    assert [*tmp_path.iterdir()] == [other]
 
 
 def test_groups_of_a_new_parallelism_are_balanced() -> None:

@@ -130,6 +130,17 @@ class Checkpoint:
         return checkpoint
 
     @property
+    def own_entries(self) -> Sequence[StoragePath]:
+        """The files and folders that runs make in the folder of a checkpoint, but the lock; not all need be there."""
+        notes = (self.plan, self.streams, self.newest_batch, self.division, self.closed_sources)
+        folders = (self.control_folder, self.clock_folder, self.counters_folder, self.results_folder)
+        spark = () if self.is_inside else (self.spark_path,)
+        return [
+            *(note.path for note in notes),
+            *(*folders, *spark, self.path / "sources", self.progress_file, self._drained),
+        ]
+
+    @property
     def is_mounted(self) -> bool:
         """Whether workers and other processes open the folder by themselves, and its files keep the times they get."""
         return not isinstance(self.path, HadoopPath)

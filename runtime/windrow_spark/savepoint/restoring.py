@@ -12,7 +12,13 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from windrow.errors import CheckpointError, IncompatibleStateError, UnsupportedOperationError, warn
+from windrow.errors import (
+    CheckpointError,
+    IncompatibleStateError,
+    InvalidArgumentError,
+    UnsupportedOperationError,
+    warn,
+)
 from windrow.plan import Pipeline
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.errors import line_of_caller
@@ -68,9 +74,10 @@ def restored_file(checkpoint: Checkpoint) -> StoredFile[RestoredFrom]:
 
 
 def check_restored(checkpoint: Checkpoint, folder: SavepointFolder | None) -> bool:
-    """Returns whether a checkpoint has to be begun from a savepoint; None: the run has none.
+    """Returns whether a run has to begin its checkpoint from the savepoint that it was given, if it was given one.
 
     Raises:
+        InvalidArgumentError: If the checkpoint is new, and other files are in its folder.
         IncompatibleStateError: If the checkpoint began from another savepoint, or without one.
         CheckpointError: If an earlier run has begun to restore the savepoint, and this one is given none.
     """
@@ -85,6 +92,7 @@ def check_restored(checkpoint: Checkpoint, folder: SavepointFolder | None) -> bo
             )
         return False
     if stored is None and not checkpoint.has_run():
+        _check_empty(checkpoint)
         return True
     saved = folder.description()
     if stored is None or stored.savepoint != saved.id:
@@ -96,6 +104,20 @@ def check_restored(checkpoint: Checkpoint, folder: SavepointFolder | None) -> bo
             hint="leave savepoint out to go on from the checkpoint",
         )
     return not stored.is_whole
+
+
+def _check_empty(checkpoint: Checkpoint) -> None:
+    """Refuses a new checkpoint in a folder with other files, such as those of a query of the user's own."""
+    if not checkpoint.is_mounted:
+        return  # such a checkpoint is refused for itself
+    with checkpoint_errors(checkpoint.path):
+        others = sorted(entry.name for entry in Path(checkpoint.path).iterdir() if entry.name != LOCK_FILE)
+    if others:
+        raise InvalidArgumentError(
+            "a checkpoint begins from a savepoint in a folder of its own",
+            given=f"{checkpoint.path}, which has {', '.join(others[:3])}",
+            expected="a folder that does not exist, or is empty",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +173,7 @@ def restore(
     )
     marker = restored_file(checkpoint)
     marker.write(RestoredFrom(saved.id, is_whole=False))
-    _clear(checkpoint)
+    clear_written(checkpoint)
     if fit.plan.topology.keyed:
         seed = _Seed(spark, checkpoint, folder, saved, stored, groups)
         steps, classes = seed.steps(pipeline, fit)
@@ -201,11 +223,16 @@ def _rename_clock(checkpoint: Checkpoint, fit: FittedPlan) -> None:
         files.file(batch).write(clock.renamed(names))
 
 
-def _clear(checkpoint: Checkpoint) -> None:
-    """Removes all that a checkpoint has, but the lock, which the caller holds, and the note on the savepoint."""
+def _seed_folder(checkpoint: Checkpoint) -> Path:
+    """Returns where the query that stores the state has its own checkpoint."""
+    return Path(checkpoint.path, "seed")
+
+
+def clear_written(checkpoint: Checkpoint) -> None:
+    """Removes what runs have written into a checkpoint, but the note on the savepoint; files of others stay."""
     with checkpoint_errors(checkpoint.path):
-        for entry in Path(checkpoint.path).iterdir():
-            if entry.name in (LOCK_FILE, restored_file(checkpoint).path.name):
+        for entry in map(Path, (*checkpoint.own_entries, _seed_folder(checkpoint))):
+            if not entry.exists() and not entry.is_symlink():
                 continue
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
@@ -226,7 +253,7 @@ class _Seed:
 
     @property
     def _place(self) -> Path:
-        return Path(self.checkpoint.path, "seed")
+        return _seed_folder(self.checkpoint)
 
     def steps(self, pipeline: Pipeline, fit: FittedPlan) -> tuple[list[SeedStep], tuple[UserClass, ...]]:
         """Returns the steps of a plan that go on from the savepoint, and the classes that may occur in their state."""
