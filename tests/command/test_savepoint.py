@@ -40,6 +40,8 @@ def test_a_savepoint_is_taken_shown_and_rescaled(
     wrong = windrow("state", saved, "--step", "wach")
     assert wrong.code == 2
     assert "the savepoint has no step of this name" in wrong.err
+    for ignored in (("--key", "a"), ("--set", "size=1")):
+        assert windrow("state", saved, *ignored).code == 2, ignored
     again = windrow("savepoint", checkpoint, program, saved)
     assert again.code == 1
     assert "a folder of its own" in again.err

@@ -13,7 +13,6 @@ from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from itertools import count
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -106,11 +105,11 @@ def prepare(options: Namespace) -> Callable[[], int]:
         )
     if options.checkpoint is not None:
         checked_path(options.checkpoint, "a checkpoint is kept at")  # a variable of the shell that is not set is empty
-    for name, given in (("interval", options.interval), ("probes", options.health)):
-        if given is not None and not goes_on:
+    for option, what, value in (("--interval", "interval", options.interval), ("--health", "probes", options.health)):
+        if value is not None and not goes_on:
             raise InvalidArgumentError(
-                f"a run that ends by itself has no {name}",
-                given="--interval" if name == "interval" else "--health",
+                f"a run that ends by itself has no {what}",
+                given=option,
                 expected="--engine spark with --checkpoint, and without --available-now",
             )
     if options.interval is not None and not options.interval >= 0:
@@ -229,7 +228,11 @@ def _probed(options: Namespace) -> Iterator[Callable[[Ask], None]]:
 
     with probed(options.health) as server:
         print(f"windrow: probes are answered at port {server.server_port}: /livez, /readyz", file=sys.stderr)
-        yield partial(setattr, server, "ask")
+
+        def tell(ask: Ask) -> None:
+            server.ask = ask
+
+        yield tell
 
 
 def _until_ctrl_c(

@@ -39,8 +39,19 @@ def prepare(options: Namespace) -> Callable[[], int]:
     from windrow_spark import check_installed
 
     check_installed()
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     from windrow_spark.savepoint.reading import read
 
+    if options.key is not None and options.step is None:
+        raise InvalidArgumentError(
+            "a key is one of a step", given=f"--key {options.key}", expected="--step STEP --key KEY"
+        )
+    if options.set and options.pipeline is None:
+        raise InvalidArgumentError(
+            "a parameter is one of a pipeline", given=f"--set {options.set[0]}", expected="SAVEPOINT FILE[:PIPELINE]"
+        )
     pipeline = None if options.pipeline is None else named_pipeline(options.pipeline, settings_of(options.set, []))
     savepoint = read(options.savepoint, pipeline)
     if options.step is not None and options.step not in savepoint:
@@ -56,15 +67,17 @@ def prepare(options: Namespace) -> Callable[[], int]:
             print(f"{options.savepoint}: the state after batch {savepoint.batch}")
             print(*(f"  {step}: in {savepoint.form(step)}" for step in savepoint), sep="\n")
             return ExitCode.OK
-        rows: list[dict[str, Any]] = savepoint[options.step].to_pylist()
-        shown = [row for row in rows if options.key is None or row["key"] in (options.key, json.dumps(options.key))]
-        for row in shown[:_MOST_KEYS]:
+        rows = savepoint[options.step]
+        if options.key is not None:
+            texts = pa.array([options.key, json.dumps(options.key)])
+            rows = rows.filter(pc.is_in(rows["key"], texts))
+        for row in rows.slice(0, _MOST_KEYS).to_pylist():
             print(*_lines(row), sep="\n")
-        if len(shown) > _MOST_KEYS:
-            print(f"and {len(shown) - _MOST_KEYS:,} keys more")
-        if not shown:
+        if rows.num_rows > _MOST_KEYS:
+            print(f"and {rows.num_rows - _MOST_KEYS:,} keys more")
+        if not rows.num_rows:
             print(f"{options.step} holds nothing" + ("" if options.key is None else f" for the key {options.key}"))
-        return ExitCode.OK if shown else ExitCode.FAILED
+        return ExitCode.OK if rows.num_rows else ExitCode.FAILED
 
     return show
 
