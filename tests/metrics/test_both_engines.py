@@ -160,6 +160,21 @@ def test_counters_are_equal(spark: SparkSession, collected: Collected, tmp_path:
         assert each.value("windrow.run.active") == 0
 
 
+class Refused(MapFunction[int, int]):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.refused = runtime_context.metrics.counter("bids_dropped")
+
+    def map(self, value: int) -> int:
+        self.refused.inc()
+        return value
+
+
+def test_a_loss_of_a_step_without_a_report_is_a_counter_of_users(collected: Collected) -> None:
+    numbers = from_collection([1, 2]).map(Refused())
+    LocalRunner().run(Pipeline("refusing", numbers.sink_to(CollectSink[int]())))
+    assert collected.by("windrow.step.user.counter", "name") == {"bids_dropped": 2}
+
+
 def test_gauges_of_open_windows(spark: SparkSession, collected: Collected, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "in")
     runners: dict[str, Callable[[Pipeline], object]] = {

@@ -7,7 +7,7 @@ program may set up the SDK when it likes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -195,7 +195,7 @@ class Telemetry:
         if instruments is not None:
             self._measure_parts(instruments, self.run.parts_before(progress.batch))
             self._measure(instruments, progress)
-            self._measure_users(instruments, metrics())
+            self._measure_users(instruments, metrics(), progress.steps)
         self._trace(progress)
 
     def _measure_parts(self, instruments: _Instruments, parts: Mapping[str, float]) -> None:
@@ -221,13 +221,13 @@ class Telemetry:
                 if value is not None:
                     instruments.of(gauge.instrument).set(value, of_step)
 
-    def _measure_users(self, instruments: _Instruments, metrics: StepMetrics) -> None:
-        """Adds what has come since the last report."""
+    def _measure_users(self, instruments: _Instruments, metrics: StepMetrics, reported: Container[str]) -> None:
+        """Adds what has come since the last report, but the losses of steps that have a report of their own."""
         before, self._before = self._before, metrics
         for step, counters in metrics.counters.items():
             for name, total in counters.items():
                 count = total - before.counters.get(step, {}).get(name, 0)
-                if count > 0 and not _is_own(name):
+                if count > 0 and not (step in reported and _is_in_reports(name)):
                     instruments.of(listed.USER_COUNTER).add(count, self._named(step, name))
         for step, gauges in metrics.gauges.items():
             for name, value in gauges.items():
@@ -288,5 +288,6 @@ class Telemetry:
             span.end()
 
 
-def _is_own(name: str) -> bool:
+def _is_in_reports(name: str) -> bool:
+    """Returns whether the report on a step has the counter of a name, so that other metrics give it."""
     return name == "records_malformed" or name.endswith("_dropped")
