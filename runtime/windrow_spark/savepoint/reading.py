@@ -1,4 +1,4 @@
-"""Reads a savepoint as tables: what each key of each keyed step held. It needs neither Spark nor Java."""
+"""Reads a savepoint as tables: what each key of each keyed step held. It starts no Spark, and needs no Java."""
 
 from __future__ import annotations
 

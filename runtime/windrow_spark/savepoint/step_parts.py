@@ -83,7 +83,7 @@ class StepPart(ABC):
 
 @dataclass(frozen=True)
 class ColumnPart(StepPart):
-    """Does this for a step whose state is in columns."""
+    """Takes state in columns out of key groups as rows, and stores rows as the columns of others."""
 
     form: OnColumns
     tuning: StateTuning = MEASURED
@@ -156,7 +156,7 @@ NO_CHANGE: Final = StepChange()
 
 @dataclass(frozen=True)
 class ObjectPart(StepPart):
-    """Does this for a step whose state is Python objects."""
+    """Takes state of Python objects out of key groups as pages of whole keys, and divides these among others."""
 
     step: Step
     classes: tuple[UserClass, ...]  # the user's classes that may occur in the state
@@ -230,7 +230,7 @@ class ObjectPart(StepPart):
 
 @dataclass(frozen=True)
 class ConvertedPart(ObjectPart):
-    """Does this for a step whose state is in columns in the savepoint, and becomes objects."""
+    """Makes Python objects of state that a savepoint has in columns, and stores them in key groups."""
 
     form: ColumnarForm | None = None
     watermark: int = MIN_TIMESTAMP  # when the step last ran

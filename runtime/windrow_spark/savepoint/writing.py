@@ -22,7 +22,7 @@ from windrow_spark.checkpoint.stored_file import checkpoint_errors
 from windrow_spark.checkpoint.stored_plan import refused_changes, stored_on_columns
 from windrow_spark.faults import engine_errors
 from windrow_spark.key_groups import KeyGroups
-from windrow_spark.lowering import per_partition, physical_plan, time_of
+from windrow_spark.lowering import physical_plan
 from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.savepoint.description import (
     COLUMNS,
@@ -196,10 +196,8 @@ def _checked(checkpoint: Checkpoint, pipeline: Pipeline) -> Description:
     checkpoint.check_open(drain=False)
     topology = topology_of(pipeline)
     plan = physical_plan(topology, stored=stored_on_columns(checkpoint, topology))
-    # A run has decided what a session or a clock decides, and the state does not depend on it.
-    computed = time_of(plan, own_clock=False, per_partition=per_partition(topology, checkpoint, lambda: False))
-    by_spark = computed if computed == description.time else description.time
-    refused = refused_changes(checkpoint, description, plan, by_spark)
+    # A run has decided by which time the query runs, and the state does not depend on it.
+    refused = refused_changes(checkpoint, description, plan, description.time)
     if refused.lines:
         raise IncompatibleStateError(
             "the checkpoint belongs to another plan",
