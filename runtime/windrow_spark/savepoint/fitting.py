@@ -9,6 +9,7 @@ from typing import Final
 from windrow.aggregates.combined import Combined
 from windrow.errors import IncompatibleStateError, InvalidArgumentError, similar_name
 from windrow.plan import AggregateSpec, Pipeline, Step, WindowNode
+from windrow.windows.spec import AlignedWindows, GapWindows
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.errors import DeclinedError
@@ -33,18 +34,6 @@ from windrow_spark.columnar.windows.geometry import Slices
 from windrow_spark.lowering import physical_plan
 from windrow_spark.physical.plan import Objects, PhysicalPlan
 from windrow_spark.savepoint.description import COLUMNS, OBJECTS, SavepointDescription
-
-_OTHER_WINDOWS: Final = frozenset(
-    {
-        "TumblingEventTimeWindows",
-        "SlidingEventTimeWindows",
-        "EventTimeSessionWindows",
-        "TumblingProcessingTimeWindows",
-        "SlidingProcessingTimeWindows",
-        "ProcessingTimeSessionWindows",
-    }
-)
-"""The assigners whose parameters may change: a window that is open keeps its bounds, and fires at its end."""
 
 _HINT: Final = (
     'give steps names, and say which were renamed: SparkRunner(savepoint=..., renamed={"old": "new"}); what cannot go '
@@ -264,7 +253,7 @@ class _Fit:
         old, new = before.get("assigner"), now.get("assigner")
         if old is None or new is None or old == new or old["class"] != new["class"]:
             return False
-        if old["class"] not in _OTHER_WINDOWS or self.saved.steps[origin].shared:
+        if not _has_fixed_bounds(step) or self.saved.steps[origin].shared:
             return False
         # Panes and withdrawals are more than what lies in a window.
         return old["parameters"] != new["parameters"] and type(operator_for(step, fast=False)) is WindowOperator
@@ -314,6 +303,12 @@ _TAKES: Final = "what aggregate "
 def _takes(part: str, number: int) -> bool:
     """Returns whether a mark is that of what an aggregate takes, by its number."""
     return part.startswith(f"{_TAKES}{number} takes")
+
+
+def _has_fixed_bounds(step: Step) -> bool:
+    """Returns whether the parameters of an assigner may change: a window that is open keeps its bounds, and ends."""
+    shape = None if step.node.windows is None else step.node.windows.spec.shape
+    return isinstance(shape, AlignedWindows) or (isinstance(shape, GapWindows) and shape.gap is not None)
 
 
 def _is_of_aggregates(part: str) -> bool:
