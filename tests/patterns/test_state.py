@@ -11,6 +11,7 @@ import pytest
 from tests.conformance.local_engine import LocalEngine
 from tests.patterns import drawn
 from windrow import Pipeline, from_source
+from windrow.errors import UserFunctionError
 from windrow.patterns import AfterMatchSkipStrategy, Pattern
 from windrow.plan import PatternNode
 from windrow.sinks import CollectSink
@@ -123,6 +124,23 @@ def test_a_function_may_change_what_it_is_handed() -> None:
     source: PushSource[Any] = PushSource(Box)
     stream = from_source(source).key_by(lambda box: 0).pattern(pattern).apply(spoil)
     assert matches_of(stream, source, [Box(1), Box(2), Box(3)]) == [[1, 3], [2, 3]]
+
+
+def test_an_error_of_tie_break_names_no_other_element() -> None:
+    def order(element: int) -> int:
+        if element > 1:
+            raise ValueError("no order")
+        return element
+
+    source = PushSource(int)
+    keyed = from_source(source).key_by(lambda element: "k")
+    stream = keyed.pattern(Pattern[int].begin("a").next("b"), tie_break=order).apply(len)
+    with StreamHarness(stream, source) as harness:
+        for element, time in ((1, 1), (2, 2), (3, 2)):
+            harness.process_element(element, time)
+        with pytest.raises(UserFunctionError, match="no order") as caught:
+            harness.process_watermark(2)
+    assert caught.value.given == "key 'k'"
 
 
 def matches_of(stream: Any, source: Any, elements: list[Any]) -> list[Any]:

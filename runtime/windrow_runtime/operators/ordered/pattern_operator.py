@@ -38,6 +38,7 @@ class PatternOperator(InEventTimeOperator):
         try:
             matcher.load(cells)
             for timestamp, waiting in reached:
+                value = NOTHING  # an error of the order of several is none of the element before
                 for value in several(waiting) if ties is None else sorted(several(waiting), key=ties):
                     take(value, timestamp)
             value = NOTHING
