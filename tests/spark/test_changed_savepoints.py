@@ -1,4 +1,4 @@
-"""Changes of a plan between a savepoint and the run that goes on from it: each of the page's table, executed.
+"""Changes of a plan between a savepoint and the run that goes on from it: most of the page's table, executed.
 
 ::
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -172,7 +173,17 @@ def write_savepoint(
         steps=steps,
     )
     folder.file.write(saved)
+    _flush(folder)
     return saved
+
+
+def _flush(folder: SavepointFolder) -> None:
+    """Has all files of a savepoint on the disk: where power fails, a checkpoint that is rescaled has nothing else."""
+    with checkpoint_errors(folder.path):
+        for file in folder.path.rglob("*"):
+            if file.is_file():
+                with file.open("rb") as written:
+                    os.fsync(written.fileno())
 
 
 _NEVER: Final = GroupTimes(MIN_TIMESTAMP, MIN_TIMESTAMP)
