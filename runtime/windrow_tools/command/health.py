@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 import json
-import logging
-import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from windrow.errors import InvalidArgumentError
 from windrow_runtime.metrics.health import Health
+from windrow_tools.view.ports import QuietHandler, QuietServer, check_free, port_errors
 
-_LOG: Final = logging.getLogger("windrow")
 _POLL_SECONDS: Final = 0.1
+_TAKEN: Final = "probes cannot be answered on this port"
 
 Ask: TypeAlias = "Callable[[], Health | None]"
 """Returns how the run is; None while it starts."""
 
 
-class HealthServer(ThreadingHTTPServer):
+class HealthServer(QuietServer):
     """Answers probes on a port of all interfaces of the machine, which is where a cluster asks; use :func:`probed`."""
-
-    daemon_threads = True
 
     def __init__(self, port: int) -> None:
         self.ask: Ask = lambda: None
-        with _port_errors(port):
+        with port_errors(port, _TAKEN):
             super().__init__(("", port), partial(_Handler, self))
 
-    # Any: what the base class calls a request, and an address.
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Logs an error, which the base class would write to stderr."""
-        _LOG.exception("a probe could not be answered")
+    def describe_request(self) -> str:
+        return "a probe"
 
 
 @contextmanager
@@ -66,38 +59,16 @@ def probed(port: int) -> Iterator[HealthServer]:
 
 def check_port(port: int) -> None:
     """Raises an ``InvalidArgumentError`` if probes cannot be answered on a port at the moment."""
-    with _port_errors(port), socket.socket() as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, HealthServer.allow_reuse_address)
-        listening.bind(("", port))
+    check_free("", port, _TAKEN)
 
 
-@contextmanager
-def _port_errors(port: int) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, OverflowError) as error:
-        raise InvalidArgumentError(
-            f"probes cannot be answered on this port: {error}",
-            given=port,
-            expected="a free port of this machine, or 0, which takes any",
-        ) from error
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server_version = "windrow"
-    sys_version = ""
-    timeout: ClassVar[float | None] = 30.0
-
+class _Handler(QuietHandler):
     # Any: what the server gives each handler.
     def __init__(self, site: HealthServer, *arguments: Any) -> None:
         self._site = site
         super().__init__(*arguments)
 
-    def handle(self) -> None:
-        with suppress(OSError):  # the probe was given up
-            super().handle()
-
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name of the base class
         """Answers with 200 if the run is alive, or ready, and else with 503; the body says how it is."""
         health = self._site.ask()
         match self.path:
@@ -118,10 +89,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-    # Any: as in the base class.
-    def log_message(self, *arguments: Any) -> None:
-        """Writes nothing: probes come every few seconds."""
 
 
 def shown(health: Health | None) -> dict[str, object]:

@@ -5,26 +5,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import logging
 import re
-import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from windrow.errors import InvalidArgumentError
 from windrow_tools.view.follow import Running, history_of
 from windrow_tools.view.history import RunHistory
+from windrow_tools.view.ports import QuietHandler, QuietServer, check_free, port_errors
 
-_LOG: Final = logging.getLogger("windrow")
 _LOOPBACK: Final = "127.0.0.1"
+_TAKEN: Final = "no page can be served on this port"
 _HOSTS: Final = frozenset({_LOOPBACK, "localhost", "::1"})
 """The names that a browser of this machine, or one that reaches it through a tunnel, calls this server by."""
 _MOST_STREAMS: Final = 16
@@ -95,27 +92,10 @@ def dashboard(running: Running | RunHistory, *, port: int = 0) -> Iterator[Dashb
 
 def check_port(port: int) -> None:
     """Raises an ``InvalidArgumentError`` if a dashboard cannot be served on a port at the moment."""
-    with _port_errors(port), socket.socket() as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, _Server.allow_reuse_address)
-        listening.bind((_LOOPBACK, port))
+    check_free(_LOOPBACK, port, _TAKEN)
 
 
-@contextmanager
-def _port_errors(port: int) -> Iterator[None]:
-    """Turns errors of sockets within the block into one about the port."""
-    try:
-        yield
-    except (OSError, OverflowError) as error:
-        raise InvalidArgumentError(
-            f"no page can be served on this port: {error}",
-            given=port,
-            expected="a free port of this machine, or 0, which takes any",
-        ) from error
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(QuietServer):
     def __init__(self, history: RunHistory, port: int) -> None:
         self.history = history
         self.page = files(__package__).joinpath("page.html").read_bytes()
@@ -125,13 +105,11 @@ class _Server(ThreadingHTTPServer):
         self.is_ending = threading.Event()
         self._streams = 0
         self._stream_ended = threading.Condition()
-        with _port_errors(port):
+        with port_errors(port, _TAKEN):
             super().__init__((_LOOPBACK, port), partial(_Handler, self))
 
-    # Any: what the base class calls a request, and an address.
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Logs an error, which the base class would write to stderr."""
-        _LOG.exception("the dashboard of pipeline %s could not answer", self.history.pipeline.name)
+    def describe_request(self) -> str:
+        return f"a request to the dashboard of pipeline {self.history.pipeline.name}"
 
     def open_stream(self) -> bool:
         """Returns whether one more page may be told of changes."""
@@ -155,21 +133,13 @@ class _Server(ThreadingHTTPServer):
             self._stream_ended.wait_for(lambda: self._streams == 0, _END_SECONDS)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server_version = "windrow"
-    sys_version = ""
-    timeout: ClassVar[float | None] = 30.0
-
+class _Handler(QuietHandler):
     # Any: what the server gives each handler.
     def __init__(self, site: _Server, *arguments: Any) -> None:
         self._site = site
         super().__init__(*arguments)
 
-    def handle(self) -> None:
-        with suppress(OSError):  # the page was closed while it was told something
-            super().handle()
-
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name of the base class
         """Answers with the page, or with what it shows."""
         if not self._is_from_here():
             return
@@ -249,9 +219,6 @@ class _Handler(BaseHTTPRequestHandler):
                 server.is_ending.wait(_PAUSE_SECONDS)
         finally:
             server.close_stream()
-
-    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the name of the base class
-        """Says nothing: stderr is the program's."""
 
 
 def _json(history: RunHistory) -> bytes:
