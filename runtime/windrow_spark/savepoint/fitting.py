@@ -109,7 +109,7 @@ def fitted(
     topology = topology_of(pipeline)
     names = PhysicalPlan(topology).state_ids
     origins = _origins(stored, streams, [*names.values()], renamed)
-    from_columns = [step_id for step_id, name in names.items() if _is_saved(saved, origins.get(name)) == COLUMNS]
+    from_columns = [step_id for step_id, name in names.items() if _form_in(saved, origins.get(name)) == COLUMNS]
     plan = physical_plan(topology, stored=from_columns)
     fit = _Fit(plan, saved, stored, streams, origins, columnar=columnar)
     for step in topology.keyed:
@@ -137,7 +137,7 @@ def fitted(
     return FittedPlan(plan, origins, fit.steps, frozenset(fit.on_columns), fit.shapes, own_streams, fit.changes)
 
 
-def _is_saved(saved: SavepointDescription, origin: str | None) -> str | None:
+def _form_in(saved: SavepointDescription, origin: str | None) -> str | None:
     step = None if origin is None else saved.steps.get(origin)
     return None if step is None else step.form
 
