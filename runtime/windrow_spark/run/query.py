@@ -201,7 +201,7 @@ class Query:
 
     def _lose(self, loss: CheckpointError) -> None:
         """Ends a query whose batches Spark writes by itself, since another run has taken its checkpoint."""
-        self._loss = loss
+        self._loss = self.failure = loss
         if self._started is not None:
             self.kill(self._started)
 
