@@ -21,7 +21,7 @@ Ask: TypeAlias = "Callable[[], Health | None]"
 
 
 class HealthServer(QuietServer):
-    """Answers probes on a port of all interfaces of the machine, which is where a cluster asks; use :func:`probed`."""
+    """Answers probes on a port of all IPv4 addresses of the machine, where a cluster asks; use :func:`probed`."""
 
     def __init__(self, port: int) -> None:
         self.ask: Ask = lambda: None

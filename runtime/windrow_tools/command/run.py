@@ -78,8 +78,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--health",
         type=int,
         metavar="PORT",
-        help="answer probes, as those of Kubernetes, at /livez and /readyz of a port of all addresses of the machine; "
-        "0 takes a free one. Only for a run that goes on until Ctrl-C",
+        help="answer probes, as those of Kubernetes, at /livez and /readyz of a port of all IPv4 addresses of the "
+        "machine; 0 takes a free one. Only for a run that goes on until Ctrl-C",
     )
     parser.add_argument(
         "--lineage",
