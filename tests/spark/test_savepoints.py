@@ -31,6 +31,7 @@ from windrow_runtime.savepoint import read, rescale, take
 from windrow_runtime.spark import SparkRunner
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.savepoint.description import SavepointFolder
+from windrow_spark.savepoint.log_files import fit_logs
 from windrow_spark.savepoint.restoring import RestoredFrom, check_restored, clear_written, restored_file
 
 if TYPE_CHECKING:
@@ -271,6 +272,17 @@ def test_files_of_others_in_the_folder_of_a_checkpoint_stay(tmp_path: Path) -> N
     (tmp_path / "plan").touch()
     clear_written(checkpoint)
     assert [*tmp_path.iterdir()] == [other]
+
+
+def test_logs_name_absolute_paths_where_checkpoints_have_relative_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    checkpoint, log = Checkpoint.at("a folder/../new"), tmp_path / "new" / "spark" / "sources" / "0" / "0"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"file://{tmp_path}/old/sources/1/batch-000000.parquet")
+    fit_logs(checkpoint, "old", 2)
+    assert log.read_text() == f"file://{tmp_path}/new/sources/1/batch-000000.parquet"
 
 
 def test_groups_of_a_new_parallelism_are_balanced() -> None:

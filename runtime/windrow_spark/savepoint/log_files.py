@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +50,7 @@ def fit_logs(checkpoint: Checkpoint, before: str, partitions: int) -> None:
     ``before`` is the folder of the checkpoint from which they come.
     """
     spark = Path(checkpoint.spark_path)
-    old, new = (f"{url_of_path(path)}/".encode() for path in (before, str(checkpoint.path)))
+    old, new = (f"{url_of_path(os.path.abspath(path))}/".encode() for path in (before, checkpoint.path))
     with checkpoint_errors(spark):
         for log in (spark / "sources").rglob("*"):
             if log.is_file():

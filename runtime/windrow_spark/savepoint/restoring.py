@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -341,7 +342,7 @@ class _Seed:
             for store in (spark / "state").glob("*/[0-9]*"):
                 self._renumber(store)
             for metadata in (spark / "state").glob("*/_metadata/v2/*"):
-                _move_schemas(metadata, str(seeded), str(spark))
+                _move_schemas(metadata, os.path.abspath(seeded), os.path.abspath(spark))
             shutil.rmtree(self._place)
 
     def _renumber(self, store: Path) -> None:

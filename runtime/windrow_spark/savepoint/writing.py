@@ -167,7 +167,7 @@ def write_savepoint(
         id=uuid.uuid4().hex,
         batch=done,
         is_live=is_live,
-        checkpoint=str(checkpoint.path),
+        checkpoint=os.path.abspath(checkpoint.path),
         watermark=taken.query.watermark,
         now=taken.query.now,
         steps=steps,
