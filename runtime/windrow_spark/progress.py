@@ -276,10 +276,7 @@ class Reporter:
         if _LOG.isEnabledFor(level):
             fields = self._fields(progress)
             _LOG.log(level, self._line(progress, fields), extra=fields)
-        try:
-            self._telemetry.report(progress, self._metrics)
-        except Exception:
-            _LOG.exception("no metrics of batch %d of pipeline %s, which goes on", progress.batch, self._name)
+        self._telemetry.report(progress, self._metrics)
         if self._on_progress is None:
             return
         try:

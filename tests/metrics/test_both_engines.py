@@ -30,6 +30,7 @@ from windrow.sources import JsonFileSource
 from windrow.windows import TimeWindow, TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.metrics.instruments import ALL, Instrument, Kind
+from windrow_runtime.metrics.telemetry import Telemetry
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
@@ -173,6 +174,19 @@ def test_a_loss_of_a_step_without_a_report_is_a_counter_of_users(collected: Coll
     numbers = from_collection([1, 2]).map(Refused())
     LocalRunner().run(Pipeline("refusing", numbers.sink_to(CollectSink[int]())))
     assert collected.by("windrow.step.user.counter", "name") == {"bids_dropped": 2}
+
+
+def test_an_error_of_the_sdk_does_not_end_the_run(
+    collected: Collected, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("the SDK is broken")
+
+    monkeypatch.setattr(Telemetry, "_measure", refuse)
+    results = CollectSink[int]()
+    run = LocalRunner().run(Pipeline("broken", from_collection([1]).sink_to(results)))
+    assert run.collected(results) == [1]
+    assert "no metrics of batch 0 of pipeline broken, which goes on" in caplog.text
 
 
 def test_gauges_of_open_windows(spark: SparkSession, collected: Collected, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ program may set up the SDK when it likes.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 # Any in this module: OpenTelemetry's instruments have no common method.
 
+_LOG: Final = logging.getLogger("windrow")
 _SCOPE: Final = "windrow"
 _BATCH: Final = "windrow.batch"
 _API: Final = ("opentelemetry.metrics", "opentelemetry.trace")
@@ -189,7 +191,16 @@ class Telemetry:
             instruments.of(listed.RUN_FAILURES).add(1, failure)
 
     def report(self, progress: PipelineProgress, metrics: Callable[[], StepMetrics]) -> None:
-        """Hands on the report on a batch; ``metrics`` returns those of all functions since the start of the run."""
+        """Hands on the report on a batch; ``metrics`` returns those of all functions since the start of the run.
+
+        Errors, such as those of an SDK, are logged: no result depends on metrics.
+        """
+        try:
+            self._hand_on(progress, metrics)
+        except Exception:
+            _LOG.exception("no metrics of batch %d of pipeline %s, which goes on", progress.batch, self.pipeline)
+
+    def _hand_on(self, progress: PipelineProgress, metrics: Callable[[], StepMetrics]) -> None:
         self.begin()
         instruments = _instruments()
         if instruments is not None:

@@ -89,7 +89,7 @@ def check_restored(checkpoint: Checkpoint, folder: SavepointFolder | None) -> bo
                 "a run was interrupted while it began the checkpoint from a savepoint",
                 given=str(checkpoint.path),
                 expected="the same savepoint again",
-                hint="SparkRunner(checkpoint=..., savepoint=...), or a new checkpoint",
+                hint="SparkRunner(checkpoint=..., savepoint=...), or windrow rescale again; or a new checkpoint",
             )
         return False
     if stored is None and not checkpoint.has_run():
