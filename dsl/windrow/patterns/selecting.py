@@ -44,7 +44,7 @@ class MatchFunction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """A part that a record of a match has."""
+    """A field of the record of a match, which takes the elements of one part."""
 
     name: str
     shape: Shape
