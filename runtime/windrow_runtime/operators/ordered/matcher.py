@@ -326,17 +326,21 @@ class Matcher:
         Returns:
             When each kind of edge ended, and whether the match is complete by that; each once.
         """
-        whole = _NEVER if self._within is None else run[_FIRST_TIME] + self._within
+        whole = None if self._within is None else run[_FIRST_TIME] + self._within
         ends: set[tuple[int, bool]] = set()
         earliest, is_open = _NEVER, False
         for edge in self._states[run[_STATE]].edges:
             if run[_MASK] & edge.bit:
-                end = whole if edge.limit is None else min(whole, run[_LAST_TIME] + edge.limit)
-                if end <= clock:
+                end = whole
+                if edge.limit is not None:
+                    limit = run[_LAST_TIME] + edge.limit
+                    end = limit if whole is None else min(whole, limit)
+                if end is not None and end <= clock:
                     ends.add((end, edge.ends_by_time))
                     run[_MASK] &= ~edge.bit
                 else:
-                    earliest = min(earliest, end)
+                    # What has no limit stays open at the end of the stream, too.
+                    earliest = earliest if end is None else min(earliest, end)
                     is_open = True
         if is_open:
             self._runs.append(run)
