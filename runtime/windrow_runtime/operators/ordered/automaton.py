@@ -131,6 +131,17 @@ class _Way:
             return replace(self, guards=(*self.guards, part), last=None)
         return replace(self, last=None)
 
+    def without(self, part: Part) -> _Way:
+        """Passes a part of which no element is taken; what a group asks for counts if it is not left out as a whole."""
+        if part.relation.forbids:
+            return self.forbidding(part)
+        if part.is_optional or not part.group:
+            return self.leaving(part)
+        way = self
+        for each in part.group:
+            way = way.without(each)
+        return way
+
     def within(self, limit: int | None) -> _Way:
         """Adds a limit of time."""
         known = [each for each in (self.limit, limit) if each is not None]
@@ -249,7 +260,7 @@ class Automaton:
             self._enter(to, item, (*counts, 1), replace(entering, last=None), relation or part.relation)
             if not part.may_be_empty:
                 return
-            way, relation = way.leaving(part), None
+            way, relation = way.without(part), None
         if is_entry:
             return  # a round takes at least one element
         if parent.parent is None:
