@@ -16,7 +16,7 @@ from tests.patterns.building import Case, Event, meets
 # Any in this module: patterns are JSON.
 
 _LOOPS: Final = ("one_or_more", "times_or_more")
-_FOREVER: Final = 1 << 62
+_FOREVER: Final = 1 << 70
 
 Path: TypeAlias = tuple[int, ...]
 """The place of a part: its index in the pattern, then in the group there, and so on."""
@@ -252,7 +252,9 @@ class Search:
             )
             yield from self._into(path, (*counts[:-1], counts[-1] + 1), again, _contiguity(part))
         if counts[-1] >= least:
-            yield from self._walk(path[:-1], path[-1] + 1, counts[:-1], _left(rule, part), is_entry=False)
+            # What stood at the end of a group counts behind the group.
+            left = rule if "group" in part else _left(rule, part)
+            yield from self._walk(path[:-1], path[-1] + 1, counts[:-1], left, is_entry=False)
 
     def _walk(self, group: Path, index: int, counts: Counts, rule: Rule, *, is_entry: bool) -> Iterator[Rule]:
         """Yields what may follow from a place in a group on."""
@@ -263,10 +265,7 @@ class Search:
         for number in range(index, len(parts)):
             part = parts[number]
             if part["relation"].startswith("not"):
-                name = "not_next" if part["relation"] == "not_next" else "not_between"
-                # Any: the name of a field.
-                added: Any = {name: (*getattr(rule, name), part.get("condition"))}
-                rule = replace(rule, last_not=part, **added)
+                rule = _left(rule, part)
                 continue
             entering = rule
             if "until" in part:
@@ -276,7 +275,7 @@ class Search:
             yield from self._into((*group, number), (*counts, 1), entering, entry or part["relation"])
             if not _may_lack(part):
                 return
-            rule, entry = replace(_left(rule, part), last_not=None), None
+            rule, entry = _left_out(rule, part), None
         if is_entry:
             return
         if group:
@@ -347,11 +346,26 @@ def _by_elements(way: Way) -> tuple[list[int], list[Path]]:
 
 
 def _left(rule: Rule, part: Case) -> Rule:
-    """A part is left, or left out."""
+    """A part is left, or left out. What a group asks for counts if it is not left out as a whole."""
+    if part["relation"].startswith("not"):
+        name = "not_next" if part["relation"] == "not_next" else "not_between"
+        # Any: the name of a field.
+        added: Any = {name: (*getattr(rule, name), part.get("condition"))}
+        return replace(rule, last_not=part, **added)
     least, most = _numbers(part)
+    rule = replace(rule, last_not=None)
     if part.get("greedy") and least != most:
         return replace(rule, greedy=(*rule.greedy, (part.get("condition"), part.get("until"))))
     return rule
+
+
+def _left_out(rule: Rule, part: Case) -> Rule:
+    """No element of a part is taken."""
+    if "group" in part and not part.get("optional") and not _from_zero(part):
+        for each in part["group"]:
+            rule = _left_out(rule, each)
+        return rule
+    return _left(rule, part)
 
 
 def _numbers(part: Case) -> tuple[int, int | None]:
@@ -365,10 +379,14 @@ def _numbers(part: Case) -> tuple[int, int | None]:
 
 
 def _may_lack(part: Case) -> bool:
-    times = part.get("times", 1)
-    if part.get("optional") or (isinstance(times, list) and times[0] == 0):
+    if part.get("optional") or _from_zero(part) or part["relation"].startswith("not"):
         return True
     return "group" in part and all(_may_lack(each) for each in part["group"])
+
+
+def _from_zero(part: Case) -> bool:
+    times = part.get("times", 1)
+    return isinstance(times, list) and bool(times[0] == 0)
 
 
 def _contiguity(part: Case) -> str:

@@ -114,7 +114,7 @@ def pattern_of(parts: Sequence[Case], within: int | None = None) -> Pattern[Even
 
 def _with_words(pattern: Any, part: Case) -> Any:
     for word in ("one_or_more", "times", "times_or_more"):
-        if part.get(word):
+        if word in part and part[word] is not False:
             gap = part.get("loop_gap_ms")
             pattern = _said(pattern, word, part[word], gap=None if gap is None else timedelta(milliseconds=gap))
     for word in ("optional", "consecutive", "allow_combinations", "greedy"):

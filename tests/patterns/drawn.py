@@ -21,7 +21,7 @@ from tests.patterns.brute import Found, Search
 from tests.patterns.building import Case, Event
 from tests.patterns.cases import run_cases
 from windrow.errors import WindrowError
-from windrow.time import MIN_TIMESTAMP
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 _WANTED: Final = ("a", "a", "b", "b", "c", "x")
 """The types that conditions ask for."""
@@ -45,7 +45,7 @@ class Drawing:
         case: Case = {"name": f"drawn {number}", "pattern": self._parts(chance.choice((1, 2, 2, 3, 3, 4)), 0)}
         ends_by_time = case["pattern"][-1]["relation"] == "not_followed_by"
         if ends_by_time or chance.random() < 0.4:
-            case["within_ms"] = chance.randrange(3, 14)
+            case["within_ms"] = max(chance.randrange(3, 14), *_times(case["pattern"]))
         if chance.random() < 0.3:
             case["skip"] = self._skip()
         if chance.random() < 0.5:
@@ -60,10 +60,11 @@ class Drawing:
         parts: list[Case] = []
         while len(parts) < count:
             relation = chance.choice(("next", "followed_by", "followed_by", "followed_by_any")) if parts else "begin"
-            if parts and chance.random() < 0.3:
-                is_behind_optional = parts[-1].get("optional") or _from_zero(parts[-1])
-                negation = "not_next" if is_behind_optional or chance.random() < 0.5 else "not_followed_by"
-                if depth == 0 or len(parts) + 1 < count:
+            is_behind_optional = bool(parts) and (parts[-1].get("optional") or _from_zero(parts[-1]))
+            if parts and chance.random() < 0.3 and not is_behind_optional:
+                negation = chance.choice(("not_next", "not_followed_by"))
+                # What does not come before the end of a group has no time there.
+                if depth == 0 or len(parts) + 1 < count or negation == "not_next":
                     parts.append({"name": self._name(), "relation": negation, "condition": self._condition()})
                     continue
             if depth < 2 and chance.random() < 0.15:
@@ -157,12 +158,20 @@ class Drawing:
                 steps.append({"op": "watermark", "ts": watermark})
             if chance.random() < 0.15:
                 steps.append({"op": "snapshot_restore"})
+        if chance.random() < 0.2:
+            return [*steps, {"op": "watermark", "ts": MAX_TIMESTAMP}]
         return [*steps, {"op": "watermark", "ts": time + 1}, {"op": "watermark", "ts": time + 40}]
 
 
 def _from_zero(part: Case) -> bool:
     times = part.get("times")
     return isinstance(times, list) and times[0] == 0
+
+
+def _times(parts: Sequence[Case]) -> Sequence[int]:
+    """The times between elements, of which none is longer than that of the match; zero if there is none."""
+    own = [part[name] for part in parts for name in ("within_previous_ms", "loop_gap_ms") if name in part]
+    return [0, *own, *(time for part in parts for time in _times(part.get("group", ())))]
 
 
 def _expect(case: Case) -> None:

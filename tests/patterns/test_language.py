@@ -206,6 +206,11 @@ def test_a_condition_sees_what_was_matched() -> None:
                     Pattern.begin("x").next(Pattern[Payment].begin("z").not_followed_by("y", is_large))
                 ),
             ],
+            "longer than that of the whole match": [
+                lambda: keyed().pattern(PROBE.within_previous(timedelta(seconds=11))),
+                lambda: keyed().pattern(PROBE.times(2, gap=timedelta(seconds=11))),
+                lambda: keyed().pattern(Pattern.begin(PROBE.next("x").within_previous(timedelta(minutes=1)))),
+            ],
             "counts at the end of a pattern alone": [
                 lambda: keyed().pattern(
                     Pattern.begin("x").not_followed_by("y", is_large).within_previous(timedelta(1)).next("z")
@@ -250,10 +255,12 @@ def yields(payment: Payment) -> Any:
     yield payment
 
 
-def test_not_followed_by_behind_an_optional_part_is_refused() -> None:
+def test_what_must_not_come_is_refused_behind_an_optional_part() -> None:
     for pattern in (PROBE.optional(), PROBE.times(0, 2)):
-        with pytest.raises(UnsupportedOperationError, match="behind an optional part"):
+        with pytest.raises(UnsupportedOperationError, match="not_followed_by cannot stand behind an optional part"):
             pattern.not_followed_by("x", is_small)
+        with pytest.raises(UnsupportedOperationError, match="not_next cannot stand behind an optional part"):
+            pattern.not_next("x", is_small)
 
 
 def test_names_of_flink_are_told() -> None:

@@ -10,11 +10,12 @@ import pytest
 
 from tests.conformance.local_engine import LocalEngine
 from tests.patterns import drawn
-from windrow import Pipeline, from_source
+from windrow import OutputTag, Pipeline, from_source
 from windrow.errors import UserFunctionError
 from windrow.patterns import AfterMatchSkipStrategy, Pattern
 from windrow.plan import PatternNode
 from windrow.sinks import CollectSink
+from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.ordered import matcher
 from windrow_runtime.operators.ordered.pattern_operator import PatternOperator
 from windrow_runtime.operators.state.model import OperatorState
@@ -105,6 +106,22 @@ def test_partial_matches_outlive_what_is_removed_around_them(monkeypatch: pytest
     assert matches > 200
 
 
+@pytest.mark.parametrize("end", [70 * MINUTE, MAX_TIMESTAMP])
+def test_what_has_no_limit_of_time_does_not_time_out_at_the_end_of_the_stream(end: int) -> None:
+    timed_out = OutputTag[dict[str, list[Reading]]]("timed out")
+    without = Pattern[Reading].begin("a").followed_by("b", lambda reading: reading.value < 0)
+    found = {}
+    for name, pattern in {"without": without, "within": without.within(timedelta(hours=1))}.items():
+        source = PushSource(Reading)
+        stream = from_source(source).key_by(lambda reading: reading.sensor).pattern(pattern, timed_out=timed_out)
+        aside = stream.apply(len).get_side_output(timed_out)
+        with StreamHarness(aside, source) as harness:
+            harness.process_element(Reading(1, 0, 5), 1)
+            harness.process_watermark(end)
+            found[name] = [record.timestamp for record in harness.take(aside)]
+    assert found == {"without": [], "within": [60 * MINUTE + 1]}
+
+
 # Any in what follows: elements of a class of the test's.
 def test_a_function_may_change_what_it_is_handed() -> None:
     class Box:
@@ -149,3 +166,19 @@ def matches_of(stream: Any, source: Any, elements: list[Any]) -> list[Any]:
             harness.process_element(element, time)
         harness.process_watermark(100)
         return list(harness.take_values())
+
+
+def test_a_group_that_nothing_matches_asks_for_what_its_parts_ask_for() -> None:
+    begin = Pattern[str].begin
+    loop = begin("c", lambda letter: letter == "c").one_or_more().optional().greedy()
+    single = begin("c", lambda letter: letter == "x").optional()
+    barred = begin(single).not_next("no", lambda letter: letter == "c")
+    found = {}
+    for name, pattern in {
+        "loop": begin("a").followed_by(loop).followed_by("z"),
+        "barred": begin("a").next(barred),
+    }.items():
+        source = PushSource(str)
+        stream = from_source(source).key_by(lambda letter: 0).pattern(pattern)
+        found[name] = sorted(matches_of(stream.apply(lambda match: "".join(sum(match.values(), []))), source, [*"acd"]))
+    assert found == {"loop": ["acd", "cd"], "barred": ["c"]}

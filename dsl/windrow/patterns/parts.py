@@ -131,6 +131,12 @@ class Part:
         for part in self.group:
             yield from part.leaves()
 
+    def all_parts(self) -> Iterator[Part]:
+        """Yields the part itself, and the parts in it."""
+        yield self
+        for part in self.group:
+            yield from part.all_parts()
+
     def conditions(self) -> Iterator[Condition]:
         """Yields the conditions of the part and of the parts in it."""
         yield self.condition

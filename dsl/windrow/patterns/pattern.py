@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, no_attribute, similar_name
 from windrow.patterns.parts import Condition, Part, Relation, describe_parts
 from windrow.patterns.skip import AfterMatchSkipStrategy
-from windrow.time import positive_millis
+from windrow.time import duration_text, positive_millis
 
 __all__ = ["Pattern"]
 
@@ -164,13 +164,17 @@ class Pattern(Generic[T]):
     def not_next(self, part: str, condition: Callable[..., Any] | None = None) -> Pattern[T]:
         """A part that the very next element must not meet. At the end a match is complete with that element.
 
+        It cannot stand behind an optional part.
+
         Args:
             part: The name of the part.
             condition: What the next element must not meet; None, there must be no next element.
 
         Raises:
             InvalidArgumentError: If the name is empty or taken, or the condition no function.
+            UnsupportedOperationError: If the part before it is optional.
         """
+        self._refuse_behind_optional("not_next")
         return self._followed(Relation.NOT_NEXT, part, condition)
 
     @overload
@@ -191,13 +195,18 @@ class Pattern(Generic[T]):
             InvalidArgumentError: If the name is empty or taken, or the condition no function.
             UnsupportedOperationError: If the part before it is optional.
         """
+        self._refuse_behind_optional("not_followed_by")
+        return self._followed(Relation.NOT_FOLLOWED_BY, part, condition)
+
+    def _refuse_behind_optional(self, call: str) -> None:
+        """Refuse a part that must not come behind a part that may be left out, as Flink does."""
         if self._parts and self._parts[-1].is_optional:
             raise UnsupportedOperationError(
-                "not_followed_by cannot stand behind an optional part",
+                f"{call} cannot stand behind an optional part",
                 given=self.describe(),
                 expected="a part before it that cannot be left out",
+                hint="two patterns do it: one with the optional part, one without",
             )
-        return self._followed(Relation.NOT_FOLLOWED_BY, part, condition)
 
     def _followed(self, relation: Relation, part: object, condition: object) -> Pattern[T]:
         if isinstance(part, Pattern):
@@ -396,8 +405,8 @@ class Pattern(Generic[T]):
             skip: What becomes of other matches.
 
         Raises:
-            InvalidArgumentError: If it ends with :meth:`not_followed_by` and has no time, or if the skip strategy names
-                a part that has no elements.
+            InvalidArgumentError: If it ends with :meth:`not_followed_by` and has no time, if a time between elements
+                is longer than :meth:`within`, or if the skip strategy names a part that has no elements.
         """
         ending = _last_leaf(self._parts)
         if ending.relation is Relation.NOT_FOLLOWED_BY and self._within is None and ending.within_previous is None:
@@ -414,6 +423,7 @@ class Pattern(Generic[T]):
                     given=part.describe(),
                     expected="within_previous behind the part that comes, or within(...)",
                 )
+        self._check_times()
         names = self.names
         if skip.part is not None and skip.part not in names:
             raise InvalidArgumentError(
@@ -422,6 +432,17 @@ class Pattern(Generic[T]):
                 expected=f"one of {', '.join(names)}",
                 hint=similar_name(skip.part, names),
             )
+
+    def _check_times(self) -> None:
+        """Refuse a time between two elements that is longer than that of the whole match, and so says nothing."""
+        for part in (each for whole in self._parts for each in whole.all_parts()):
+            longest = max((each for each in (part.within_previous, part.gap) if each is not None), default=0)
+            if self._within is not None and longest > self._within:
+                raise InvalidArgumentError(
+                    "the time between two elements is longer than that of the whole match",
+                    given=part.describe(),
+                    expected=f"at most {duration_text(self._within)}, as within says",
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
