@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import chain
 from random import Random
 from typing import Any, NamedTuple
 
@@ -180,5 +181,5 @@ def test_a_group_that_nothing_matches_asks_for_what_its_parts_ask_for() -> None:
     }.items():
         source = PushSource(str)
         stream = from_source(source).key_by(lambda letter: 0).pattern(pattern)
-        found[name] = sorted(matches_of(stream.apply(lambda match: "".join(sum(match.values(), []))), source, [*"acd"]))
+        found[name] = sorted(matches_of(stream.apply(lambda match: "".join(chain(*match.values()))), source, [*"acd"]))
     assert found == {"loop": ["acd", "cd"], "barred": ["c"]}
