@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from windrow.addresses.datasets import Dataset
-from windrow.addresses.redaction import hide
+from windrow.addresses.redaction import redact
 from windrow.distribution import install_hint
 from windrow.errors import UnsupportedOperationError, WindrowError
 from windrow.plan import Pipeline, Step
@@ -23,7 +24,7 @@ from windrow_runtime.operators.outcome import secrets_of
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
-    from openlineage.client.event_v2 import RunState
+    from openlineage.client.event_v2 import RunEvent, RunState
     from openlineage.client.facet_v2 import JobFacet, RunFacet
     from openlineage.client.generated.base import DatasetFacet
     from openlineage.client.generated.schema_dataset import SchemaDatasetFacetFields
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenLineage"]
 
 _LOG: Final = logging.getLogger("windrow")
+_PATIENCE_SECONDS: Final = 10.0
 _PRODUCER: Final = "https://github.com/windrow-streams/windrow"
 
 
@@ -39,8 +41,9 @@ class OpenLineage:
 
     A run sends an event when it starts, and one when it has ended: ``COMPLETE``, also of a run that was stopped;
     ``FAIL`` with the error; or ``ABORT`` after an interruption. They have the datasets that its sources read and its
-    sinks write, with the fields of their elements, and go out one after the other in the thread of the run. An event
-    that cannot be sent is logged, and the run goes on. Needs the extra ``lineage``.
+    sinks write, with the fields of their elements, and go out one after the other beside the run, which waits for them
+    at its end, for ten seconds at most. An event that cannot be sent is logged, and the run goes on. Needs the extra
+    ``lineage``.
 
     Args:
         client: The client; by default one that takes its settings from the environment, such as ``OPENLINEAGE_URL``.
@@ -74,6 +77,7 @@ class RunLineage:
         self._streaming = streaming
         self._run = ""
         self._has_ended = False
+        self._sending: Thread | None = None  # of the newest event
 
     def begin(self) -> None:
         """Tells that the run starts; later calls do nothing."""
@@ -95,6 +99,10 @@ class RunLineage:
             self._send(RunState.COMPLETE)
         else:
             self._send(RunState.FAIL if isinstance(error, Exception) else RunState.ABORT, error)
+        if self._sending is not None:
+            self._sending.join(_PATIENCE_SECONDS)
+            if self._sending.is_alive():
+                _LOG.warning("events of lineage of pipeline %s may be lost: no answer so far", self._pipeline.name)
 
     @contextmanager
     def during_run(self) -> Iterator[None]:
@@ -131,10 +139,26 @@ class RunLineage:
                     for dataset in _distinct(sink.datasets)
                 ],
             )
+        except Exception:
+            self._log_failure()
+        else:
+            # A client tries for half a minute to reach a catalog that does not answer.
+            self._sending = Thread(target=self._emit, args=(event, self._sending), name="windrow lineage", daemon=True)
+            self._sending.start()
+
+    def _emit(self, event: RunEvent, before: Thread | None) -> None:
+        """Sends an event behind the one before it."""
+        assert self._lineage is not None, "there is a client where a run has begun"
+        if before is not None:
+            before.join()
+        try:
             self._lineage.client.emit(event)
         except Exception:
-            # No result depends on the events, and a catalog may be away.
-            _LOG.exception("no event of lineage was sent for pipeline %s, which goes on", self._pipeline.name)
+            self._log_failure()
+
+    def _log_failure(self) -> None:
+        """Logs the error at hand. No result depends on the events, and a catalog may be away."""
+        _LOG.exception("no event of lineage was sent for pipeline %s, which goes on", self._pipeline.name)
 
     def _run_facets(self, error: BaseException | None) -> dict[str, RunFacet]:
         from openlineage.client.facet_v2 import error_message_run, processing_engine_run
@@ -146,7 +170,7 @@ class RunLineage:
             )
         }
         if error is not None:
-            message = hide(str(error), secrets_of(self._pipeline.steps))
+            message = redact(str(error), secrets_of(self._pipeline.steps))
             facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
                 message=f"{type(error).__name__}: {message}", programmingLanguage="python"
             )

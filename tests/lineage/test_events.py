@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -16,6 +18,7 @@ from openlineage.client import OpenLineageClient
 from openlineage.client.serde import Serde
 from openlineage.client.transport import Config, Transport
 
+import windrow_runtime.lineage
 from tests.support.files import put
 from windrow import Pipeline, from_collection, from_source
 from windrow.addresses.datasets import Dataset
@@ -174,6 +177,35 @@ def test_a_catalog_that_is_away_stops_no_run(caplog: pytest.LogCaptureFixture) -
     assert result.collected(sink) == [1, 2]
     assert caplog.messages == ["no event of lineage was sent for pipeline numbers, which goes on"] * 2
     assert {record.levelno for record in caplog.records} == {logging.ERROR}
+
+
+class Slow(Kept):
+    """A catalog that does not answer until it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = Event()
+
+    def emit(self, event: Any) -> None:
+        assert self.answers.wait(60)
+        super().emit(event)
+
+
+def test_a_catalog_that_does_not_answer_holds_up_no_run(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(windrow_runtime.lineage, "_PATIENCE_SECONDS", 0.01)
+    sink, transport = CollectSink[int](), Slow()
+    runner = LocalRunner(lineage=OpenLineage(OpenLineageClient(transport=transport)))
+    result = runner.run(Pipeline("numbers", from_collection([1, 2]).sink_to(sink)))
+    assert result.collected(sink) == [1, 2]
+    assert transport.events == []
+    assert caplog.messages == ["events of lineage of pipeline numbers may be lost: no answer so far"]
+    transport.answers.set()
+    for thread in threading.enumerate():
+        if thread.name == "windrow lineage":
+            thread.join(60)
+    assert [event["eventType"] for event in transport.events] == ["START", "COMPLETE"]
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
