@@ -14,7 +14,7 @@ from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.local.execution import Execution
 from windrow_runtime.metrics.reports import Backlog, PipelineProgress, StepProgress
 from windrow_runtime.metrics.telemetry import Telemetry
-from windrow_runtime.operators.outcome import losses_in
+from windrow_runtime.operators.outcome import losses_in, secrets_of
 from windrow_runtime.operators.state.counting import timers_in, windows_in
 from windrow_runtime.operators.topology import Topology
 
@@ -23,7 +23,7 @@ class BatchReports:
     """Measures the batches of a run, and hands a report on each to OpenTelemetry, where an SDK takes it."""
 
     def __init__(self, name: str, topology: Topology, execution: Execution) -> None:
-        self.telemetry = Telemetry(name, "local", self)
+        self.telemetry = Telemetry(name, "local", self, secrets_of(topology.steps))
         self._topology = topology
         self._execution = execution
         self._batch = 0

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+import traceback
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from windrow.addresses.redaction import redact
 from windrow_runtime.metrics import instruments as listed
 from windrow_runtime.metrics.instruments import Instrument, Kind
 from windrow_runtime.metrics.reports import Backlog, PipelineProgress
@@ -64,6 +67,9 @@ class PlainRun:
         return {}
 
 
+_ENDED: Final = PlainRun(active=False)
+
+
 def _provider(module: str) -> Any | None:
     """Returns the provider of meters or of tracers; None without an SDK, since those of the API do nothing."""
     if not _is_installed():
@@ -91,7 +97,7 @@ class _Instruments:
         self.provider = provider
         self._meter = provider.get_meter(_SCOPE)
         self._made: dict[str, Any] = {}
-        self.runs: dict[tuple[str, str], Run] = {}  # the newest of each pipeline and engine
+        self.runs: dict[tuple[str, str], list[Run]] = {}  # those that go on, of each pipeline and engine
         self._observe(listed.RUN_ACTIVE, lambda run: [(int(run.is_active()), {})])
         self._observe(listed.BACKLOG, _backlogs)
 
@@ -122,8 +128,8 @@ class _Instruments:
         def observations(options: CallbackOptions) -> list[Observation]:
             return [
                 Observation(value, {"pipeline": pipeline, "engine": engine, **attributes})
-                for (pipeline, engine), run in [*self.runs.items()]
-                for value, attributes in ask(run)
+                for (pipeline, engine), runs in [*self.runs.items()]
+                for value, attributes in ask(next(reversed(runs), _ENDED))
             ]
 
         name, unit, description = instrument.name, instrument.unit, instrument.description
@@ -153,11 +159,15 @@ def _instruments() -> _Instruments | None:
 
 @dataclass(slots=True)
 class Telemetry:
-    """Hands the reports on one run's batches to OpenTelemetry."""
+    """Hands the reports on one run's batches to OpenTelemetry.
+
+    No result depends on them: an error of the SDK, or of what a program has put into it, is logged.
+    """
 
     pipeline: str
     engine: str  # "local" or "spark"
     run: Run
+    secrets: Sequence[str] = ()  # what no span shows, a long one before one that it holds
     _before: StepMetrics = field(default_factory=StepMetrics)
     _is_registered: bool = False
 
@@ -172,20 +182,31 @@ class Telemetry:
 
     def begin(self) -> None:
         """Makes exporters ask the run what is known between its batches; later calls do nothing."""
+        with self._errors_logged():
+            self._register()
+
+    def _register(self) -> None:
         instruments = None if self._is_registered else _instruments()
         if instruments is not None:
-            instruments.runs[self.pipeline, self.engine] = self.run
+            with _LOCK:
+                instruments.runs.setdefault((self.pipeline, self.engine), []).append(self.run)
             self._is_registered = True
 
     def end(self, error: BaseException | None = None) -> None:
         """Tells the end of the run, and its failure."""
+        with self._errors_logged():
+            self._unregister(error)
         if error is not None:
-            self._trace_failure(error)
+            with self._errors_logged():
+                self._trace_failure(error)
+
+    def _unregister(self, error: BaseException | None) -> None:
         instruments = _instruments()
         if instruments is None:
             return
-        if instruments.runs.get((self.pipeline, self.engine)) is self.run:
-            instruments.runs[self.pipeline, self.engine] = PlainRun(active=False)
+        with _LOCK:
+            runs = instruments.runs.get((self.pipeline, self.engine), [])
+            runs[:] = [run for run in runs if run is not self.run]
         if error is not None:
             failure = {**self._attributes, "error.type": type(error).__name__}
             instruments.of(listed.RUN_FAILURES).add(1, failure)
@@ -195,19 +216,22 @@ class Telemetry:
 
         Errors, such as those of an SDK, are logged: no result depends on metrics.
         """
-        try:
-            self._hand_on(progress, metrics)
-        except Exception:
-            _LOG.exception("no metrics of batch %d of pipeline %s, which goes on", progress.batch, self.pipeline)
-
-    def _hand_on(self, progress: PipelineProgress, metrics: Callable[[], StepMetrics]) -> None:
         self.begin()
-        instruments = _instruments()
-        if instruments is not None:
-            self._measure_parts(instruments, self.run.parts_before(progress.batch))
-            self._measure(instruments, progress)
-            self._measure_users(instruments, metrics(), progress.steps)
-        self._trace(progress)
+        with self._errors_logged():
+            instruments = _instruments()
+            if instruments is not None:
+                self._measure_parts(instruments, self.run.parts_before(progress.batch))
+                self._measure(instruments, progress)
+                self._measure_users(instruments, metrics(), progress.steps)
+        with self._errors_logged():
+            self._trace(progress)
+
+    @contextmanager
+    def _errors_logged(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            _LOG.exception("metrics or spans of pipeline %s are missing, which goes on", self.pipeline)
 
     def _measure_parts(self, instruments: _Instruments, parts: Mapping[str, float]) -> None:
         for part, seconds in parts.items():
@@ -249,7 +273,9 @@ class Telemetry:
                 self._measure_values(instruments, self._named(step, name), recorded, known)
 
     def _named(self, step: str, name: str) -> _Attributes:
-        return {**self._attributes, "step": step, "name": name}
+        # Exporters encode the names: half of a surrogate pair would fail each of their reports.
+        encodable = name.encode("utf-8", "replace").decode()
+        return {**self._attributes, "step": step, "name": encodable}
 
     def _measure_values(
         self, instruments: _Instruments, named: _Attributes, recorded: Distribution, known: Distribution | None
@@ -261,7 +287,7 @@ class Telemetry:
         count = 0
         for boundary, now, then in zip((*recorded.boundaries, None), recorded.counts, before, strict=True):
             count += now - then
-            le = "+Inf" if boundary is None else f"{boundary:g}"
+            le = "+Inf" if boundary is None else _boundary_text(boundary)
             instruments.of(listed.USER_BUCKET).add(count, {**named, "le": le})
         instruments.of(listed.USER_COUNT).add(count, named)
         instruments.of(listed.USER_SUM).add(recorded.total - total, named)
@@ -294,9 +320,17 @@ class Telemetry:
             from opentelemetry.trace import StatusCode
 
             span = provider.get_tracer(_SCOPE).start_span(_BATCH, Context(), attributes=self._attributes)
-            span.record_exception(error)
-            span.set_status(StatusCode.ERROR, str(error))
+            message = redact(str(error), self.secrets)
+            stacktrace = redact("".join(traceback.format_exception(error)), self.secrets)
+            span.record_exception(error, {"exception.message": message, "exception.stacktrace": stacktrace})
+            span.set_status(StatusCode.ERROR, message)
             span.end()
+
+
+def _boundary_text(boundary: float) -> str:
+    """Returns a boundary as Prometheus writes it; two of a histogram have two texts."""
+    text = f"{boundary:g}"
+    return text if float(text) == boundary else repr(boundary)
 
 
 def _is_in_reports(name: str) -> bool:

@@ -129,7 +129,7 @@ class Query:
         if on_progress is not None:
             self.counted()  # raises an error for a pipeline that cannot report
         self.figures = QueryFigures(lowered.topology, self._is_running)
-        self.telemetry = Telemetry(lowered.pipeline.name, "spark", self.figures)
+        self.telemetry = Telemetry(lowered.pipeline.name, "spark", self.figures, self._secrets)
         self.reporter = Reporter(
             lowered.pipeline.name,
             lowered.topology,
@@ -526,7 +526,7 @@ def run_job(lowered: Lowered, on_progress: OnProgress | None, *, shows_progress:
     pipeline, query, sinks = lowered.pipeline, lowered.query_id, lowered.topology.sinks
     check_free(sinks, query, begins=True)
     uninterrupted(lambda: check_unwritten(lowered.spark, sinks), lowered.spark)
-    telemetry = Telemetry(pipeline.name, "spark", PlainRun(active=True))
+    telemetry = Telemetry(pipeline.name, "spark", PlainRun(active=True), secrets_of(pipeline.steps))
     calls = JobCalls(lowered.spark, f"windrow {query}")
     with OwnStack() as opening:
         claims = opening.enter_context(ExitStack())  # released after the outputs are closed
