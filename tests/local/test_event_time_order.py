@@ -13,9 +13,12 @@ import pytest
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
+from windrow.plan import EventTimeOrderNode
 from windrow.sinks import CollectSink
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.ordered.buffer import EventTimeOrderOperator
+from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.testing import PushSource, StreamHarness
 
 
@@ -161,6 +164,41 @@ def test_more_elements_than_may_wait_fail_the_run() -> None:
         harness.process_element(Reading("a", 4, 0), 4)
         with pytest.raises(UnsupportedOperationError, match=r"than max_buffered allows(.|\n)*at most 2 elements"):
             harness.process_element(Reading("a", 5, 7), 5)
+
+
+class Output:
+    def collect(self, value: object, timestamp: int | None) -> None:
+        pass
+
+    def side_output(self, tag: str, value: object, timestamp: int | None) -> None:
+        pass
+
+
+def ordering(max_buffered: int | None, state: OperatorState) -> EventTimeOrderOperator:
+    """An operator that goes on with a state."""
+    stream = from_source(PushSource(Reading)).key_by(sensor).in_event_time_order(max_buffered=max_buffered).map(at)
+    steps = Pipeline("p", stream.sink_to(CollectSink())).steps
+    step = next(step for step in steps if isinstance(step.node, EventTimeOrderNode))
+    assert isinstance(step.node, EventTimeOrderNode)
+    operator = EventTimeOrderOperator(step, step.node)
+    operator.bind(state, Output())
+    return operator
+
+
+def test_a_limit_counts_what_waited_before_it_was_set() -> None:
+    state = OperatorState()
+    ordering(None, state).process_batch(["a"] * 3, [Reading("a", 5, 0)] * 3, [5, 5, 7])
+    with pytest.raises(UnsupportedOperationError, match="at most 3 elements"):
+        ordering(3, state).process_batch(["a"], [Reading("a", 6, 0)], [6])
+    raised = ordering(4, state)
+    raised.advance_watermark(5)
+    raised.process_batch(["a"] * 2, [Reading("a", 8, 0)] * 2, [8, 9])
+    with pytest.raises(UnsupportedOperationError, match="at most 4 elements"):
+        raised.process_batch(["a"], [Reading("a", 9, 0)], [9])
+    without = ordering(None, state)
+    without.process_batch(["a"] * 2, [Reading("a", 9, 0)] * 2, [9, 9])
+    without.advance_watermark(20)
+    assert state.keys == {}
 
 
 def test_the_plan_shows_the_order() -> None:

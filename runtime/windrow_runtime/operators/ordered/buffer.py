@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from windrow.errors import UnsupportedOperationError
@@ -69,7 +69,9 @@ class InEventTimeOperator(KeyedOperator):
                 if timestamp < cells[_TIMER]:
                     self._wait_for(key, cells, timestamp)
             if most is not None:
-                cells[_COUNT] = count = cells.get(_COUNT, 0) + 1
+                known = cells.get(_COUNT)
+                # A checkpoint of a run without a limit has elements that were not counted.
+                cells[_COUNT] = count = _number_of(cells[_WAITING].values()) if known is None else known + 1
                 if count > most:
                     raise self._full(key, value, most)
 
@@ -88,8 +90,10 @@ class InEventTimeOperator(KeyedOperator):
             count = bisect_right(times, watermark)
             cells[_WAITING] = {each: waiting[each] for each in times[count:]}
             times, due = times[:count], times[count]
-        if _COUNT in cells:
-            self._count_down(cells, sum(len(several(waiting[each])) for each in times))
+        if self._most is None:
+            cells.pop(_COUNT, None)  # of a run that had a limit
+        elif _COUNT in cells:
+            self._count_down(cells, _number_of(waiting[each] for each in times))
         further = self._release(key, cells, [(each, waiting[each]) for each in times])
         dues = [each for each in (due, further) if each is not None]
         if dues:
@@ -138,6 +142,10 @@ class InEventTimeOperator(KeyedOperator):
 def several(waiting: Any) -> Sequence[Any]:
     """Returns the elements that wait for one timestamp, in order of arrival."""
     return waiting if type(waiting) is GrowingList else (waiting,)
+
+
+def _number_of(entries: Iterable[Any]) -> int:
+    return sum(len(several(waiting)) for waiting in entries)
 
 
 class EventTimeOrderOperator(InEventTimeOperator):
