@@ -228,6 +228,7 @@ def test_a_condition_sees_what_was_matched() -> None:
                 lambda: keyed().pattern(PROBE, late=OutputTag("x", Payment), timed_out=OutputTag("x"))
             ],
             "the pattern has no such part": [lambda: keyed().pattern(PROBE).select(Misspelt)],
+            "takes small by its place": [lambda: keyed().pattern(PROBE).select(lambda small, /, large: small)],
             "takes no part": [lambda: keyed().pattern(PROBE).select(lambda: 1)],
             "select needs a function": [lambda: keyed().pattern(PROBE).select(3)],
             "field rest of Narrow cannot take": [

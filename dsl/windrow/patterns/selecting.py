@@ -92,7 +92,7 @@ def selected(function: Callable[..., Any], pattern: Pattern[Any]) -> Selected:
         pattern: The pattern.
 
     Raises:
-        InvalidArgumentError: If a parameter has not the name of a part.
+        InvalidArgumentError: If a parameter has not the name of a part, or takes no name.
     """
     shapes = shapes_of(pattern)
     name = function_name(function)
@@ -106,12 +106,20 @@ def selected(function: Callable[..., Any], pattern: Pattern[Any]) -> Selected:
         ) from error
     named: list[str] = []
     for parameter in parameters:
+        is_needed = parameter.default is inspect.Parameter.empty
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and is_needed:
+            raise InvalidArgumentError(
+                f"{name} takes {parameter.name} by its place, and parts are given by their names",
+                given=parameter.name,
+                expected="parameters that have names, without / behind them",
+                hint="apply(function) takes the elements as a dict",
+            )
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             named += [each for each in shapes if each not in named]
         elif parameter.kind in {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}:
             if parameter.name in shapes:
                 named.append(parameter.name)
-            elif parameter.default is inspect.Parameter.empty:
+            elif is_needed:
                 raise InvalidArgumentError(
                     f"{name} has the parameter {parameter.name}, and the pattern has no such part",
                     given=parameter.name,
