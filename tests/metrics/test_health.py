@@ -125,6 +125,11 @@ def test_probes_are_answered_by_state() -> None:
         assert answer(port, "/livez")[1]["last_error"] == "UserFunctionError"
         assert "secret" not in str(answer(port, "/livez"))
         assert answer(port, "/")[0] == 404
+        server.ask = lambda: Health("p", "running", is_ready=False)
+        assert (answer(port, "/livez?verbose=1")[0], answer(port, "/readyz?verbose=1")[0]) == (200, 503)
+        head = urllib.request.Request(f"http://127.0.0.1:{port}/livez", method="HEAD")
+        with urllib.request.urlopen(head, timeout=10) as response:
+            assert (response.status, response.read()) == (200, b"")
         with pytest.raises(InvalidArgumentError, match="probes cannot be answered on this port"):
             check_port(port)
     check_port(port)

@@ -71,7 +71,7 @@ class _Handler(QuietHandler):
     def do_GET(self) -> None:  # noqa: N802 - the name of the base class
         """Answers with 200 if the run is alive, or ready, and else with 503; the body says how it is."""
         health = self._site.ask()
-        match self.path:
+        match self.path.partition("?")[0]:
             case "/livez":
                 is_good = health is None or health.is_alive
             case "/readyz":
@@ -81,6 +81,10 @@ class _Handler(QuietHandler):
                 return
         self._send(HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE, shown(health))
 
+    def do_HEAD(self) -> None:
+        """Answers as to GET, without the body."""
+        self.do_GET()
+
     def _send(self, status: HTTPStatus, content: dict[str, object]) -> None:
         body = json.dumps(content).encode()
         self.send_response(status)
@@ -88,7 +92,8 @@ class _Handler(QuietHandler):
         self.send_header("Cache-Control", "no-store")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
 
 def shown(health: Health | None) -> dict[str, object]:
