@@ -37,11 +37,19 @@ def copy_logs(source: Checkpoint, target: Checkpoint, batch: int) -> None:
 def _logs(checkpoint: Checkpoint, batch: int) -> Iterator[Path]:
     own, spark = Path(checkpoint.path), Path(checkpoint.spark_path)
     yield from (own / name for name in _OWN_FILES if (own / name).exists())
+    numbers = range(batch + 1 - _KEPT_BATCHES, batch + 2)
+    # A run may go on meanwhile: a batch that it has done by now is to be done again, and what the offsets of a batch
+    # refer to was there before them.
+    of_done = numbers[:-1]
+    for folder, kept in (
+        (spark / "offsets", numbers),
+        (spark / "commits", of_done),
+        (own / "clock", numbers),
+        (own / "counters", numbers),
+    ):
+        yield from (folder / f"{number}" for number in sorted(file_numbers(folder) & {*kept}))
     for folder in (own / "sources", spark / "sources"):
         yield from (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.startswith("."))
-    numbers = range(batch + 1 - _KEPT_BATCHES, batch + 2)
-    folders = (own / "clock", own / "counters", spark / "offsets", spark / "commits")
-    yield from (folder / f"{number}" for folder in folders for number in sorted(file_numbers(folder) & {*numbers}))
 
 
 def fit_logs(checkpoint: Checkpoint, before: str, partitions: int) -> None:
