@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from windrow.addresses.paths import local_path
+from windrow.addresses.paths import local_path, reads_from
 from windrow.addresses.redaction import redact_address
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow.plan import Step
+from windrow_runtime.operators.topology import source_of
+from windrow_runtime.outputs.whole_files import checksum
 from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.storage import StoragePath
 from windrow_spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file
 
 FORMAT: Final = 1
@@ -21,6 +25,10 @@ FORMAT: Final = 1
 COLUMNS: Final = "columns"
 OBJECTS: Final = "objects"
 """The values of ``SavedStep.form``."""
+
+_LONGEST_NAME: Final = 200
+_SHOWN_OF_NAME: Final = 100
+"""The most characters of the name of a step's folder, and how many of a longer name it shows. File systems take 255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +91,7 @@ class SavepointDescription:
         watermark: The watermark of the whole query, in milliseconds.
         now: The processing time of the batch, in milliseconds.
         steps: The state of each keyed step, by the name under which it is stored.
+        logs: The checksum of each file in the folder ``checkpoint``, by its path in there.
     """
 
     version: int
@@ -94,6 +103,7 @@ class SavepointDescription:
     watermark: int
     now: int
     steps: Mapping[str, SavedStep]
+    logs: Mapping[str, str]
 
 
 class SavepointFolder:
@@ -120,7 +130,33 @@ class SavepointFolder:
 
     def folder_of(self, step: str) -> Path:
         """Returns the folder with the files of a step, by the name under which its state is stored."""
-        return self.path / "state" / quote(step, safe=" #")
+        name = quote(step, safe=" #")
+        if name.strip(".") and len(name) <= _LONGEST_NAME:
+            return self.path / "state" / name
+        # No folder has such a name, or it is another folder's.
+        return self.path / "state" / f"{name[:_SHOWN_OF_NAME]}%{checksum(step, b'')}"
+
+    def check_apart(self, checkpoint: StoragePath, sources: Iterable[Step] = ()) -> None:
+        """Refuses a savepoint in a checkpoint, a checkpoint in a savepoint, and a savepoint that a source would read.
+
+        A checkpoint that begins anew removes what is in its folder.
+        """
+        own, other = self.path.resolve(), Path(checkpoint).resolve() if isinstance(checkpoint, Path) else None
+        if other is not None and (own.is_relative_to(other) or other.is_relative_to(own)):
+            raise InvalidArgumentError(
+                "a savepoint and a checkpoint have folders of their own",
+                given=f"the savepoint {self.path}, the checkpoint {checkpoint}",
+                expected="folders of which none lies in the other",
+            )
+        for step in sources:
+            for folder in source_of(step).read_folders:
+                if reads_from(folder, str(self.path)):
+                    raise InvalidArgumentError(
+                        "the savepoint lies in a folder that a source reads, so the source would read it",
+                        given=str(self.path),
+                        expected=f"a folder outside of {redact_address(folder)}",
+                        where=step.where,
+                    )
 
     def create(self) -> None:
         """Creates the folder, which may exist if nothing is in it."""
@@ -132,6 +168,13 @@ class SavepointFolder:
                     expected="a folder that does not exist, or is empty",
                 )
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def checksums(self) -> dict[str, str]:
+        """Returns the checksum of each file in the folder ``checkpoint``, by its path in there."""
+        logs = Path(self.checkpoint.path)
+        with checkpoint_errors(self.path):
+            files = [file for file in sorted(logs.rglob("*")) if file.is_file()]
+            return {name: checksum(name, file.read_bytes()) for file in files for name in [f"{file.relative_to(logs)}"]}
 
     def description(self) -> SavepointDescription:
         """Returns the description of a savepoint that is whole.
@@ -164,4 +207,10 @@ class SavepointFolder:
                 if size != file.size:
                     lost = "it is gone" if size < 0 else f"it has {size} bytes, and {file.size} were written"
                     raise damaged_file(path, lost)
+        found = self.checksums()
+        for name, written in description.logs.items():
+            if found.get(name) != written:
+                raise damaged_file(
+                    Path(self.checkpoint.path, name), "it was changed" if name in found else "it is gone"
+                )
         return description

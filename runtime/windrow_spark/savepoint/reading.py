@@ -76,7 +76,10 @@ class Savepoint:
         saved = self._description.steps[step]
         if saved.form == COLUMNS:
             return self._from_columns(step, saved)
-        tables = [pq.read_table(file, columns=STATE_ROWS.names) for file in self._files(step, saved)]
+        tables = [
+            pq.read_table(file, columns=STATE_ROWS.names, page_checksum_verification=True)
+            for file in self._files(step, saved)
+        ]
         return pa.concat_tables([STATE_ROWS.empty_table(), *tables])
 
     def form(self, step: str) -> str:
@@ -105,7 +108,9 @@ class Savepoint:
                 expected="a step that ran on columns and has state",
                 hint=f"savepoint[{step!r}] has what each key held",
             )
-        return pa.concat_tables([pq.read_table(file) for file in self._files(step, saved)])
+        return pa.concat_tables(
+            [pq.read_table(file, page_checksum_verification=True) for file in self._files(step, saved)]
+        )
 
     def _files(self, step: str, saved: SavedStep) -> Iterator[str]:
         return (str(self._folder.folder_of(step) / file.name) for file in saved.files)
@@ -122,7 +127,7 @@ class Savepoint:
         part = _converted(self._pipeline, step, saved)
         batches: list[Any] = []
         for path in self._files(step, saved):
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 batches += [state_rows(state) for state in part.saved(file)]
         return pa.Table.from_batches(batches, schema=STATE_ROWS)
 

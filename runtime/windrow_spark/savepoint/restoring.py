@@ -148,7 +148,8 @@ def restore(
     A warning names the changes of the plan since the savepoint.
 
     Raises:
-        InvalidArgumentError: If there is no savepoint in the folder, or steps are renamed that are not there.
+        InvalidArgumentError: If there is no savepoint in the folder, steps are renamed that are not there, or the
+            folder of a new checkpoint has files.
         IncompatibleStateError: If the savepoint is that of another plan.
         UnsupportedOperationError: Over Spark Connect, and for a checkpoint that is not in a mounted file system.
         CheckpointError: If a file is damaged, or cannot be read or written.
@@ -160,6 +161,7 @@ def restore(
             given=str(checkpoint.path),
             expected="a checkpoint in a mounted file system",
         )
+    folder.check_apart(checkpoint.path)
     saved, stored = folder.description(), folder.checkpoint.description()
     if stored is None:
         raise damaged_file(folder.path / "checkpoint" / "plan", "it is gone")
@@ -238,7 +240,12 @@ def clear_written(checkpoint: Checkpoint) -> None:
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
             else:
-                entry.unlink()
+                entry.unlink(missing_ok=True)
+
+
+def _seed_folder(checkpoint: Checkpoint) -> Path:
+    """Returns the folder of the query that stores the state of a savepoint."""
+    return Path(checkpoint.path, "seed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class SeedRows:
             return
         ((target, step),) = (each for each in enumerate(self.steps) if each[1].origin == line.step)
         number = line.number << _FILE_BITS
-        with pq.ParquetFile(line.file) as file:
+        with pq.ParquetFile(line.file, page_checksum_verification=True) as file:
             for group, data in step.part.divided(file, self.groups.count):
                 yield PackedRow(self.groups.labels[group], _PART, target, number, data)
                 number += 1

@@ -152,7 +152,7 @@ def _write(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> 
     try:
         for rows in batches:
             if rows.num_rows:
-                writer = writer or pq.ParquetWriter(unfinished, schema, compression="zstd")
+                writer = writer or pq.ParquetWriter(unfinished, schema, compression="zstd", write_page_checksum=True)
                 writer.write_batch(rows, row_group_size=_ROWS_OF_A_GROUP)
                 count += rows.num_rows
         if writer is not None:

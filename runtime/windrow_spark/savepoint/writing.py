@@ -116,6 +116,7 @@ def write_savepoint(
         CheckpointError: If the checkpoint is damaged, or a file cannot be read or written.
     """
     check_session(spark)
+    folder.check_apart(checkpoint.path, topology_of(pipeline).sources)
     description = _checked(checkpoint, pipeline)
     done = checkpoint.last_planned()
     if not checkpoint.is_committed(done):
@@ -171,6 +172,7 @@ def write_savepoint(
         watermark=taken.query.watermark,
         now=taken.query.now,
         steps=steps,
+        logs=folder.checksums(),
     )
     folder.file.write(saved)
     _flush(folder)
