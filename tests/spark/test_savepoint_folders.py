@@ -40,7 +40,7 @@ def test_no_restore_removes_files_of_others(spark: SparkSession, tmp_path: Path)
     take(old, plan, saved, spark=spark)
     whole = contents(saved)
     for checkpoint in (saved, saved / "new", tmp_path):
-        with pytest.raises(InvalidArgumentError, match="have folders of their own|source reads"):
+        with pytest.raises(InvalidArgumentError, match=r"have folders of their own|source reads"):
             SparkRunner(spark, checkpoint=checkpoint, savepoint=saved).run(plan)
     assert {path: data for path, data in contents(saved).items() if "in-use" not in path} == whole
     mine = tmp_path / "mine"
@@ -94,10 +94,11 @@ def test_a_changed_byte_of_state_is_refused(spark: SparkSession, tmp_path: Path,
     part = min((savepoint / "state" / "#window-1").iterdir())
     data = bytearray(part.read_bytes())
     column: Any = pq.read_metadata(part).row_group(0).column(0)
-    data[column.data_page_offset + column.total_compressed_size // 2] ^= 1
+    first = column.dictionary_page_offset or column.data_page_offset
+    data[first + column.total_compressed_size // 2] ^= 1
     part.write_bytes(data)
-    with pytest.raises(EngineError, match="CRC|could not verify|Couldn't deserialize|corrupt"):
-        runner = SparkRunner(spark, checkpoint=tmp_path / "new", savepoint=savepoint)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "new", savepoint=savepoint)
+    with pytest.raises(EngineError, match="CRC checksum"):
         runner.run(Plan(tmp_path / "in", out=None).pipeline)
 
 

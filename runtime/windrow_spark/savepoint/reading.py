@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -108,9 +108,7 @@ class Savepoint:
                 expected="a step that ran on columns and has state",
                 hint=f"savepoint[{step!r}] has what each key held",
             )
-        return pa.concat_tables(
-            [pq.read_table(file, page_checksum_verification=True) for file in self._files(step, saved)]
-        )
+        return pa.concat_tables([_table(file) for file in self._files(step, saved)])
 
     def _files(self, step: str, saved: SavedStep) -> Iterator[str]:
         return (str(self._folder.folder_of(step) / file.name) for file in saved.files)
@@ -130,6 +128,12 @@ class Savepoint:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 batches += [state_rows(state) for state in part.saved(file)]
         return pa.Table.from_batches(batches, schema=STATE_ROWS)
+
+
+def _table(file: str, columns: Sequence[str] | None = None) -> Any:
+    """Reads a file of a savepoint, whose pages have checksums."""
+    names = None if columns is None else list(columns)
+    return pq.read_table(file, columns=names, page_checksum_verification=True)
 
 
 def _converted(pipeline: Pipeline, step: str, saved: SavedStep) -> ConvertedPart:

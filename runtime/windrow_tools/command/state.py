@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from windrow.errors import InvalidArgumentError, similar_name
@@ -40,7 +41,6 @@ def prepare(options: Namespace) -> Callable[[], int]:
 
     check_installed()
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     from windrow_spark.savepoint.reading import read
 
@@ -69,8 +69,8 @@ def prepare(options: Namespace) -> Callable[[], int]:
             return ExitCode.OK
         rows = savepoint[options.step]
         if options.key is not None:
-            texts = pa.array([options.key, json.dumps(options.key)])
-            rows = rows.filter(pc.is_in(rows["key"], texts))
+            wanted = _keys_of(options.key)
+            rows = rows.filter(pa.array([_compared(key) in wanted for key in rows["key"].to_pylist()], pa.bool_()))
         for row in rows.slice(0, _MOST_KEYS).to_pylist():
             print(*_lines(row), sep="\n")
         if rows.num_rows > _MOST_KEYS:
@@ -82,6 +82,19 @@ def prepare(options: Namespace) -> Callable[[], int]:
     return show
 
 
+def _keys_of(text: str) -> set[str]:
+    """Returns the keys that a text stands for: itself as a text, and what it is as JSON, however it is spelled."""
+    keys = {_compared(json.dumps(text))}
+    with suppress(ValueError, RecursionError):
+        keys.add(_compared(text))
+    return keys
+
+
+def _compared(key: str) -> str:
+    """Returns the JSON of a key in one spelling."""
+    return json.dumps(json.loads(key), sort_keys=True)
+
+
 def _lines(row: Mapping[str, Any]) -> Iterator[str]:
     """Yields the lines that show the state of one key."""
     yield f"key {row['key']}"
@@ -89,7 +102,10 @@ def _lines(row: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {window['window']}: {window['contents'] or 'no contents'}"
         yield from (f"    {part}: {window[part]}" for part in ("trigger", "state") if window[part] is not None)
     if row["state"] is not None:
-        yield from (f"  state {name}: {json.dumps(value)}" for name, value in json.loads(row["state"]).items())
+        yield from (
+            f"  state {name}: {json.dumps(value, ensure_ascii=False)}"
+            for name, value in json.loads(row["state"]).items()
+        )
     for timer in row["timers"]:
         of_window = "" if timer["window"] is None else f", {timer['window']}"
         yield f"  timer at {timer['time']} in {timer['domain']}{of_window}"
