@@ -16,7 +16,6 @@ from windrow.errors import CheckpointError, EngineError, InvalidArgumentError
 from windrow_runtime.savepoint import rescale, take
 from windrow_runtime.spark import SparkRunner
 from windrow_spark.checkpoint.folder import Checkpoint
-from windrow_spark.savepoint import log_files
 from windrow_spark.savepoint.description import SavepointFolder
 from windrow_spark.savepoint.log_files import copy_logs
 
@@ -134,7 +133,7 @@ def test_a_run_that_goes_on_while_its_logs_are_copied_leaves_its_batches_to_the_
         copies(file, to)
 
     run(6)
-    monkeypatch.setattr(log_files.shutil, "copyfile", copy)
+    monkeypatch.setattr(shutil, "copyfile", copy)
     copy_logs(source, target, 1)
     copied = tmp_path / "target" / "spark"
     assert sorted(file.name for file in (copied / "commits").iterdir()) == ["0", "1"]

@@ -243,11 +243,6 @@ def clear_written(checkpoint: Checkpoint) -> None:
                 entry.unlink(missing_ok=True)
 
 
-def _seed_folder(checkpoint: Checkpoint) -> Path:
-    """Returns the folder of the query that stores the state of a savepoint."""
-    return Path(checkpoint.path, "seed")
-
-
 @dataclass(frozen=True, slots=True)
 class _Seed:
     """The query that stores the state of a savepoint where the levels of a checkpoint's query look for it."""

@@ -81,7 +81,7 @@ class _Handler(QuietHandler):
                 return
         self._send(HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE, shown(health))
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self) -> None:  # noqa: N802  the name that the library calls
         """Answers as to GET, without the body."""
         self.do_GET()
 
