@@ -282,7 +282,7 @@ BUDGETS = {
     "windrow_spark": 30_740,
     "windrow_kafka": 4_050,
     "windrow_sql": 2_910,
-    "windrow_tools": 6_820,
+    "windrow_tools": 6_830,
 }
 """The most lines of each package, docstrings and blank lines included; who raises one says what users get for it."""
 

@@ -292,7 +292,7 @@ class RunningPipeline:
             What is in the savepoint.
 
         Raises:
-            InvalidArgumentError: If the folder is not empty.
+            InvalidArgumentError: If the folder is not empty, or lies in that of the checkpoint or of a source.
             IncompatibleStateError: If no batch is done yet, or the stream is at its end.
             UnsupportedOperationError: Over Spark Connect, and if the checkpoint is not in a mounted file system.
             CheckpointError: If a file cannot be read or written.

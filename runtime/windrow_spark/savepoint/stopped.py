@@ -44,7 +44,8 @@ def take(
         What is in the savepoint.
 
     Raises:
-        InvalidArgumentError: If the folder of the savepoint is not empty, or there is no checkpoint.
+        InvalidArgumentError: If the folder of the savepoint is not empty, or lies in that of the checkpoint or of a
+            source, or there is no checkpoint.
         IncompatibleStateError: If the checkpoint belongs to another plan, no batch has run, its stream has ended, or
             its last batch has begun and is not done.
         UnsupportedOperationError: Over Spark Connect.

@@ -109,7 +109,7 @@ def write_savepoint(
         is_live: Whether a run goes on with the checkpoint meanwhile.
 
     Raises:
-        InvalidArgumentError: If the folder is not empty.
+        InvalidArgumentError: If the folder is not empty, or lies in that of the checkpoint or of a source.
         IncompatibleStateError: If the checkpoint belongs to another plan, no batch has run, its stream has ended, or
             its last batch has begun and is not done.
         UnsupportedOperationError: Over Spark Connect, and for a checkpoint that is not in a mounted file system.
