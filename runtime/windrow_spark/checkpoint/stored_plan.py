@@ -30,7 +30,10 @@ KEPT_TIME: Final = "a watermark or clock that windrow keeps"
 """The values of ``Description.time``: who keeps the time by which a query runs."""
 
 _DEFAULT_GROUPS: Final = 2
-_HINT: Final = "give a changed plan a checkpoint of its own; a step with a name= keeps its state when others move"
+_HINT: Final = (
+    "give a changed plan a checkpoint of its own, from a savepoint if that takes the change; a step with a name= keeps "
+    "its state when others move"
+)
 _MOVED_HINT: Final = (
     "put each stream and sink where it was; if the change is meant, and what is stored goes with it, say so once: "
     "SparkRunner(accept_changes=[...]), or --accept-changes of the command, with the ids or names of these steps"

@@ -190,6 +190,7 @@ class SavepointFolder:
                 "there is no savepoint, or it was not written to its end",
                 given=str(self.path),
                 expected="the folder of a savepoint",
+                hint="take one of a checkpoint first: windrow savepoint CHECKPOINT FILE SAVEPOINT",
             )
         if description.version != FORMAT:
             raise IncompatibleStateError(

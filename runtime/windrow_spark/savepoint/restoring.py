@@ -199,7 +199,7 @@ def restore(
             "the plan has changed since the savepoint",
             given="; ".join(fit.changes),
             where=str(folder.path),
-            hint="what is meant needs nothing: a run that goes on from the checkpoint does not say it again",
+            hint="if you meant this, nothing is to be done; if not, stop, and begin again with the plan of before",
             location=line_of_caller(),
         )
 
