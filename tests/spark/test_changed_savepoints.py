@@ -192,6 +192,39 @@ def test_a_changed_plan_goes_on_from_a_savepoint(
     assert min(start for _, start, _, _ in rest["fresh"]) >= BOUNDARY - 100
 
 
+def test_another_gap_and_another_slide(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+
+    def plan(gap: int, slide: int) -> tuple[Pipeline, CollectSink[Any], CollectSink[Any]]:
+        keyed = stamped(readings(folder)).key_by(lambda r: r.sensor)
+        count: Any = agg.combine(agg.key(), agg.window_start(), agg.window_end(), agg.count())
+        sessions = keyed.window(EventTimeSessionWindows.with_gap(millis(gap))).aggregate(count, name="sessions")
+        slides = keyed.window(SlidingEventTimeWindows.of(millis(90), millis(slide))).aggregate(count, name="slides")
+        of_sessions, of_slides = CollectSink[Any](), CollectSink[Any]()
+        return Pipeline("p", sessions.sink_to(of_sessions), slides.sink_to(of_slides)), of_sessions, of_slides
+
+    write(folder, range(2))
+    before, *sinks_before = plan(3, 30)
+    result = SparkRunner(spark, checkpoint=tmp_path / "old", partitions=2).run(before, drain=False)
+    given = [result.collected(sink) for sink in sinks_before]
+    take(tmp_path / "old", before, tmp_path / "saved", spark=spark)
+    write(folder, range(2, 4))
+    after, *sinks = plan(6, 45)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "new", savepoint=tmp_path / "saved")
+    with pytest.warns(WindrowWarning, match="the plan has changed since the savepoint"):
+        first = runner.run(after, drain=False)
+    (tmp_path / "saved").rename(tmp_path / "gone")
+    second = runner.run(after)  # the checkpoint needs the savepoint no longer
+    whole, *sinks_of_whole = plan(6, 45)
+    expected = LocalRunner().run(whole)
+    for sink, of_whole, kept in zip(sinks, sinks_of_whole, given, strict=True):
+        rest = [*first.collected(sink), *second.collected(sink)]
+        later = [each for each in expected.collected(of_whole) if each[1] >= BOUNDARY + DISORDER]
+        assert in_order(each for each in rest if each[1] >= BOUNDARY + DISORDER) == in_order(later)
+        assert later
+        assert not {each[:3] for each in rest} & {each[:3] for each in kept}
+
+
 def test_state_in_columns_becomes_objects(spark: SparkSession, tmp_path: Path, stopped: dict[str, list[Any]]) -> None:
     plan = Plan(tmp_path / "in")
     runner = SparkRunner(spark, checkpoint=tmp_path / "new", savepoint=tmp_path / "saved", columnar=False)

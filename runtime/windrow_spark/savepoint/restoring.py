@@ -26,7 +26,7 @@ from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.operators.outcome import secrets_of
 from windrow_spark.checkpoint.folder import Checkpoint, Description
 from windrow_spark.checkpoint.lock import LOCK_FILE
-from windrow_spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file, file_numbers
+from windrow_spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file, file_numbers, is_there
 from windrow_spark.checkpoint.stored_plan import KEPT_TIME, PROCESSING_TIME, Parallelism
 from windrow_spark.clock import ClockFiles
 from windrow_spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow
@@ -95,6 +95,8 @@ def check_restored(checkpoint: Checkpoint, folder: SavepointFolder | None) -> bo
     if stored is None and not checkpoint.has_run():
         _check_empty(checkpoint)
         return True
+    if stored is not None and stored.is_whole and not is_there(folder.file.path):
+        return False  # it was deleted since
     saved = folder.description()
     if stored is None or stored.savepoint != saved.id:
         raise IncompatibleStateError(
