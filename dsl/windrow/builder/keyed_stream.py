@@ -321,9 +321,8 @@ class KeyedStream(Stage, Generic[T, K]):
             >>> from datetime import timedelta
             >>> from windrow import WatermarkStrategy, from_collection
             >>> readings = from_collection([("a", 3_000), ("a", 1_000), ("a", 2_000)])
-            >>> stamped = readings.assign_timestamps_and_watermarks(
-            ...     WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)), lambda reading: reading[1]
-            ... )
+            >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5))
+            >>> stamped = readings.assign_timestamps_and_watermarks(strategy, lambda each: each[1])
             >>> by_sensor = stamped.key_by(lambda reading: reading[0])
             >>> by_sensor.in_event_time_order().max(lambda reading: reading[1]).collect()
             [('a', 1000), ('a', 2000), ('a', 3000)]
