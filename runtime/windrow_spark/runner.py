@@ -105,7 +105,8 @@ class SparkRunner:
         progress: Whether a run that ends by itself, and takes more than a second, shows how far it is, in the last row
             of the terminal that stderr is, or in the notebook. Nothing is shown elsewhere, by ``start``, and where
             Spark shows its own bar (``spark.ui.showConsoleProgress``).
-        lineage: Tells a catalog what each run reads and writes, :class:`windrow_runtime.lineage.OpenLineage`.
+        lineage: Tells a catalog what each run reads and writes, :class:`windrow_runtime.lineage.OpenLineage`. A query
+            that :meth:`to_dataframe` hands to Spark is the user's, and is not told.
         savepoint: The folder of a savepoint from which a new checkpoint begins: its state, the positions of its sources
             and the numbers of its batches, on as many ``partitions`` and key groups as are given, by default on those
             of the savepoint. The plan may have changed since: steps go on by their names, and a warning says what
