@@ -26,6 +26,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 EXAMPLES = dict(examples())
+OF_SAVEPOINTS = {"savepoint", "rescale", "state"}
 ON_SPARK = "check-upgrade checkpoint orders.py"
 
 
@@ -73,7 +74,9 @@ def test_an_upgrade(spark: SparkSession, windrow: Command, tmp_path: Path) -> No
 
 def test_each_command_is_shown() -> None:
     assert [name for name in COMMANDS if f"`windrow {name} " not in PAGE and f"`windrow {name}`" not in PAGE] == []
-    assert {command.split()[0] for command in EXAMPLES} == COMMANDS.keys() - {"replay"}
+    assert {command.split()[0] for command in EXAMPLES} == COMMANDS.keys() - {"replay", *OF_SAVEPOINTS}
+    savepoints = (Path(__file__).parents[2] / "docs" / "savepoints.md").read_text()
+    assert [name for name in OF_SAVEPOINTS if f"`windrow {name} " not in savepoints] == []
 
 
 def test_dots_stand_for_any_text() -> None:

@@ -104,7 +104,11 @@ class Distribution:
         return self.highest if self.count else math.nan
 
     def record(self, value: float) -> None:
-        """Count a value."""
+        """Count a value.
+
+        Args:
+            value: The value, in the unit of the boundaries.
+        """
         self.counts[bisect_left(self.boundaries, value)] += 1
         self.total += value
         self.lowest = min(self.lowest, value)
@@ -114,6 +118,9 @@ class Distribution:
         """Returns the distribution of the values of both.
 
         If a program was restarted with other boundaries, the new ones begin anew.
+
+        Args:
+            other: A distribution that was recorded later, or in another task.
         """
         if other.boundaries != self.boundaries:
             return other
