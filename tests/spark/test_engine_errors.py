@@ -266,17 +266,17 @@ def test_what_a_batch_raises_gets_to_spark_and_its_log_without_secrets(caplog: p
         _batches=lambda frame, batch: frame.save(),
         _secrets=SECRETS,
         _place="pipeline 'secret'",
-        _failure=None,
+        failure=None,
         _is_quiet=False,
         lock=SimpleNamespace(check=lambda: None),
         lowered=SimpleNamespace(clock=None),
-        _checkpoint=SimpleNamespace(hand_on=lambda *_: None),
+        checkpoint=SimpleNamespace(hand_on=lambda *_: None),
     )
     frame: Any = Batch()
     with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:
         copy_context().run(Query._write_here, query, frame, 0)  # which keeps the session
     assert_hidden(caught.value)
-    assert query._failure is caught.value
+    assert query.failure is caught.value
     assert "swordfish" not in caplog.text
 
 
