@@ -257,5 +257,10 @@ def test_what_cannot_go_on_is_refused_before_the_checkpoint_begins(
         SparkRunner(spark, checkpoint=new, savepoint=tmp_path / "saved", renamed={"nothing": "averages"}).run(
             Plan(folder, is_changed=True).pipeline
         )
+    twice = {"means": "averages", "totals": "averages"}
+    with pytest.raises(InvalidArgumentError, match="gives several steps of a savepoint one new name"):
+        SparkRunner(spark, checkpoint=new, savepoint=tmp_path / "saved", renamed=twice).run(
+            Plan(folder, is_changed=True).pipeline
+        )
     assert not (new / "plan").exists()
     assert not (new / "restored").exists()

@@ -48,6 +48,12 @@ def test_no_restore_removes_files_of_others(spark: SparkSession, tmp_path: Path)
     with pytest.raises(InvalidArgumentError, match="in a folder of its own"):
         SparkRunner(spark, checkpoint=mine, savepoint=saved).run(plan)
     (old / "notes").write_text("1")
+    rescaled = tmp_path / "old.rescaled"
+    (rescaled / "state").mkdir(parents=True)  # as of a call that was interrupted, but for the other file
+    (rescaled / "report.csv").write_text("1")
+    with pytest.raises(InvalidArgumentError, match=r"needs a folder that has other files(.|\n)*report\.csv"):
+        rescale(old, plan, partitions=2, spark=spark)
+    (rescaled / "report.csv").unlink()
     rescale(old, plan, partitions=2, spark=spark)
     assert (mine / "results" / "2024.csv").read_text() == (old / "notes").read_text() == "1"
 

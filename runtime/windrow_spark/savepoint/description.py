@@ -136,6 +136,12 @@ class SavepointFolder:
         # No folder has such a name, or it is another folder's.
         return self.path / "state" / f"{name[:_SHOWN_OF_NAME]}%{checksum(step, b'')}"
 
+    def is_own(self, entry: Path) -> bool:
+        """Returns whether a savepoint that is being written may have a file or folder of this name."""
+        # A file is written under a name that ends in a number of its own, see `write_whole`.
+        own = entry.name in ("state", "checkpoint") and entry.is_dir() and not entry.is_symlink()
+        return own or entry.name.startswith(f"_{self.file.path.name}.")
+
     def check_apart(self, checkpoint: StoragePath, sources: Iterable[Step] = ()) -> None:
         """Refuses a savepoint in a checkpoint, a checkpoint in a savepoint, and a savepoint that a source would read.
 

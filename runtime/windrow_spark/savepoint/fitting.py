@@ -156,8 +156,18 @@ def _origins(
                     expected=", ".join(sorted(those)),
                     hint=similar_name(name, those),
                 )
-    given = {new: old for old, new in renamed.items()}
-    return {name: given.get(name, name) for name in names if name in given or (name in known and name not in renamed)}
+    old_names = {new: old for old, new in renamed.items()}
+    if len(old_names) < len(renamed):
+        raise InvalidArgumentError(
+            "renamed gives several steps of a savepoint one new name",
+            given=", ".join(f"{old!r}: {new!r}" for old, new in renamed.items()),
+            expected="a name for each",
+        )
+    return {
+        name: old_names.get(name, name)
+        for name in names
+        if name in old_names or (name in known and name not in renamed)
+    }
 
 
 @dataclass

@@ -102,8 +102,8 @@ def rescale(
             if folder.path.exists():
                 _forget_unfinished(folder)
             write_savepoint(session, own, pipeline, folder)
-        elif not check_restored(own, folder):
-            raise AssertionError("a savepoint that is not whole is restored again")
+        else:
+            check_restored(own, folder)  # refuses another savepoint than that of the interrupted call
         # The savepoint has the defaults of both numbers.
         parallelism = Parallelism(partitions, key_groups_per_partition, 0)
         restore(session, own, pipeline, folder, Restoration(parallelism))
@@ -111,13 +111,21 @@ def rescale(
 
 
 def _forget_unfinished(folder: SavepointFolder) -> None:
-    """Removes what a call has left that was interrupted while it wrote; refuses to replace a savepoint."""
+    """Removes what an interrupted call has written; refuses to replace a savepoint, or to remove other files."""
     if folder.file.read() is not None:
         raise InvalidArgumentError(
             "the savepoint of an earlier call is still there",
             given=str(folder.path),
             expected="no folder of that name",
             hint="delete it, or move it elsewhere, if the checkpoint needs it no more",
+        )
+    others = sorted(entry.name for entry in folder.path.iterdir() if not folder.is_own(entry))
+    if others:
+        raise InvalidArgumentError(
+            "the savepoint of a checkpoint that is rescaled needs a folder that has other files",
+            given=f"{folder.path}, which has {', '.join(others[:3])}",
+            expected="no folder of that name",
+            hint="move these files elsewhere",
         )
     shutil.rmtree(folder.path)
 
