@@ -293,8 +293,11 @@ class _Producer:
     def begin(self, topic: str, batch: int, division: str) -> None:
         """Begins a transaction with its mark, whose place is a partition that is there for sure.
 
-        Brokers refuse the mark of a producer whose transactional id another one has taken.
+        Brokers refuse the mark of a producer whose transactional id another one has taken, and the mark at a topic
+        that they would make when it is asked for, but have not yet.
         """
+        if topic not in self.topics:
+            self.find({topic})
         self._begun_mark = _Mark(batch, division or "0", self._token, topic)
         place = client_library().TopicPartition(topic, 0, batch, metadata=f"{self._begun_mark.division} {self._token}")
         self.client.begin_transaction()

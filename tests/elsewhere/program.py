@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +30,7 @@ from windrow.sinks import CollectSink, FunctionSink, ParquetFileSink, WriterSink
 from windrow.sources import CollectionSource, JsonFileSource, TextFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
+from windrow_spark.checkpoint.storage import HadoopPath
 from windrow_spark.paths import as_spark_path
 from windrow_spark.run_limits import USUAL_LIMITS
 
@@ -162,6 +164,24 @@ def by_spark(folder: str) -> None:
     runner.run(pipeline)
 
 
+def replaced(spark: SparkSession, folder: str) -> int:
+    """Returns how many contents are read of a file that another thread writes anew all the time, as locks are."""
+    file = HadoopPath.of(spark, as_spark_path(f"{folder}/replaced"), lambda call: call())
+    file.write(b"0")
+    contents: set[bytes] = set()
+
+    def write() -> None:
+        for each in range(200):
+            file.rewrite(b"%d" % each)
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        while not writing.done():
+            contents.add(file.read_bytes())
+        writing.result()
+    return len(contents)
+
+
 def main(folder: str, *, more: bool) -> dict[str, Any]:
     now = iter(range(1_000_000, 2_000_000, 1000))
     # With a clock of its own, workers need the time of each batch.
@@ -188,6 +208,7 @@ def main(folder: str, *, more: bool) -> dict[str, Any]:
             names.append("by-spark")
             seen["aligned"] = aligned(Path(here) / "logs", f"{folder}/aligned")
             seen["numbers"] = numbers(folder)
+            seen["replaced"] = replaced(spark, folder)
     rows = {
         name: sorted([row.key, row.value] for row in spark.read.parquet(as_spark_path(f"{folder}/{name}")).collect())
         for name in names

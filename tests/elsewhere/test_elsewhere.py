@@ -68,6 +68,7 @@ def test_a_run_elsewhere_gives_what_one_here_does(system: str, more: list[str], 
         assert found["by-spark"] == expected
         assert found["aligned"] == ALIGNED
         assert found["numbers"] == list(range(7))
+        assert found["replaced"] > 10
     for said in (found["here"], found["there"]):
         assert "another run uses the checkpoint" in said
         assert f"process {found['process']} on " in said

@@ -40,7 +40,9 @@ _WHOLE_AT_CLOSE: Final = "fs.capability.outputstream.abortable"
 """What Hadoop calls file systems where a file is there when it is closed, and not before, such as S3A."""
 _ONCE: Final = "fs.option.create.conditional.overwrite"
 """S3A's option by which the second of two writers fails; elsewhere ``overwrite(false)`` suffices."""
-
+_REPLACED: Final = ("Status Code: 412", "RemoteFileChangedException")
+"""What S3A says when it opens an object with the ETag that it saw, which the object has no more."""
+_READS: Final = 10  # of a file that others replace
 
 S3A_UPLOADS: Final = "fs.s3a.optimized.copy.from.local.enabled"
 
@@ -129,7 +131,12 @@ class HadoopPath:
             finally:
                 stream.close()
 
-        return _handed(self) if self._opened is None else self._call(read)
+        if self._opened is None:
+            return _handed(self)
+        for _ in range(_READS - 1):
+            with suppress(_ReplacedError):
+                return self._call(read)
+        return self._call(read)
 
     def write(self, content: bytes) -> None:
         """Replace the whole file at once: others see its old content or the new one.
@@ -204,6 +211,10 @@ class HadoopPath:
         self._call(lambda opened, path: opened.files.mkdirs(path, opened.hadoop.permission.FsPermission(mode)))
 
 
+class _ReplacedError(OSError):
+    """A file was replaced by another process while S3A opened it, between its requests for the size and the content."""
+
+
 @dataclass(frozen=True)
 class _Opened:
     """A file system of the JVM's, and what is needed besides; Spark opens checkpoints with the same settings."""
@@ -266,7 +277,8 @@ def _called(call: Callable[[], T], url: str, guard: Guard) -> T:
         if cause is not None and cause.getClass().getName() == "java.io.FileNotFoundException":
             raise FileNotFoundError(errno.ENOENT, "there is no such file", redact_address(url)) from None
         said = str(error if cause is None else cause.toString()).splitlines()[0]
-        raise OSError(errno.EIO, said, redact_address(url)) from error
+        raised = _ReplacedError if any(mark in said for mark in _REPLACED) else OSError
+        raise raised(errno.EIO, said, redact_address(url)) from error
 
 
 def unset_elsewhere(spark: SparkSession) -> dict[str, str]:
