@@ -246,7 +246,7 @@ class Run:
         end = time.monotonic() + seconds
         sampled = 0.0
         while time.monotonic() < end or (kills is not None and self._mode.kills < kills):
-            if self._mode.gives_input():
+            for _ in range(self._mode.sends()):
                 self.send()
             if kills is None or self._mode.kills < kills:
                 self._mode.step(self.cluster)

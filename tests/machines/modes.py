@@ -45,9 +45,9 @@ class Mode:
         """Goes on with the counts of an unfinished run."""
         self.kills, self.failures = counts["kills"], counts["failures"]
 
-    def gives_input(self) -> bool:
-        """Whether the job gets input now; asked each second."""
-        return True
+    def sends(self) -> int:
+        """How many times as much input as usual the job gets now; asked each second."""
+        return 1
 
     def step(self, cluster: Cluster) -> None:
         """Called each second while input comes."""
@@ -174,9 +174,10 @@ class Dynamic(Mode):
         "spark.dynamicAllocation.schedulerBacklogTimeout": "1s",
     }
     _PAUSE, _PERIOD = 20.0, 35.0  # seconds
+    _TIMES: Final = 20  # Spark asks for an executor when tasks wait for a second, which those of small batches do not
 
-    def gives_input(self) -> bool:
-        return time.monotonic() % self._PERIOD > self._PAUSE
+    def sends(self) -> int:
+        return self._TIMES if time.monotonic() % self._PERIOD > self._PAUSE else 0
 
     def faults(self, cluster: Cluster) -> Iterator[str]:
         if not self._gone(cluster) or _came(cluster) <= len(WORKERS):

@@ -8,7 +8,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -32,11 +32,12 @@ def url_of(host: str) -> str:
 
 
 @contextmanager
-def running_server(host: str = "") -> Iterator[Path]:
+def running_server(host: str = "", *settings: str) -> Iterator[Path]:
     """Start a server, and stop it at the end.
 
     Args:
         host: An address at which it answers besides, to clients of the same network.
+        settings: Further ones of the server, such as ``wal_level=logical``.
 
     Returns:
         The folder of its socket, and of its ``log``, which has the statements that make tables. The database is called
@@ -54,7 +55,7 @@ def running_server(host: str = "") -> Iterator[Path]:
         user = "nobody" if os.geteuid() == 0 else None
         if user is not None:
             programs = _reachable(programs, folder)
-        server = _Server(programs, folder, user, host)
+        server = _Server(programs, folder, user, host, settings)
         server.start()
         try:
             yield folder / "data"
@@ -65,9 +66,10 @@ def running_server(host: str = "") -> Iterator[Path]:
 
 
 class _Server:
-    def __init__(self, programs: Path, folder: Path, user: str | None, host: str) -> None:
+    def __init__(self, programs: Path, folder: Path, user: str | None, host: str, settings: Sequence[str]) -> None:
         self._programs = programs
         self._host = host
+        self._settings = settings
         self._folder = folder
         self._user = user
         self._data = folder / "data"
@@ -88,7 +90,7 @@ class _Server:
         options = (
             f"-c listen_addresses='{self._host}' -c port={_PORT} -c unix_socket_directories='{self._data}' "
             "-c fsync=off -c log_statement=ddl"
-        )
+        ) + "".join(f" -c {setting}" for setting in self._settings)
         self.run("pg_ctl", "-w", "-l", str(self._data / "log"), "-o", options, "start")
 
     def run(self, program: str, *arguments: str) -> None:
