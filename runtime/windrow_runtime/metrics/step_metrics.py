@@ -188,3 +188,8 @@ class StepMetrics:
 
 def _copied(metrics: Mapping[str, Mapping[str, _M]]) -> dict[str, dict[str, _M]]:
     return {step: dict(each) for step, each in metrics.items()}
+
+
+def is_loss(name: str) -> bool:
+    """Returns whether a counter counts elements that a step dropped."""
+    return name.endswith("_dropped")

@@ -21,7 +21,7 @@ from windrow.addresses.redaction import redact
 from windrow_runtime.metrics import instruments as listed
 from windrow_runtime.metrics.instruments import Instrument, Kind
 from windrow_runtime.metrics.reports import Backlog, PipelineProgress
-from windrow_runtime.metrics.step_metrics import StepMetrics
+from windrow_runtime.metrics.step_metrics import StepMetrics, is_loss
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
@@ -262,7 +262,7 @@ class Telemetry:
         for step, counters in metrics.counters.items():
             for name, total in counters.items():
                 count = total - before.counters.get(step, {}).get(name, 0)
-                if count > 0 and not (step in reported and _is_in_reports(name)):
+                if count > 0 and not (step in reported and (name == "records_malformed" or is_loss(name))):
                     instruments.of(listed.USER_COUNTER).add(count, self._named(step, name))
         for step, gauges in metrics.gauges.items():
             for name, value in gauges.items():
@@ -331,8 +331,3 @@ def _boundary_text(boundary: float) -> str:
     """Returns a boundary as Prometheus writes it; two of a histogram have two texts."""
     text = f"{boundary:g}"
     return text if float(text) == boundary else repr(boundary)
-
-
-def _is_in_reports(name: str) -> bool:
-    """Returns whether the report on a step has the counter of a name, so that other metrics give it."""
-    return name == "records_malformed" or name.endswith("_dropped")

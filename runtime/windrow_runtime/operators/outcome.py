@@ -15,6 +15,7 @@ from windrow.errors import InvalidArgumentError, WindrowError, similar_name
 from windrow.plan import Step
 from windrow.plan.location import LANGUAGE
 from windrow.plan.own_parts import counter_names
+from windrow_runtime.metrics.step_metrics import is_loss
 from windrow_runtime.operators.errors import RUNTIME
 
 P = ParamSpec("P")
@@ -31,11 +32,6 @@ _OWN_COUNTERS: Final = (
     "unfired_window_records_dropped",
 )
 """What windrow counts by itself, of each step that drops records."""
-
-
-def is_loss(name: str) -> bool:
-    """Returns whether a counter counts elements that a step dropped."""
-    return name.endswith("_dropped")
 
 
 def losses_in(counters: Mapping[str, int]) -> dict[str, int]:

@@ -18,8 +18,7 @@ from windrow.plan import Step
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.reader import warn_of_header
-from windrow_runtime.metrics.step_metrics import GaugeValue, StepMetrics
-from windrow_runtime.operators.outcome import is_loss
+from windrow_runtime.metrics.step_metrics import GaugeValue, StepMetrics, is_loss
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.registry import check_owners, closing_outputs, open_outputs
 from windrow_spark.checkpoint.batch_notes import CounterNotes
