@@ -2,7 +2,7 @@
 
 from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import ConnectedStreams, KeyedConnectedStreams
-from windrow.builder.interval_join import AsOfJoin, IntervalJoin, IntervalJoined, LeftAsOfJoin
+from windrow.builder.interval_join import AsOfJoin, IntervalJoin, IntervalJoined, LeftAsOfJoin, OuterIntervalJoined
 from windrow.builder.pattern_stream import PatternStream
 from windrow.builder.stream import DataStream, KeyedStream
 from windrow.builder.window_join import (
@@ -69,6 +69,7 @@ __all__ = [
     "MergingWindowCoGroup",
     "MergingWindowJoin",
     "MergingWindowedStream",
+    "OuterIntervalJoined",
     "OutputTag",
     "PatternStream",
     "Pipeline",

@@ -29,7 +29,6 @@ from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.forms.join_form import JoinForm
 from windrow_spark.columnar.forms.route import ExchangeRows, Route
 from windrow_spark.columnar.joins.interval import IntervalOperator
-from windrow_spark.columnar.joins.side_segments import SideSegments
 from windrow_spark.columnar.results import values_of
 from windrow_spark.columnar.state import Chunks, concatenated, no_rows
 from windrow_spark.columnar.step_operator import (
@@ -252,8 +251,7 @@ class Engine:
                 chunks = Chunks(record, self.form.operator.schema, Store(), lambda rows: (0, 0, 0), lambda rows: rows)
                 expected += [chunk.number for chunk in chunks.entries]
             elif isinstance(self.form.operator, IntervalOperator):
-                held = SideSegments(record, self.form.operator.schema, Store(), lambda rows: rows, lambda rows: None)
-                for each in held.segments:
+                for each in self.form.operator.segments(record, Store(), MEASURED).segments:
                     expected += range(each.number, each.end)
             else:
                 expected += numbers_in_store(record)

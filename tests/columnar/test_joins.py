@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.columnar.engine import millis, told
+from tests.columnar.engine import Times, millis, told
 from tests.columnar.joined import (
     NUMBERS,
     TEXTS,
@@ -22,6 +22,7 @@ from tests.columnar.joined import (
     Right,
     TwoBatches,
     batches,
+    engine_of,
     join_form,
     run,
 )
@@ -30,6 +31,7 @@ from windrow import DataStream, OutputTag, joins
 from windrow.errors import CheckpointError, InvalidArgumentError, UnsupportedOperationError
 from windrow.evictors import CountEvictor
 from windrow.functions import JoinFunction
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers import CountTrigger, EventTimeTrigger, PurgingTrigger, after_count, after_watermark
 from windrow.windows import GlobalWindows
 from windrow_runtime.operators.errors import DeclinedError
@@ -57,7 +59,7 @@ class Typed(NamedTuple):
 
 
 class Matched(NamedTuple):
-    key: str | None
+    key: Any
     number: int | None
     text: str | None
     level: float | None
@@ -89,7 +91,14 @@ MATCHED: Any = joins.into(
 
 
 def between(
-    lower: int, upper: int, *, exclusive: str = "", function: Any = EVERYTHING, lateness: int = 0, late: bool = False
+    lower: int,
+    upper: int,
+    *,
+    exclusive: str = "",
+    function: Any = EVERYTHING,
+    lateness: int = 0,
+    late: bool = False,
+    outer: str = "",
 ) -> Build:
     """A join by time."""
 
@@ -102,7 +111,9 @@ def between(
             found = found.upper_bound_exclusive()
         if late:
             found = found.side_output_left_late_data(OutputTag[Any]("late"))
-        stream: DataStream[Any] = found.apply(function)
+        # Any: outer joins have functions of other types.
+        stage: Any = getattr(found, outer)() if outer else found
+        stream: DataStream[Any] = stage.apply(MATCHED if outer else function)
         return stream
 
     return build
@@ -135,6 +146,11 @@ BY_TIME: dict[str, Build] = {
     "later, and late without the lower bound": between(10, 90, exclusive="l", lateness=7),
     "earlier, and very late": between(-120, -30, lateness=40),
     "by name": between(-30, 70, function=BY_NAME),
+    **{f"{kind} around": between(-40, 40, outer=kind) for kind in ("left", "right", "full")},
+    **{f"{kind} later": between(10, 90, exclusive="l", outer=kind) for kind in ("left", "right", "full")},
+    **{f"{kind} earlier, and late": between(-120, -30, lateness=40, outer=kind) for kind in ("left", "full")},
+    "full nothing": between(5, 5, exclusive="lu", outer="full"),
+    "full far": between(-400, 1000, outer="full"),
     "a plain function": between(
         -20, 20, function=joins.into(lambda *values: values, joins.key(), joins.left(lambda e: e.number))
     ),
@@ -196,6 +212,28 @@ def test_elements_at_the_watermark_are_joined_until_it_advances() -> None:
     engine, expected, _ = run(between(0, 0), (Left, Right), inputs, late=0)
     assert told(engine.results) == told(expected)
     assert len(expected) == 2
+
+
+def test_elements_without_a_partner_come_in_the_batch_that_decides_them() -> None:
+    _, engine = engine_of(between(-5, 40, outer="full"), (Left, Right), TINY)
+    inputs: list[TwoBatches] = [
+        ([Left("k", 100, 1, None), Left("l", 130, 2, None)], [Right("m", 101, 0.5, 1), Right("k", 131, 0.5, 3)]),
+        ([], []),
+        ([Left("l", 150, 3, None)], [Right("l", 160, 0.5, 2)]),
+        ([], []),
+        ([], []),
+    ]
+    counts = []
+    time = Times(MIN_TIMESTAMP, 0)
+    for number, (elements, watermark) in enumerate(
+        zip(inputs, (MIN_TIMESTAMP, 106, 107, 171, MAX_TIMESTAMP), strict=True)
+    ):
+        following = Times(watermark, number)
+        engine.batch(elements, time, following, 1, crash=False)
+        time = following
+        counts.append(len(engine.results))
+    # The pair of k; m at 107; both pairs of l; nothing else.
+    assert counts == [1, 1, 4, 4, 4]
 
 
 def test_a_stream_is_joined_with_itself() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from tests.crash.elsewhere import Url
 from tests.support.iceberg import iceberg_sink
 from tests.support.records import Event, add, key_of
-from windrow import DataStream, DataStreamSink, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow import DataStream, DataStreamSink, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source, joins
 from windrow import aggregates as agg
 from windrow.functions import (
     AggregateFunction,
@@ -90,7 +90,7 @@ class Total:
 class Span:
     key: str | None
     first_at: int | None
-    n: int
+    n: int | None
     total: int | None
 
 
@@ -238,6 +238,18 @@ def _joined(left: DataStream[Event], right: DataStream[Event], output: Path | Ur
         .side_output_right_late_data(late)
         .apply(pair)
     )
+    outer = (
+        left.key_by(key_of).interval_join(right.key_by(key_of)).between(timedelta(0), timedelta(milliseconds=3)).full()
+    )
+    declared = outer.apply(
+        joins.into(
+            Span,
+            joins.key(),
+            joins.left_or_none(lambda event: event.at),
+            joins.left_or_none(lambda event: event.value),
+            joins.right_or_none(lambda event: event.value),
+        )
+    )
     # Without lateness: how often late elements fire a window again depends on the order of files.
     seconds = left.join(right).where(key_of).equal_to(key_of).window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
     return Pipeline(
@@ -247,6 +259,8 @@ def _joined(left: DataStream[Event], right: DataStream[Event], output: Path | Ur
         pairs.sink_to(DatabaseSink(_database(output), "pairs")),
         pairs.get_side_output(late).sink_to(ParquetFileSink(output / "late")),
         seconds.apply(pair).sink_to(JsonFileSink(output / "seconds")),
+        outer.apply(maybe_pair).sink_to(ParquetFileSink(output / "alone")),
+        declared.sink_to(ParquetFileSink(output / "declared")),
     )
 
 
@@ -254,6 +268,13 @@ def _database(output: Path | Url) -> str:
     assert isinstance(output, Path), "a plan with a database needs a folder of this machine"
     output.mkdir(parents=True, exist_ok=True)
     return f"sqlite:///{output}/totals.db"
+
+
+def maybe_pair(left: Event | None, right: Event | None) -> Total:
+    """A result of an outer join, which has one of both events at least."""
+    event = left or right
+    assert event is not None
+    return Total(f"{left and left.at} {right and right.at}", event.key, event.value)
 
 
 def pair(left: Event, right: Event) -> Total:

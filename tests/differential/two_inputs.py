@@ -197,7 +197,10 @@ class TwoInputs:
             bounded = bounded.lower_bound_exclusive()
         if chance.random() < 0.3:
             bounded = bounded.upper_bound_exclusive()
-        return self._late_by_time(bounded, self._function())
+        kind = chance.randrange(6)
+        # Any: outer joins have functions of other types.
+        outer: Any = [bounded.left, bounded.full, bounded.right][kind]() if kind < 3 else bounded
+        return self._late_by_time(outer, self._function(may_lack_left=kind in {1, 2}, may_lack_right=kind < 2))
 
     def _as_of_join(self, left: DataStream[Event], right: DataStream[Event]) -> Found:
         chance = self._chance

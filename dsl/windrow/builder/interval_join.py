@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 L = TypeVar("L")
 U = TypeVar("U")
 K = TypeVar("K")
+A = TypeVar("A")
+B = TypeVar("B")
 R = TypeVar("R")
 
 
@@ -74,11 +76,10 @@ class _Bounds:
     upper: int
     lower_exclusive: bool = False
     upper_exclusive: bool = False
+    kind: JoinKind = JoinKind.INNER
 
 
-class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
-    """Two keyed streams that are joined within bounds, which are inclusive unless said otherwise."""
-
+class _IntervalStage(LateStage[L, U]):
     __slots__ = ("_bounds",)
 
     def __init__(self, bounds: _Bounds, lateness: Lateness = NOTHING_SAID) -> None:
@@ -88,6 +89,59 @@ class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
     def __repr__(self) -> str:
         return node_line(type(self).__name__, self._bounds.node)
 
+    def _with(self, lateness: Lateness) -> Self:
+        return type(self)(self._bounds, lateness)
+
+    # Any: the stages that have apply() have proved that the function fits.
+    def _applied(self, function: Callable[[Any, Any], Any], name: str | None) -> DataStream[Any]:
+        check_function(function, "apply")
+        function, record_type = joined_by(function, self._bounds.node, self._bounds.kind)
+        return self._joined(OneRecord(function), record_type, name)
+
+    def _joined(
+        self, function: ProcessJoinFunction[Any, Any, R], element_type: object | None, name: str | None
+    ) -> DataStream[R]:
+        bounds = self._bounds
+        return self._stream_of(
+            IntervalJoinNode(
+                input=bounds.node,
+                lower=bounds.lower + bounds.lower_exclusive,
+                upper=bounds.upper - bounds.upper_exclusive,
+                join_kind=bounds.kind,
+                allowed_lateness=self._lateness.allowed or 0,
+                late_tags=self._lateness.tags,
+                function=function,
+                element_type=element_type,
+                name=name,
+                location=caller_location(),
+            )
+        )
+
+
+class IntervalJoined(_IntervalStage[L, U], Generic[L, U, K]):
+    """Two keyed streams that are joined within bounds, which are inclusive unless said otherwise."""
+
+    __slots__ = ()
+
+    def left(self) -> OuterIntervalJoined[L, U, L, U | None, K]:
+        """Emit left elements without a partner, too, with None in its place (``LEFT OUTER JOIN`` of SQL).
+
+        See :class:`OuterIntervalJoined` for when.
+        """
+        return self._outer(JoinKind.LEFT)
+
+    def right(self) -> OuterIntervalJoined[L, U, L | None, U, K]:
+        """Emit right elements without a partner, too, with None in its place (``RIGHT OUTER JOIN`` of SQL)."""
+        return self._outer(JoinKind.RIGHT)
+
+    def full(self) -> OuterIntervalJoined[L, U, L | None, U | None, K]:
+        """Emit elements of both streams without a partner, too, with None in its place (``FULL OUTER JOIN``)."""
+        return self._outer(JoinKind.FULL)
+
+    # Any: what the function gets, which the callers say.
+    def _outer(self, kind: JoinKind) -> OuterIntervalJoined[L, U, Any, Any, K]:
+        return OuterIntervalJoined(replace(self._bounds, kind=kind), self._lateness)
+
     def lower_bound_exclusive(self) -> IntervalJoined[L, U, K]:
         """Leave out pairs whose timestamps are exactly the lower bound apart."""
         return IntervalJoined(replace(self._bounds, lower_exclusive=True), self._lateness)
@@ -95,9 +149,6 @@ class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
     def upper_bound_exclusive(self) -> IntervalJoined[L, U, K]:
         """Leave out pairs whose timestamps are exactly the upper bound apart."""
         return IntervalJoined(replace(self._bounds, upper_exclusive=True), self._lateness)
-
-    def _with(self, lateness: Lateness) -> Self:
-        return type(self)(self._bounds, lateness)
 
     def process(self, function: ProcessJoinFunction[L, U, R], *, name: str | None = None) -> DataStream[R]:
         """Process each pair as soon as its second element is there.
@@ -120,7 +171,7 @@ class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
                 else "apply(...) takes a plain function that makes one record of a pair",
             )
         type_form = base_argument(function, ProcessJoinFunction, 2)
-        return self._stream(function, type_form or iterable_item(result_type(function.process_element)), name)
+        return self._joined(function, type_form or iterable_item(result_type(function.process_element)), name)
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
     @overload
@@ -134,27 +185,38 @@ class IntervalJoined(LateStage[L, U], Generic[L, U, K]):
             function: A function of the left and the right element, or a :class:`~windrow.functions.JoinFunction`.
             name: Names the step.
         """
-        check_function(function, "apply")
-        function, record_type = joined_by(function, self._bounds.node, JoinKind.INNER)
-        return self._stream(OneRecord(function), record_type, name)
+        return self._applied(function, name)
 
-    def _stream(
-        self, function: ProcessJoinFunction[L, U, R], element_type: object | None, name: str | None
-    ) -> DataStream[R]:
-        bounds = self._bounds
-        return self._stream_of(
-            IntervalJoinNode(
-                input=bounds.node,
-                lower=bounds.lower + bounds.lower_exclusive,
-                upper=bounds.upper - bounds.upper_exclusive,
-                allowed_lateness=self._lateness.allowed or 0,
-                late_tags=self._lateness.tags,
-                function=function,
-                element_type=element_type,
-                name=name,
-                location=caller_location(),
-            )
-        )
+
+class OuterIntervalJoined(_IntervalStage[L, U], Generic[L, U, A, B, K]):
+    """Two keyed streams that are joined within bounds, with None for a partner that does not come.
+
+    A pair is emitted as soon as its second element is there. That an element has no partner is known when all that
+    could be one would be late: when the watermark is past the last timestamp that a partner may have and, since the
+    element itself may come before the watermark reaches its own timestamp, past that; and past the allowed lateness on
+    top. The record carries that time, and not the element's own, so that it is late for no window behind the join.
+    Flink's SQL delays the watermark of the join instead. Elements are kept longer than by an inner join: until the last
+    element that they may be partners of is decided.
+
+    The type parameters are the elements of the streams, those that the function gets, and the key.
+    """
+
+    __slots__ = ()
+
+    # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
+    @overload
+    def apply(self, function: DeclaredJoin[A, B, R], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    def apply(self, function: Callable[[A, B], R], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(self, function: Callable[[A, B], R], *, name: str | None = None) -> DataStream[R]:
+        """Make one record from each pair, and from each element that has no partner.
+
+        Args:
+            function: A function of the left and the right element, or a :class:`~windrow.functions.JoinFunction`. One
+                of them is None where an element has no partner.
+            name: Names the step.
+        """
+        return self._applied(function, name)
 
 
 class _AsOfStage(LateStage[L, U], Generic[L, U, K]):

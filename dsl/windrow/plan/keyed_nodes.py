@@ -15,7 +15,7 @@ from windrow.functions import (
     ProcessJoinFunction,
     ProcessWindowFunction,
 )
-from windrow.functions.marked import LEFT, CoGroup, CoProcess, JoinPairs, OneRecord, Tagged
+from windrow.functions.marked import LEFT, CoGroup, CoProcess, JoinKind, JoinPairs, OneRecord, Tagged
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.wrapper import Wrapper, unwrapped
 from windrow.panes.settings import DEFAULT_PANES, PaneSettings, TimestampCombiner
@@ -424,6 +424,7 @@ class IntervalJoinNode(TimedJoinNode):
         lower: The least distance from the timestamp of the left element to that of a right one, in milliseconds.
         upper: How far at most. If it is below ``lower``, nothing joins.
         function: The user's function of a pair.
+        join_kind: Which elements come out without a partner, too.
     """
 
     kind: ClassVar[str] = "interval_join"
@@ -431,10 +432,12 @@ class IntervalJoinNode(TimedJoinNode):
     lower: int
     upper: int
     function: ProcessJoinFunction[Any, Any, Any]
+    join_kind: JoinKind = JoinKind.INNER
 
     @property
     def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
-        return {"the bounds": f"{self.lower} to {self.upper} ms"}
+        outer = {} if self.join_kind is JoinKind.INNER else {"the join": self.join_kind.value}
+        return {"the bounds": f"{self.lower} to {self.upper} ms", **outer}
 
     @property
     def outputs_aside(self) -> object | None:
@@ -446,7 +449,9 @@ class IntervalJoinNode(TimedJoinNode):
 
     def describe_settings(self) -> list[str]:
         """A few words for each setting."""
-        return [f"{duration_text(self.lower)} to {duration_text(self.upper)}", *self.describe_lateness()]
+        bounds = f"{duration_text(self.lower)} to {duration_text(self.upper)}"
+        outer = [] if self.join_kind is JoinKind.INNER else [self.join_kind.value.replace("_join", " outer")]
+        return [*outer, bounds, *self.describe_lateness()]
 
     @property
     def plain_function(self) -> PlainFunction | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Hashable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from windrow.functions.marked import LEFT
+from windrow.functions.marked import LEFT, RIGHT
 from windrow.plan import AsOfJoinNode, IntervalJoinNode, Step, TimedJoinNode
 from windrow.plan.emitting import records_of
 from windrow.tags import OutputTag
@@ -29,6 +30,8 @@ _LEFT: Final = "left"
 _RIGHT: Final = "right"
 _TIMER: Final = "timer"
 """The name under which the state has the time of the key's timer."""
+_UNTIL: Final = "decided"
+"""The name under which that of an outer join has the watermark until which its elements are decided."""
 
 
 class TimedJoinOperator(KeyedOperator):
@@ -129,12 +132,32 @@ def _drop(cells: dict[str, Any], name: str, count: int) -> None:
         del times[:count], values[:count]
 
 
-def kept_for_late(lateness: int) -> int:
-    """How much longer elements are kept for late partners, by the allowed lateness of an interval join.
+class Retention(NamedTuple):
+    """How long after its timestamp an element of each side stays, in milliseconds; by side, LEFT or RIGHT.
 
-    A partner that is late by all of it has the timestamp of the horizon, so elements stay until the horizon passes it.
+    Attributes:
+        decided: From when on no partner of it can come that is not late.
+        kept: When it is dropped: later than that if it may be the partner of an element that is decided later.
     """
-    return lateness + 1 if lateness else 0
+
+    decided: Mapping[int, int]
+    kept: Mapping[int, int]
+
+    @classmethod
+    def of(cls, lower: int, upper: int, lateness: int, missing: Sequence[int] = ()) -> Retention:
+        """Returns that of an interval join, of which elements of some sides may be ``missing``.
+
+        A partner that is late by all of the allowed lateness has the timestamp of the horizon, so elements stay until
+        the horizon passes it. An inner join without lateness drops them when the watermark reaches it, as Flink does.
+        """
+        late = lateness + 1 if lateness or missing else 0
+        decided = {LEFT: max(0, upper) + late, RIGHT: max(0, -lower) + late}
+        kept = dict(decided)
+        if RIGHT in missing:  # a left element may be alone
+            kept[RIGHT] = max(kept[RIGHT], decided[LEFT] - lower)
+        if LEFT in missing:
+            kept[LEFT] = max(kept[LEFT], decided[RIGHT] + upper)
+        return cls(decided, kept)
 
 
 class IntervalJoinOperator(TimedJoinOperator):
@@ -142,14 +165,20 @@ class IntervalJoinOperator(TimedJoinOperator):
 
     An element is dropped when the watermark reaches the latest timestamp that a partner can have, as in Flink's
     ``IntervalJoinOperator``. With an allowed lateness, an element that is late by all of it still finds its partners.
+
+    An outer join looks for the partners of an element a second time when it is decided: all of them are still there.
     """
 
     def __init__(self, step: Step, node: IntervalJoinNode) -> None:
         super().__init__(step, node, node.function)
         self._process = node.function.process_element
         self._lower, self._upper = node.lower, node.upper
-        late = kept_for_late(self._lateness)
-        self._kept = {_LEFT: max(0, node.upper) + late, _RIGHT: max(0, -node.lower) + late}
+        missing = node.join_kind.missing
+        retention = Retention.of(node.lower, node.upper, node.allowed_lateness, missing)
+        names = {LEFT: _LEFT, RIGHT: _RIGHT}
+        self._kept = {names[side]: kept for side, kept in retention.kept.items()}
+        # By stream: when an element is decided that comes out without a partner, too.
+        self._decided = {names[side]: at for side, at in retention.decided.items() if LEFT + RIGHT - side in missing}
         self._context = _PairContext(self)
 
     def _take(self, side: str, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int:
@@ -157,18 +186,24 @@ class IntervalJoinOperator(TimedJoinOperator):
         partners: _Held | None = cells.get(_RIGHT if is_left else _LEFT)
         if partners is not None:
             times, values = partners
-            earliest, latest = (self._lower, self._upper) if is_left else (-self._upper, -self._lower)
-            first = bisect_left(times, timestamp + earliest)
-            for index in range(first, bisect_right(times, timestamp + latest, lo=first)):
-                own, partner = (value, timestamp), (values[index], times[index])
-                self._pair(key, *((own, partner) if is_left else (partner, own)))
+            own = value, timestamp
+            for index in range(*self._range_of(is_left, times, timestamp)):
+                partner = values[index], times[index]
+                left, right = (own, partner) if is_left else (partner, own)
+                self._pair(key, left, right, max(timestamp, times[index]))
         _hold(cells, side, value, timestamp)
-        return timestamp + self._kept[side]
+        return timestamp + self._decided.get(side, self._kept[side])
 
-    def _pair(self, key: Hashable, left: tuple[Any, int], right: tuple[Any, int]) -> None:
+    def _range_of(self, is_left: bool, times: list[int], timestamp: int) -> tuple[int, int]:
+        """Returns where the partners of an element lie among the sorted timestamps of the other stream."""
+        earliest, latest = (self._lower, self._upper) if is_left else (-self._upper, -self._lower)
+        first = bisect_left(times, timestamp + earliest)
+        return first, bisect_right(times, timestamp + latest, lo=first)
+
+    def _pair(self, key: Hashable, left: tuple[Any, int], right: tuple[Any, int], timestamp: int) -> None:
         context = self._context
         context.left_timestamp, context.right_timestamp = left[1], right[1]
-        context.timestamp = timestamp = max(left[1], right[1])
+        context.timestamp = timestamp
         try:
             results = self._process(left[0], right[0], context)
             if results is not None:
@@ -178,7 +213,7 @@ class IntervalJoinOperator(TimedJoinOperator):
             raise_call_error(self.step, error, call_description(key, left=left[0], right=right[0]))
 
     def _fire(self, key: Hashable, cells: dict[str, Any], watermark: int) -> int | None:
-        due: list[int] = []
+        due = self._decide(key, cells, watermark) if self._decided else []
         for name, kept in self._kept.items():
             if name not in cells:
                 continue
@@ -191,7 +226,33 @@ class IntervalJoinOperator(TimedJoinOperator):
                 due.append(times[dropped] + kept)
             if dropped:
                 _drop(cells, name, dropped)
+        if self._decided:
+            if _LEFT in cells or _RIGHT in cells:
+                cells[_UNTIL] = watermark
+            else:
+                cells.pop(_UNTIL, None)
         return min(due, default=None)
+
+    def _decide(self, key: Hashable, cells: dict[str, Any], watermark: int) -> list[int]:
+        """Emits the elements that have no partner, of those that are decided now; returns when the next ones are."""
+        decided_before, due = cells.get(_UNTIL, MIN_TIMESTAMP), []
+        alone: list[tuple[int, bool, Any, int]] = []
+        for name, delay in self._decided.items():
+            times, values = cells.get(name, ((), ()))
+            is_left = name == _LEFT
+            others = cells.get(_RIGHT if is_left else _LEFT, ([], []))[0]
+            first = bisect_right(times, decided_before - delay)
+            end = len(times) if watermark == MAX_TIMESTAMP else bisect_right(times, watermark - delay, lo=first)
+            if end < len(times):
+                due.append(times[end] + delay)
+            for place in range(first, end):
+                begin, stop = self._range_of(is_left, others, times[place])
+                if begin == stop:
+                    alone.append((min(times[place] + delay, MAX_TIMESTAMP), not is_left, values[place], times[place]))
+        for timestamp, is_right, value, of_value in sorted(alone, key=itemgetter(0, 1)):
+            element, none = (value, of_value), (None, of_value)
+            self._pair(key, none if is_right else element, element if is_right else none, timestamp)
+        return due
 
 
 class _PairContext:

@@ -152,8 +152,9 @@ def _by_interval(node: IntervalJoinNode) -> tuple[_MakeOperator, JoinKind]:
         raise DeclinedError("late elements leave one by one")
     if node.allowed_lateness == MAX_TIMESTAMP:
         raise DeclinedError("its elements stay for ever")
-    make = partial(IntervalOperator, lower=node.lower, upper=node.upper, lateness=node.allowed_lateness)
-    return make, JoinKind.INNER
+    kind = node.join_kind
+    make = partial(IntervalOperator, lower=node.lower, upper=node.upper, lateness=node.allowed_lateness, kind=kind)
+    return make, kind
 
 
 def _by_windows(node: WindowNode) -> tuple[_MakeOperator, JoinKind]:

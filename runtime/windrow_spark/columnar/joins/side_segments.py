@@ -63,6 +63,8 @@ _Entry = tuple[
     int,
 ]
 _SHARED: Final = msgspec.msgpack.Decoder(tuple[int, int, list[_Entry]])
+_SHARED_OUTER: Final = msgspec.msgpack.Decoder(tuple[int, int, list[_Entry], list[int]])
+_TAIL: Final = 0  # stands for the number of a segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +168,26 @@ class SideSegments:
     check: Callable[[pa.RecordBatch], None]  # raises a CheckpointError if stored rows contradict themselves
     tuning: StateTuning = MEASURED
     defaults: Defaults = NO_DEFAULTS
+    decisions: Callable[[pa.RecordBatch], Ints] | None = None
+    """Gives the watermark at which it is decided whether a row is alone; ``NO_TIMER`` if that does not matter."""
 
     def __post_init__(self) -> None:
         self._sizes = self.tuning.join_segments
         self.watermark = self.record.watermark
         # When the last row of the tail is dropped, the watermark under which the tail was stored, and the segments.
         self._tail_last, self._tail_watermark, entries = NO_TIMER, MIN_TIMESTAMP, list[_Entry]()
+        nexts: list[int] = []
         try:
-            if self.record.shared:
+            if self.record.shared and self.decisions is None:
                 self._tail_last, self._tail_watermark, entries = _SHARED.decode(self.record.shared)
+            elif self.record.shared:
+                self._tail_last, self._tail_watermark, entries, nexts = _SHARED_OUTER.decode(self.record.shared)
         except msgspec.MsgspecError as error:
             raise damaged_state(f"entries of segments: {error}") from error
+        if nexts and len(nexts) != len(entries) + 1:
+            raise damaged_state(f"{len(entries)} segments, and {len(nexts)} times of decisions")
+        # When the next row of the tail and of each segment is decided, by its number.
+        self._nexts = dict(zip((_TAIL, *(entry[0] for entry in entries)), nexts, strict=False))
         self.segments = list(starmap(Segment, entries))
         for segment in self.segments:
             if segment.end > self.record.segments + 1 or segment.pages > segment.size:
@@ -198,6 +209,48 @@ class SideSegments:
         self._added = [rows for batch in added for rows in self._live(batch, stored_under)]
         for segment in [segment for segment in self.segments if self._is_over(segment.last, segment.watermark)]:
             self._remove(segment)
+
+    def decided(self, watermark: int) -> Iterator[pa.RecordBatch]:
+        """Yields the rows that are decided by an advance to a watermark, which :meth:`advance` has not made yet.
+
+        All rows that may be their partners are stored.
+        """
+        for segment in self.segments:
+            if self._is_due(segment.number, watermark):
+                self._nexts[segment.number] = NO_TIMER
+                for rows in self._load(segment, range(segment.pages)):
+                    yield from self._decided_of(segment.number, rows, watermark)
+        if self._is_due(_TAIL, watermark):
+            self._nexts[_TAIL] = NO_TIMER
+            yield from self._decided_of(_TAIL, self._tail, watermark)
+        for rows in self._added:
+            yield from self._decided_of(None, rows, watermark)
+
+    def _is_due(self, number: int, watermark: int) -> bool:
+        return NO_TIMER != self._nexts.get(number, NO_TIMER) <= watermark
+
+    def _decided_of(self, number: int | None, rows: pa.RecordBatch, watermark: int) -> Iterator[pa.RecordBatch]:
+        """Yields those of some rows, and notes when the next one of the segment is decided, if they are of one."""
+        assert self.decisions is not None, "only outer joins decide"
+        times = self.decisions(rows)
+        now = (times > self.watermark) & (times <= watermark)
+        if now.any():
+            yield rows.filter(pa.array(now))
+        if number is not None:
+            self._note_next(number, times[times > watermark])
+
+    def _note_next(self, number: int, times: Ints) -> None:
+        if len(times):
+            known = self._nexts.get(number, NO_TIMER)
+            following = stored_timer(int(times.min()))
+            self._nexts[number] = following if known == NO_TIMER else min(known, following)
+
+    def _next_decision(self, number: int, rows: pa.RecordBatch) -> None:
+        """Notes when the next of the rows of a segment, or of the tail, is decided."""
+        if self.decisions is not None:
+            self._nexts[number] = NO_TIMER
+            times = self.decisions(rows)
+            self._note_next(number, times[times > self.watermark])
 
     def matching(self, side: int, keys: pa.Array) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a side that elements with these keys may meet, the oldest first, some at a time."""
@@ -259,13 +312,17 @@ class SideSegments:
                     self._put(side, 0, tail.filter(pa.array(sides == side)))
                     self._merge(side)
             self._tail_last = self._last(tail) if record.inline else NO_TIMER
+            self._next_decision(_TAIL, tail if record.inline else tail.slice(0, 0))
         if not self.segments:
             record.segments = 0  # numbers begin anew
         is_empty = not self.segments and not record.inline
-        shared = self._tail_last, self._tail_watermark, list(map(astuple, self.segments))
+        shared: tuple[object, ...] = self._tail_last, self._tail_watermark, list(map(astuple, self.segments))
+        nexts = [self._nexts.get(number, NO_TIMER) for number in (_TAIL, *(each.number for each in self.segments))]
+        if self.decisions is not None:
+            shared = *shared, nexts
         record.shared = b"" if is_empty else msgspec.msgpack.encode(shared)
         record.size = len(record.inline) + sum(segment.size for segment in self.segments)
-        lasts = [self._tail_last, *(segment.last for segment in self.segments)]
+        lasts = [self._tail_last, *(segment.last for segment in self.segments), *nexts]
         record.events[0] = min((last for last in lasts if last != NO_TIMER), default=NO_TIMER)
 
     def _last(self, rows: pa.RecordBatch) -> int:
@@ -297,6 +354,7 @@ class SideSegments:
                 size += len(data)
                 pages += 1
         self.segments.append(replace(segment, pages=pages, size=size))
+        self._next_decision(number, rows)
         self.record.segments = self.segments[-1].end - 1
 
     def _merge(self, side: int) -> None:
@@ -360,6 +418,7 @@ class SideSegments:
         for number in range(segment.number, segment.end):
             self.store.remove(self._place(number))
         self.segments.remove(segment)
+        self._nexts.pop(segment.number, None)
 
     def _place(self, number: int) -> int:
         return self.record.slot << 32 | number
