@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
@@ -162,11 +163,10 @@ class RunLineage:
     def _run_facets(self, error: BaseException | None) -> dict[str, RunFacet]:
         from openlineage.client.facet_v2 import error_message_run, processing_engine_run
 
-        from windrow import __version__
-
         facets: dict[str, RunFacet] = {
             "processing_engine": processing_engine_run.ProcessingEngineRunFacet(
-                version=__version__, name=f"windrow on {self._engine}"
+                version=str(import_module("windrow").__version__),  # which programs have imported
+                name=f"windrow on {self._engine}",
             )
         }
         if error is not None:
