@@ -105,7 +105,7 @@ def test_at_most_three_modules_name_the_types_of_each_other() -> None:
     assert [sorted(circle) for circle in circles(import_graph(for_types=True)) if len(circle) > 3] == []
 
 
-MOST_MODULES, MOST_LINES_TO_RUN = 205, 35_100
+MOST_MODULES, MOST_LINES_TO_RUN = 205, 35_200
 """What the interpreter may need: the modules that it imports, also inside functions, and their lines."""
 
 
@@ -277,7 +277,7 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 
 
 BUDGETS = {
-    "windrow": 29_060,
+    "windrow": 29_300,
     "windrow_runtime": 23_140,
     "windrow_spark": 30_860,
     "windrow_kafka": 4_050,

@@ -34,6 +34,7 @@ from windrow.errors import WindrowError
 from windrow.plan.pipeline import DataStreamSink, Pipeline
 from windrow.plan.types import DecimalType
 from windrow.stream_sources import from_arrow, from_collection, from_dataframe, from_pandas, from_polars, from_source
+from windrow.tables import from_changes
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
 
@@ -80,6 +81,7 @@ __all__ = [
     "WindrowError",
     "WithWindow",
     "from_arrow",
+    "from_changes",
     "from_collection",
     "from_dataframe",
     "from_pandas",

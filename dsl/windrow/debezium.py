@@ -17,6 +17,7 @@ from typing_extensions import TypeForm, TypeVar
 from windrow.builder.stream import DataStream
 from windrow.errors import InvalidArgumentError
 from windrow.kafka import KafkaSource, LostOffsets, OffsetsPerBatch
+from windrow.panes import Change, ChangeKind
 from windrow.plan.location import caller_location
 from windrow.sources import OnMalformed
 from windrow.stream_sources import from_source
@@ -64,7 +65,7 @@ class ChangeSource:
     table: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # with slots, Python 3.11 cannot make one of a class with arguments
 class TableChange(Generic[R]):
     """A change of a row of a table.
 
@@ -87,8 +88,19 @@ class TableChange(Generic[R]):
         """When the change was made in the database, such as for a watermark strategy."""
         return _EPOCH + timedelta(milliseconds=self.source.ts_ms)
 
+    def changes(self) -> tuple[Change[R], ...]:
+        """The withdrawal of the row before and the row after, as :func:`~windrow.from_changes` takes them.
 
-@dataclass(frozen=True, slots=True)
+        With a key, ``from_changes`` needs no row before. A truncation makes none: it does not tell its rows.
+        """
+        before, after, is_update = self.before, self.after, self.op is Operation.UPDATE
+        withdrawn = ChangeKind.UPDATE_BEFORE if is_update else ChangeKind.DELETE
+        came = ChangeKind.UPDATE_AFTER if is_update else ChangeKind.INSERT
+        rows = [] if before is None else [Change(withdrawn, before)]
+        return tuple(rows if after is None else [*rows, Change(came, after)])
+
+
+@dataclass(frozen=True)  # with slots, Python 3.11 cannot make one of a class with arguments
 class DebeziumMessage(Generic[R]):
     """A change with the schema around it, as Kafka Connect writes it with ``schemas.enable=true``, its default.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from typing_extensions import deprecated
@@ -21,6 +22,7 @@ from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.errors import InvalidArgumentError, no_attribute
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
+from windrow.panes import Change
 from windrow.patterns import AfterMatchSkipStrategy, Pattern
 from windrow.patterns.ordered_nodes import EventTimeOrderNode
 from windrow.patterns.skip import NO_SKIP
@@ -28,10 +30,20 @@ from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.keyed_nodes import KeyedProcessNode
 from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
-from windrow.plan.nodes import KeyByNode
+from windrow.plan.nodes import FromChangesNode, KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type
-from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
+from windrow.rolling import (
+    Comparable,
+    Extreme,
+    NewestOrDeleted,
+    NewestRow,
+    RollingReduce,
+    RollingValue,
+    added,
+    higher,
+    lower,
+)
 from windrow.tags import OutputTag
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
 
@@ -519,6 +531,37 @@ class KeyedStream(Stage, Generic[T, K]):
         check_function(selector, "max_by")
         rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=False), "rolling max_by")
         return self._process(rolling, self._node.element_type, name)
+
+    def latest(self, *, is_deleted: Callable[[T], bool] | None = None, name: str | None = None) -> DataStream[T]:
+        """The table of the newest element of each key, as a stream of changes (a ``KTable`` of Kafka Streams).
+
+        When an element comes, the one before of its key is withdrawn. Windows and sinks understand that; other steps
+        need :meth:`~windrow.DataStream.changelog` before them. The newest element of each key is kept for ever, unless
+        an element deletes it.
+
+        Args:
+            is_deleted: Says whether an element deletes the row of its key, as a record without value does in Kafka.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If ``is_deleted`` cannot be called, or is a coroutine function.
+
+        Example:
+            >>> from windrow import from_collection
+            >>> prices = from_collection([("tea", 5), ("cup", 9), ("tea", 6)])
+            >>> newest = prices.key_by(lambda price: price[0]).latest()
+            >>> newest.changelog(lambda kind, price: (kind.value, *price)).collect()
+            [('+I', 'tea', 5), ('+I', 'cup', 9), ('-U', 'tea', 5), ('+U', 'tea', 6)]
+        """
+        if is_deleted is not None:
+            check_function(is_deleted, "latest")
+        element_type = self._node.element_type
+        change_type = None if element_type is None else GenericAlias(Change, (element_type,))
+        newest: NewestRow[K, T, T] = NewestRow(NewestOrDeleted(is_deleted), "the newest element")
+        changes = self._process(newest, change_type, name)
+        return self._stream_of(
+            FromChangesNode(input=changes._node, element_type=element_type, location=caller_location())
+        )
 
     def _process(
         self, function: KeyedProcessFunction[K, T, R], element_type: object | None, name: str | None

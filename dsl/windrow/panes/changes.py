@@ -30,7 +30,7 @@ class ChangeKind(Enum):
         return self in {ChangeKind.UPDATE_BEFORE, ChangeKind.DELETE}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # with slots, Python 3.11 cannot make one of a class with arguments
 class Change(Generic[R_co]):
     """A record of a stream of changes; see :meth:`windrow.DataStream.changelog`.
 

@@ -53,7 +53,7 @@ class PaneInfo:
     is_last: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # with slots, Python 3.11 cannot make one of a class with arguments
 class WindowResult(Generic[K_co, W_co, R_co]):
     """A result with the key, the window and the pane that it belongs to; see :func:`windrow.functions.with_pane`.
 

@@ -144,6 +144,11 @@ class Node:
         return None
 
     @property
+    def begins_changes(self) -> str | None:
+        """A few words for what withdraws results, if the step does; None: it makes no withdrawals."""
+        return None
+
+    @property
     def process_function(
         self,
     ) -> KeyedProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any] | None:

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
-from windrow.panes import AccumulationMode
 from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import AggregateSpec, WindowNode
 from windrow.rolling import RollingReduce, RollingValue
 
-__all__ = ["carries_changes", "repeating_windows", "takes_changes"]
+__all__ = ["carries_changes", "origin_of_changes", "repeating_windows", "takes_changes"]
 
 _NOT_ADDED_UP: Final = frozenset(
     [
@@ -28,12 +27,18 @@ _NOT_ADDED_UP: Final = frozenset(
 
 def carries_changes(node: Node) -> bool:
     """Returns whether the output of a step holds withdrawals beside results."""
-    return any(window.panes.mode is AccumulationMode.RETRACTING for window in _windows_in(node, through_changes=False))
+    return any(step.begins_changes is not None for step in _origins(node, through_changes=False))
 
 
 def takes_changes(node: Node) -> bool:
     """Returns whether withdrawals reach a step."""
     return any(map(carries_changes, node.inputs))
+
+
+def origin_of_changes(node: Node) -> str:
+    """Returns a few words for the step upstream from which a step gets withdrawals."""
+    origins = (step.begins_changes for each in node.inputs for step in _origins(each, through_changes=False))
+    return next(origin for origin in origins if origin is not None)
 
 
 def repeating_windows(node: Node) -> list[WindowNode]:
@@ -45,21 +50,24 @@ def repeating_windows(node: Node) -> list[WindowNode]:
     if not _adds_up(node):
         return []
     windows = [
-        window
+        step.windows
         for each in node.inputs
-        for window in _windows_in(each, through_changes=True)
-        if window.spec.repeats_elements
+        for step in _origins(each, through_changes=True)
+        if step.windows is not None and step.windows.spec.repeats_elements
     ]
     return list(dict.fromkeys(windows))
 
 
-def _windows_in(node: Node, *, through_changes: bool) -> Iterator[WindowNode]:
-    """Yields the windows whose results a stream has, through steps without state, and those that end changes or not."""
+def _origins(node: Node, *, through_changes: bool) -> Iterator[Node]:
+    """Yields the windows whose results a stream has, and other steps where its changes begin.
+
+    It looks through steps without state, and those that end changes or not.
+    """
     waiting, seen = [node], {id(node)}
     while waiting:
         upstream = waiting.pop()
-        if upstream.windows is not None:
-            yield upstream.windows
+        if upstream.windows is not None or (upstream.begins_changes is not None and not through_changes):
+            yield upstream
         elif not (upstream.is_source or upstream.is_keyed or (upstream.ends_changes and not through_changes)):
             # Side outputs of a window function are neither withdrawals nor withdrawn.
             tag = upstream.side_output

@@ -18,7 +18,7 @@ from windrow.functions import (
 from windrow.functions.marked import LEFT, CoGroup, CoProcess, JoinKind, JoinPairs, OneRecord, Tagged
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.wrapper import Wrapper, unwrapped
-from windrow.panes.settings import DEFAULT_PANES, PaneSettings, TimestampCombiner
+from windrow.panes.settings import DEFAULT_PANES, AccumulationMode, PaneSettings, TimestampCombiner
 from windrow.plan.base_node import NAMES, FunctionNode, Node, OneInputNode, PlainFunction, Words
 from windrow.plan.nodes import BroadcastNode, KeyByNode
 from windrow.tags import OutputTag
@@ -192,6 +192,10 @@ class WindowNode(OneInputNode):
     late_tags: LateTags = NO_LATE_TAGS
     panes: PaneSettings = DEFAULT_PANES
     function: FunctionSpec
+
+    @property
+    def begins_changes(self) -> str | None:
+        return "windows that retract" if self.panes.mode is AccumulationMode.RETRACTING else None
 
     @property
     def windows(self) -> WindowNode:

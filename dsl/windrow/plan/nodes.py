@@ -25,6 +25,7 @@ __all__ = [
     "ChangelogNode",
     "FilterNode",
     "FlatMapNode",
+    "FromChangesNode",
     "KeyByNode",
     "MapAsyncNode",
     "MapBatchesNode",
@@ -235,6 +236,21 @@ class ChangelogNode(OneInputNode):
 
     def describe(self, words: Words = NAMES) -> str:
         return words.function(self.function)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FromChangesNode(OneInputNode):
+    """Takes records of changes as results and withdrawals."""
+
+    kind: ClassVar[str] = "from_changes"
+    ends_changes: ClassVar[bool] = True
+
+    @property
+    def begins_changes(self) -> str | None:
+        return "changes by from_changes"
+
+    def describe(self, words: Words = NAMES) -> str:
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

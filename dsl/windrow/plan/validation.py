@@ -17,7 +17,7 @@ from windrow.functions.type_names import type_name
 from windrow.panes import AccumulationMode
 from windrow.patterns.ordered_nodes import InEventTimeNode
 from windrow.plan.base_node import Node
-from windrow.plan.changing import takes_changes
+from windrow.plan.changing import origin_of_changes, takes_changes
 from windrow.plan.emitting import HINT as RECORDS_HINT
 from windrow.plan.emitting import TUPLE_HINT, gives_one_tuple, is_fixed_tuple, is_single
 from windrow.plan.fitting import can_fit
@@ -304,25 +304,24 @@ def _event_timeout_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
 def _change_faults(step: Step) -> Iterator[Fault]:
     """Steps that would take a withdrawal for a result."""
     node = step.node
-    if not (node.is_sink or node.is_keyed) or not takes_changes(node):
+    if not (node.is_sink or node.is_keyed or node.begins_changes is not None) or not takes_changes(node):
         return
+    origin = origin_of_changes(node)
     hint = "changelog(lambda kind, result: ...) makes records of changes, which everything takes"
     sink, windows = node.writes, node.windows
     if sink is not None and sink.deletes_withdrawn:
         hint += f"; a {type(sink).__name__} with a key deletes what is withdrawn"
     if sink is not None and not sink.takes_changes:
+        yield Fault(f"{sink.describe()} would write withdrawals as results: {origin} are upstream", step.where, hint)
+    elif windows is None and not node.is_sink:
         yield Fault(
-            f"{sink.describe()} would write withdrawals as results: windows that retract are upstream", step.where, hint
-        )
-    elif node.is_keyed and windows is None:
-        yield Fault(
-            f"{node.describe()} takes elements for good, and windows that retract upstream withdraw some",
+            f"{node.describe()} takes elements for good, and {origin} upstream withdraw some",
             step.where,
             f"{hint}; or use windows, which take withdrawn elements out again",
         )
     elif windows is not None and windows.evictor is not None:
         yield Fault(
-            f"{windows.evictor.describe()} removes elements for good, and windows that retract upstream withdraw some",
+            f"{windows.evictor.describe()} removes elements for good, and {origin} upstream withdraw some",
             step.where,
             hint,
         )
@@ -333,7 +332,7 @@ def _change_faults(step: Step) -> Iterator[Fault]:
             dropping, keeping = windows.effective_trigger.describe(), "a trigger that does not purge"
         yield Fault(
             f"the windows cannot take an element out again, because {dropping} drops what they have output: where "
-            "windows that retract upstream withdraw it, it would count twice",
+            f"{origin} upstream withdraw it, it would count twice",
             step.where,
             f"{keeping} keeps the elements; or let the windows fire once, at their end, without allowed lateness; "
             f"or {hint}",

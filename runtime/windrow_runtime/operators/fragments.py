@@ -12,18 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import compress
+from itertools import compress, groupby
 from typing import Any, Final, Protocol
 
 from windrow.calls.results import LAZY_TYPES, truth
 from windrow.errors import InvalidArgumentError, MissingTimestampError, WindrowError
 from windrow.functions import RichFunction, RuntimeContext
-from windrow.panes import ChangeKind
+from windrow.panes import Change, ChangeKind
 from windrow.plan import (
     BroadcastNode,
     ChangelogNode,
     FilterNode,
     FlatMapNode,
+    FromChangesNode,
     KeyByNode,
     MapAsyncNode,
     MapBatchesNode,
@@ -92,7 +93,8 @@ class Fragment:
     ) -> None:
         self._topology = topology
         self._observe = observe
-        self._changes = _Changes(output) if carries_changes(topology.node_of(port)) else None
+        begins = any(step.node.begins_changes is not None and not step.node.is_keyed for step in topology.steps)
+        self._changes = _Changes(output) if begins or carries_changes(topology.node_of(port)) else None
         self._output: FragmentOutput = self._changes or output
         self._observer_of = observer_of
         self._times = times
@@ -175,6 +177,10 @@ class Fragment:
     def _changelog(self, step: Step, node: ChangelogNode, then: Then) -> FusedStep:
         return _Changelog(step, then, node.function, self._changes)
 
+    def _from_changes(self, step: Step, node: FromChangesNode, then: Then) -> FusedStep:
+        assert self._changes is not None, "some step begins changes"
+        return _FromChanges(step, then, self._changes)
+
     def _process(self, step: Step, node: ProcessNode, then: Then) -> FusedStep:
         return ProcessStep(step, then, self._taps(step), node, self._times)
 
@@ -218,6 +224,7 @@ STATELESS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Then], Fused
     ChangelogNode: Fragment._changelog,
     FilterNode: Fragment._filter,
     FlatMapNode: Fragment._flat_map,
+    FromChangesNode: Fragment._from_changes,
     MapAsyncNode: Fragment._map_async,
     MapBatchesNode: Fragment._map_batches,
     MapNode: Fragment._map,
@@ -308,6 +315,35 @@ class _Changelog(FusedStep):
             self._forward(records, timestamps)
         finally:
             self._changes.kind = kind
+
+
+class _FromChanges(FusedStep):
+    """Turns records of changes into changes of one kind at a time."""
+
+    def __init__(self, step: Step, then: Sequence[FusedStep], changes: _Changes) -> None:
+        super().__init__(step, then)
+        self._changes = changes
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        start = 0
+        try:
+            for kind, run in groupby(values, self._kind_of):
+                rows = [change.value for change in run]
+                self._changes.kind = kind
+                self._forward(rows, timestamps[start : start + len(rows)])
+                start += len(rows)
+        finally:
+            self._changes.kind = ChangeKind.INSERT
+
+    def _kind_of(self, change: object) -> ChangeKind:
+        if isinstance(change, Change):
+            return change.kind
+        raise InvalidArgumentError(
+            "from_changes takes records of changes",
+            given=shortened(change),
+            expected="a Change, or any record with op=",
+            where=self.step.where,
+        )
 
 
 class _Filter(FusedStep):

@@ -1,0 +1,98 @@
+"""Makes streams of changes of records that say what became of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from types import GenericAlias
+from typing import Any, TypeVar, get_args, get_origin, overload
+
+from windrow.builder.arguments import check_function
+from windrow.builder.stream import DataStream
+from windrow.errors import InvalidArgumentError
+from windrow.functions.names import function_name
+from windrow.panes import Change, ChangeKind
+from windrow.plan.location import caller_location
+from windrow.plan.nodes import FromChangesNode
+from windrow.rolling import NewestRow, RowChange
+
+T = TypeVar("T")
+R = TypeVar("R")
+H = TypeVar("H", bound=Hashable)
+
+
+@overload
+def from_changes(
+    stream: DataStream[Change[R]], *, key: Callable[[R], H] | None = None, name: str | None = None
+) -> DataStream[R]: ...
+@overload
+def from_changes(
+    stream: DataStream[T],
+    *,
+    op: Callable[[T], ChangeKind],
+    key: Callable[[T], H] | None = None,
+    name: str | None = None,
+) -> DataStream[T]: ...
+# Any: the overloads say of which type the changes are.
+def from_changes(
+    stream: DataStream[Any],
+    *,
+    op: Callable[[Any], ChangeKind] | None = None,
+    key: Callable[[Any], Any] | None = None,
+    name: str | None = None,
+) -> DataStream[Any]:
+    """Take the records of a stream as changes of a table: the opposite of :meth:`~windrow.DataStream.changelog`.
+
+    Windows take a withdrawn row out again, and sinks delete it, as they do with results of windows that retract; other
+    steps need ``changelog`` before them. A withdrawn row has to get the timestamp that it had when it came: take
+    timestamps from a field of the row.
+
+    Args:
+        stream: The records: :class:`~windrow.panes.Change`, or any with ``op``.
+        op: Says of a record what it does; it is then the row itself.
+        key: Takes the key of a row, for changes that do not bring the row before, such as those of a compacted topic or
+            of a database by default. The newest row of each key is kept as state, for ever unless it is deleted, and
+            is withdrawn when the next one comes: ``INSERT`` and ``UPDATE_AFTER`` both bring the newest row, ``DELETE``
+            withdraws it, and ``UPDATE_BEFORE`` is passed over. Without a key all withdrawals have to be in the stream.
+        name: Names the step.
+
+    Raises:
+        InvalidArgumentError: If ``op`` or ``key`` cannot be called, or the records are known to be no changes.
+
+    Example:
+        >>> from windrow import from_changes, from_collection
+        >>> from windrow.panes import Change, ChangeKind
+        >>> rows = from_collection([Change(ChangeKind.INSERT, ("tea", 5)), Change(ChangeKind.UPDATE_AFTER, ("tea", 6))])
+        >>> from_changes(rows, key=lambda row: row[0]).changelog(lambda kind, row: (kind.value, row[1])).collect()
+        [('+I', 5), ('-U', 5), ('+U', 6)]
+    """
+    for argument, function in (("op", op), ("key", key)):
+        if function is not None:
+            check_function(function, argument)
+    known = stream._node.element_type
+    changes, row_type = stream, known
+    if op is not None:
+        changes = stream.map(RowChange(op))
+        if known is not None:
+            change_type: Any = GenericAlias(Change, (known,))
+            changes = changes.returns(change_type)
+    elif known is not None:
+        if (get_origin(known) or known) is not Change:
+            raise InvalidArgumentError(
+                "from_changes needs to know what the records do",
+                given=known,
+                expected="a stream of Change",
+                where=caller_location(),
+                hint="op=lambda record: ChangeKind.INSERT, or another kind by a field of the record",
+            )
+        row_type = next(iter(get_args(known)), None)
+    if key is not None:
+        take_key = key
+        newest: NewestRow[Any, Any, Any] = NewestRow(_same, f"the newest row by {function_name(key)}")
+        changes = changes.key_by(lambda change: take_key(change.value)).process(newest)
+    return DataStream(
+        FromChangesNode(input=changes._node, element_type=row_type, name=name, location=caller_location())
+    )
+
+
+def _same(change: Change[R]) -> Change[R]:
+    return change

@@ -1,0 +1,193 @@
+"""Changes of tables: from records with a kind, and the newest row of each key, against tables that are made anew."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from windrow import DataStream, Pipeline, from_changes, from_collection, from_source
+from windrow import aggregates as agg
+from windrow.debezium import ChangeSource, Operation, TableChange
+from windrow.errors import InvalidArgumentError, PlanError
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+from windrow.panes import Change, ChangeKind, OnTimeBehavior
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource
+from windrow.triggers import after_count, repeatedly
+from windrow.windows import GlobalWindows
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: what is no change.
+
+
+class Product(NamedTuple):
+    id: int
+    category: str
+    price: int
+
+
+class Category(NamedTuple):
+    category: str
+    products: int
+    price: int
+
+
+def events(seed: int, count: int = 60) -> list[Change[Product]]:
+    """Changes as a compacted topic tells them: of a deleted row nothing but the key matters."""
+    chance = random.Random(seed)
+    return [
+        Change(
+            ChangeKind.DELETE if chance.random() < 0.25 else ChangeKind.UPDATE_AFTER,
+            Product(chance.randrange(6), chance.choice("abc"), chance.randrange(100)),
+        )
+        for _ in range(count)
+    ]
+
+
+def whole(changes: list[Change[Product]]) -> Iterator[Change[Product]]:
+    """The same with the rows before, as a table's log tells them."""
+    rows: dict[int, Product] = {}
+    for change in changes:
+        before = rows.pop(change.value.id, None)
+        if before is not None:
+            is_update = change.kind is ChangeKind.UPDATE_AFTER
+            yield Change(ChangeKind.UPDATE_BEFORE if is_update else ChangeKind.DELETE, before)
+        if change.kind is ChangeKind.UPDATE_AFTER:
+            rows[change.value.id] = change.value
+            yield Change(ChangeKind.INSERT if before is None else ChangeKind.UPDATE_AFTER, change.value)
+
+
+def categories(rows: DataStream[Product]) -> DataStream[Change[Category]]:
+    """How many products each category has, and what they cost together."""
+    return (
+        rows.key_by(lambda product: product.category)
+        .window(GlobalWindows.create())
+        .trigger(repeatedly(after_count(1)))
+        .retracting()
+        .on_time_behavior(OnTimeBehavior.FIRE_IF_NON_EMPTY)
+        .aggregate(agg.into(Category, agg.key(), agg.count(), agg.sum(lambda product: product.price)))
+        .changelog()
+    )
+
+
+def table(changes: list[Change[Category]]) -> list[Category]:
+    """What is left of the results when the withdrawn ones are gone."""
+    left: list[Category] = []
+    for change in changes:
+        if change.kind.is_withdrawal:
+            left.remove(change.value)
+        else:
+            left.append(change.value)
+    return sorted(left)
+
+
+def expected(changes: list[Change[Product]]) -> list[Category]:
+    rows: dict[int, Product] = {}
+    for change in changes:
+        rows.pop(change.value.id, None)
+        if change.kind is ChangeKind.UPDATE_AFTER:
+            rows[change.value.id] = change.value
+    names = sorted({row.category for row in rows.values()})
+    of = {name: [row.price for row in rows.values() if row.category == name] for name in names}
+    return [Category(name, len(prices), sum(prices)) for name, prices in of.items()]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_table_of_tables_is_what_the_newest_rows_make(seed: int) -> None:
+    changes = events(seed)
+    by_key = from_changes(from_collection(changes), key=lambda product: product.id)
+    assert table(categories(by_key).collect()) == expected(changes)
+    log = from_changes(from_collection(list(whole(changes))))
+    assert table(categories(log).collect()) == expected(changes)
+
+
+def test_the_newest_element_of_each_key_is_a_table() -> None:
+    products = [Product(1, "a", 5), Product(2, "a", 7), Product(1, "b", 6), Product(2, "a", -1)]
+    newest = from_collection(products).key_by(lambda product: product.id).latest(is_deleted=lambda each: each.price < 0)
+    assert newest.changelog(lambda kind, product: (kind.value, product.price)).collect() == [
+        *(("+I", 5), ("+I", 7), ("-U", 5), ("+U", 6), ("-D", 7))
+    ]
+    assert table(categories(newest).collect()) == [Category("b", 1, 6)]
+
+
+def test_a_field_says_what_a_record_does() -> None:
+    records = from_collection([("+I", 1), ("-D", 1), ("+I", 2)])
+    rows = from_changes(records, op=lambda record: ChangeKind(record[0]))
+    assert rows.map(lambda record: record[1]).changelog(lambda kind, value: (kind.value, value)).collect() == [
+        *(("+I", 1), ("-D", 1), ("+I", 2))
+    ]
+
+
+@pytest.mark.parametrize("with_key", [True, False])
+def test_spark_makes_the_same_table_over_a_restart(spark: SparkSession, tmp_path: Path, with_key: bool) -> None:
+    changes = events(7)
+    records = changes if with_key else list(whole(changes))
+    source = from_source(CollectionSource(records, batch_size=7))
+    rows = from_changes(source, key=lambda product: product.id) if with_key else from_changes(source)
+    sink = CollectSink[Change[Category]]()
+    pipeline = Pipeline("tables", categories(rows).sink_to(sink))
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    running = runner.start(pipeline)
+    running.process_available()
+    running.stop()
+    assert table(runner.run(pipeline).collected(sink)) == expected(changes)
+
+
+def test_changes_are_made_of_classes_with_arguments() -> None:
+    assert Change[int](ChangeKind.INSERT, 1) == Change(ChangeKind.INSERT, 1)
+    assert TableChange[int](Operation.TRUNCATE, ChangeSource("shop", 0)).after is None
+
+
+def test_debezium_tells_changes() -> None:
+    source = ChangeSource("shop", 0)
+    one, two = Product(1, "a", 5), Product(1, "b", 6)
+    told = [
+        TableChange(Operation.READ, source, None, one),
+        TableChange(Operation.UPDATE, source, one, two),
+        TableChange(Operation.UPDATE, source, None, two),
+        TableChange(Operation.DELETE, source, two, None),
+        TableChange[Product](Operation.TRUNCATE, source),
+    ]
+    kinds = [[change.kind.value for change in each.changes()] for each in told]
+    assert kinds == [["+I"], ["-U", "+U"], ["+U"], ["-D"], []]
+    rows = from_changes(from_collection(told).flat_map(TableChange.changes), key=lambda product: product.id)
+    assert table(categories(rows).collect()) == []
+
+
+class Counts(KeyedProcessFunction[int, Product, int]):
+    def process_element(self, value: Product, context: KeyedProcessContext[int]) -> list[int]:
+        return [1]
+
+
+def test_what_takes_rows_for_good_is_refused() -> None:
+    rows = from_changes(from_collection(events(1)))
+    with pytest.raises(PlanError, match="would write withdrawals as results: changes by from_changes are upstream"):
+        Pipeline("p", rows.sink_to(CollectSink[Product]()))
+    counts = rows.key_by(lambda product: product.id).process(Counts())
+    with pytest.raises(PlanError, match="takes elements for good, and changes by from_changes upstream withdraw some"):
+        Pipeline("p", counts.sink_to(CollectSink[int]()))
+    twice = from_changes(rows.map(lambda product: Change(ChangeKind.INSERT, product)))
+    with pytest.raises(PlanError, match="takes elements for good"):
+        Pipeline("p", twice.changelog().sink_to(CollectSink[Change[Product]]()))
+
+
+def test_records_that_say_nothing_are_refused() -> None:
+    numbers: Any = from_collection([1, 2])
+    with pytest.raises(InvalidArgumentError, match="from_changes needs to know what the records do"):
+        from_changes(numbers)
+    with pytest.raises(InvalidArgumentError, match="op"):
+        from_changes(numbers, op=1)  # type: ignore[call-overload]
+    unknown = from_changes(numbers.map(copy))
+    with pytest.raises(InvalidArgumentError, match="from_changes takes records of changes"):
+        unknown.changelog().collect()
+    wrong: Any = lambda record: "+I"  # noqa: E731  # what users write
+    with pytest.raises(InvalidArgumentError, match="op of from_changes has to say what a record does"):
+        from_changes(numbers, op=wrong).changelog().collect()
