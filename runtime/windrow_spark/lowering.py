@@ -269,7 +269,8 @@ class Lowered:
 
     def watched(self) -> list[WatchedStep]:
         """Returns the properties of each source, keyed step and sink that reports depend on, in the plan's order."""
-        watched_steps = [WatchedStep(step.id) for step in (*self.topology.sources, *self.topology.sinks)]
+        unkeyed = (*self.topology.sources, *self.topology.dropping, *self.topology.sinks)
+        watched_steps = [WatchedStep(step.id) for step in unkeyed]
         for step_id, planned in self.steps.plan.keyed.items():
             step, form = planned.step, planned.on_columns
             # Where windows share slices or runs of elements, nobody can count them.

@@ -15,6 +15,7 @@ from examples import (
     card_fraud,
     clicks_and_impressions,
     climate,
+    dead_letters,
     declared_aggregates,
     orders_and_payments,
     rules_for_alerts,
@@ -55,6 +56,16 @@ PRINTED: dict[str, tuple[Callable[[], object], list[str]]] = {
             "Climate(sensor='cellar', low=7.5, mean=8.0, high=8.5, measured=3, coldest_minute=20)",
             "Climate(sensor='attic', low=21.5, mean=23.0, high=24.5, measured=2, coldest_minute=10)",
             "Climate(sensor='attic', low=None, mean=None, high=None, measured=0, coldest_minute=None)",
+        ],
+    ),
+    "dead_letters": (
+        lambda: dead_letters.main([]),
+        [
+            "ann 30",
+            "bob 5",
+            "ann 42",
+            "balance: Payment(customer='bob', amount=-50): OverdrawnError: the balance would be -45",
+            "parse: 'ann twenty': ValueError: invalid literal for int() with base 10: 'twenty'",
         ],
     ),
     "word_count": (

@@ -57,6 +57,17 @@ def test_a_broken_sdk_stops_no_run(monkeypatch: pytest.MonkeyPatch, caplog: pyte
     }
 
 
+def test_elements_that_a_policy_drops_are_counted_by_their_step() -> None:
+    sink = CollectSink[int]()
+    dropping = from_collection(["1", "two", "3", "four"]).map(int, on_error="drop", name="parse")
+    with collecting() as collected:
+        LocalRunner().run(Pipeline("numbers", dropping.key_by(lambda n: n).reduce(max).sink_to(sink)))
+        assert collected.by("windrow.step.records.dropped", "step", reason="failed_records_dropped") == {
+            "numbers.2.parse": 2
+        }
+        assert collected.by("windrow.step.user.counter", "name") == {}
+
+
 def test_a_run_is_active_when_another_of_its_name_has_ended() -> None:
     runs = [Telemetry("numbers", "local", PlainRun(active=True)) for _ in range(2)]
     with collecting() as collected:

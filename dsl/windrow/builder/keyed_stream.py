@@ -15,11 +15,13 @@ from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import KeyedConnectedStreams
 from windrow.builder.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
 from windrow.builder.pattern_stream import PatternSettings, PatternStream
+from windrow.builder.side_output import side_output_node
 from windrow.builder.sides import keyed_by_both
 from windrow.builder.stage import Stage
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.errors import InvalidArgumentError, no_attribute
+from windrow.failures import ErrorPolicy, OnError, error_policy
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
 from windrow.panes import Change
@@ -304,6 +306,15 @@ class KeyedStream(Stage, Generic[T, K]):
                 else "call key_by on both streams",
             )
         left, right = self._node, other._node
+        for node in (left, right):
+            if node.on_error is not None:
+                raise InvalidArgumentError(
+                    f"{call} selects the keys of two streams in one step, which has no on_error",
+                    given=f"key_by(..., {node.on_error.describe()})",
+                    expected="key_by without on_error",
+                    where=caller_location(),
+                    hint="compute the key in map(function, on_error=tag) before key_by, which then only reads it",
+                )
         return keyed_by_both(
             (left.input, left.selector),
             (right.input, right.selector),
@@ -376,6 +387,8 @@ class KeyedStream(Stage, Generic[T, K]):
         Raises:
             InvalidArgumentError: If it is no :class:`OutputTag`.
         """
+        if tag in self._node.failed_tags:
+            return self._stream_of(side_output_node(self._node, tag))
         return self._without_keys().get_side_output(tag)
 
     def pattern(
@@ -411,11 +424,16 @@ class KeyedStream(Stage, Generic[T, K]):
         settings.check()
         return PatternStream(self._node, settings)
 
-    def process(self, function: KeyedProcessFunction[K, T, R], *, name: str | None = None) -> DataStream[R]:
+    def process(
+        self, function: KeyedProcessFunction[K, T, R], *, on_error: OnError[T | None] = "fail", name: str | None = None
+    ) -> DataStream[R]:
         """Process each element of a key, with state and timers.
 
         Args:
             function: Gets elements and timers.
+            on_error: What becomes of elements and timers for which the function raises; see
+                :data:`~windrow.failures.OnError`. What the failed call has emitted, stored and set is discarded. In the
+                side output of a tag the element of a timer is None.
             name: Names the step.
 
         Raises:
@@ -448,7 +466,8 @@ class KeyedStream(Stage, Generic[T, K]):
                 else "map and flat_map take functions; here it is an instance of a subclass of KeyedProcessFunction",
             )
         type_form = base_argument(function, KeyedProcessFunction, 2)
-        return self._process(function, type_form or iterable_item(result_type(function.process_element)), name)
+        type_form = type_form or iterable_item(result_type(function.process_element))
+        return self._process(function, type_form, name, error_policy(on_error, caller_location()))
 
     def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]:
         """Emit, for each element, the elements of its key so far combined into one.
@@ -564,11 +583,20 @@ class KeyedStream(Stage, Generic[T, K]):
         )
 
     def _process(
-        self, function: KeyedProcessFunction[K, T, R], element_type: object | None, name: str | None
+        self,
+        function: KeyedProcessFunction[K, T, R],
+        element_type: object | None,
+        name: str | None,
+        on_error: ErrorPolicy | None = None,
     ) -> DataStream[R]:
         return self._stream_of(
             KeyedProcessNode(
-                input=self._node, function=function, name=name, element_type=element_type, location=caller_location()
+                input=self._node,
+                function=function,
+                on_error=on_error,
+                name=name,
+                element_type=element_type,
+                location=caller_location(),
             )
         )
 

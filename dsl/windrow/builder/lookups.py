@@ -12,6 +12,7 @@ from windrow.builder.arguments import check_callable, check_function, check_kind
 from windrow.calls.attributes import holds
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, Location
+from windrow.failures import OnError, error_policy
 from windrow.functions.retries import AsyncRetryStrategy, FixedDelayRetryStrategy
 from windrow.functions.stateless import AsyncFunction, ProcessFunction
 from windrow.plan.base_node import Node
@@ -24,7 +25,9 @@ from windrow.time import duration_millis
 # Any in this module: the methods of streams have proved that functions and elements fit.
 
 
-def process_node(node: Node, function: ProcessFunction[Any, Any], name: str | None) -> ProcessNode:
+def process_node(
+    node: Node, function: ProcessFunction[Any, Any], on_error: OnError[Any], name: str | None
+) -> ProcessNode:
     """The step of a process function without keys."""
     if not isinstance(function, ProcessFunction):
         raise InvalidArgumentError(
@@ -37,11 +40,15 @@ def process_node(node: Node, function: ProcessFunction[Any, Any], name: str | No
             else "map and flat_map take functions; here it is an instance of a subclass of ProcessFunction",
         )
     type_form = base_argument(function, ProcessFunction, 1) or iterable_item(result_type(function.process_element))
-    return ProcessNode(input=node, function=function, name=name, element_type=type_form, location=caller_location())
+    where = caller_location()
+    policy = error_policy(on_error, where)
+    return ProcessNode(
+        input=node, function=function, on_error=policy, name=name, element_type=type_form, location=where
+    )
 
 
 def map_batches_node(
-    node: Node, function: Callable[[Sequence[Any]], Iterable[Any]], size: int, name: str | None
+    node: Node, function: Callable[[Sequence[Any]], Iterable[Any]], size: int, on_error: OnError[Any], name: str | None
 ) -> MapBatchesNode:
     """The step of a function of several elements at a time."""
     check_function(function, "map_batches", may_yield=True)
@@ -50,6 +57,7 @@ def map_batches_node(
         input=node,
         function=function,
         size=size,
+        on_error=error_policy(on_error, caller_location()),
         name=name,
         element_type=iterable_item(made_type(function, sequence_type(node.element_type))),
         location=caller_location(),
@@ -67,6 +75,7 @@ def map_async_node(
     ordered: bool,
     timed_out: OutputTag[Any] | None,
     failed: OutputTag[Any] | None,
+    on_error: OnError[Any],
     name: str | None,
 ) -> MapAsyncNode:
     """The step of a coroutine function."""
@@ -112,6 +121,15 @@ def map_async_node(
             )
     if failed is not None:
         check_kind(failed, OutputTag, "what has failed goes to the side output of a tag", "an OutputTag")
+    policy = error_policy(on_error, where, retries=False)
+    if policy is not None and failed is not None:
+        raise InvalidArgumentError(
+            "what has failed goes to one side output, or is dropped",
+            given=f"failed={failed!r}, and on_error={on_error!r}",
+            expected="one of both",
+            where=where,
+            hint="on_error=tag has the error too, as a Failed",
+        )
     if isinstance(function, AsyncFunction):
         _check_life(function, where)
     return MapAsyncNode(
@@ -123,6 +141,7 @@ def map_async_node(
         ordered=ordered,
         timed_out=timed_out,
         failed=failed,
+        on_error=policy,
         name=name,
         element_type=_awaited(function),
         location=where,

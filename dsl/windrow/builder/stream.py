@@ -19,11 +19,13 @@ from windrow.builder.broadcast import BroadcastStream, broadcast_node
 from windrow.builder.connect import ConnectedStreams
 from windrow.builder.keyed_stream import KeyedStream
 from windrow.builder.lookups import map_async_node, map_batches_node, process_node
+from windrow.builder.side_output import side_output_node
 from windrow.builder.stage import Stage
 from windrow.builder.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream
 from windrow.errors import InvalidArgumentError, no_attribute
+from windrow.failures import OnError, error_policy
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
 from windrow.panes import Change, ChangeKind
@@ -38,7 +40,6 @@ from windrow.plan.nodes import (
     KeyByNode,
     MapNode,
     ReturnsNode,
-    SideOutputNode,
     SinkNode,
     TimestampsNode,
     UnionNode,
@@ -92,11 +93,14 @@ class DataStream(Stage, Generic[T_co]):
         """The type of the elements, where the plan knows it."""
         return self._node.element_type
 
-    def map(self, function: Callable[[T_co], R], *, name: str | None = None) -> DataStream[R]:
+    def map(
+        self, function: Callable[[T_co], R], *, on_error: OnError[T_co] = "fail", name: str | None = None
+    ) -> DataStream[R]:
         """Make one element from each.
 
         Args:
             function: A function, or a :class:`~windrow.functions.MapFunction`.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
@@ -112,6 +116,7 @@ class DataStream(Stage, Generic[T_co]):
             MapNode(
                 input=self._node,
                 function=function,
+                on_error=error_policy(on_error, caller_location()),
                 name=name,
                 element_type=made_type(function, self._node.element_type) or base_argument(function, MapFunction, 1),
                 location=caller_location(),
@@ -120,18 +125,28 @@ class DataStream(Stage, Generic[T_co]):
 
     # The first overload is for functions that return Any, which would match the second one too.
     @overload
-    def flat_map(self, function: Callable[[T_co], list[R]], *, name: str | None = None) -> DataStream[R]: ...
+    def flat_map(
+        self, function: Callable[[T_co], list[R]], *, on_error: OnError[T_co] = "fail", name: str | None = None
+    ) -> DataStream[R]: ...
     @overload
     @deprecated(WRAP_IT)
     def flat_map(  # type: ignore[overload-overlap]
-        self, function: Callable[[T_co], OneValue], *, name: str | None = None
+        self, function: Callable[[T_co], OneValue], *, on_error: OnError[T_co] = "fail", name: str | None = None
     ) -> NotRecords: ...
     @overload
     def flat_map(  # pyright: ignore[reportOverlappingOverload]
-        self, function: Callable[[T_co], Iterable[R] | None], *, name: str | None = None
+        self,
+        function: Callable[[T_co], Iterable[R] | None],
+        *,
+        on_error: OnError[T_co] = "fail",
+        name: str | None = None,
     ) -> DataStream[R]: ...
     def flat_map(
-        self, function: Callable[[T_co], Iterable[Any] | None], *, name: str | None = None
+        self,
+        function: Callable[[T_co], Iterable[Any] | None],
+        *,
+        on_error: OnError[T_co] = "fail",
+        name: str | None = None,
     ) -> DataStream[Any] | NotRecords:
         """Make any number of elements from each, in order.
 
@@ -139,6 +154,7 @@ class DataStream(Stage, Generic[T_co]):
             function: A function or generator function, or a :class:`~windrow.functions.FlatMapFunction`. It returns
                 an iterable of records, or None for none; a text, bytes, a dict or a tuple of a fixed number of parts
                 is refused, as it is one value.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
@@ -154,6 +170,7 @@ class DataStream(Stage, Generic[T_co]):
             FlatMapNode(
                 input=self._node,
                 function=function,
+                on_error=error_policy(on_error, caller_location()),
                 name=name,
                 element_type=iterable_item(made_type(function, self._node.element_type))
                 or base_argument(function, FlatMapFunction, 1),
@@ -161,11 +178,14 @@ class DataStream(Stage, Generic[T_co]):
             )
         )
 
-    def filter(self, function: Callable[[T_co], bool], *, name: str | None = None) -> DataStream[T_co]:
+    def filter(
+        self, function: Callable[[T_co], bool], *, on_error: OnError[T_co] = "fail", name: str | None = None
+    ) -> DataStream[T_co]:
         """Keep the elements for which the function is true.
 
         Args:
             function: A function, or a :class:`~windrow.functions.FilterFunction`.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
@@ -181,6 +201,7 @@ class DataStream(Stage, Generic[T_co]):
             FilterNode(
                 input=self._node,
                 function=function,
+                on_error=error_policy(on_error, caller_location()),
                 name=name,
                 element_type=self._node.element_type,
                 location=caller_location(),
@@ -298,6 +319,7 @@ class DataStream(Stage, Generic[T_co]):
         strategy: WatermarkStrategy[T_co],
         timestamp: Callable[[T_co], int | datetime] | None = None,
         *,
+        on_error: OnError[T_co] = "fail",
         name: str | None = None,
     ) -> DataStream[T_co]:
         """Give elements timestamps, and make watermarks from them.
@@ -306,6 +328,7 @@ class DataStream(Stage, Generic[T_co]):
             strategy: How watermarks are made.
             timestamp: Takes the timestamp from an element: epoch milliseconds, or an aware datetime. May be left out
                 where the elements have timestamps, such as downstream of a window.
+            on_error: What becomes of elements for which ``timestamp`` raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
@@ -329,11 +352,21 @@ class DataStream(Stage, Generic[T_co]):
             )
         if timestamp is not None:
             check_function(timestamp, "assign_timestamps_and_watermarks")
+        policy = error_policy(on_error, caller_location())
+        if policy is not None and timestamp is None:
+            raise InvalidArgumentError(
+                "on_error is for elements whose timestamp function raises, and there is none",
+                given=f"on_error={on_error!r}",
+                expected="timestamp=lambda element: ...",
+                where=caller_location(),
+                hint="leave on_error out: elements keep the timestamps that they have",
+            )
         return DataStream(
             TimestampsNode(
                 input=self._node,
                 strategy=strategy,
                 timestamp=timestamp,
+                on_error=policy,
                 name=name,
                 element_type=self._node.element_type,
                 location=caller_location(),
@@ -341,10 +374,14 @@ class DataStream(Stage, Generic[T_co]):
         )
 
     @overload
-    def key_by(self, selector: Callable[[T_co], H]) -> KeyedStream[T_co, H]: ...
+    def key_by(self, selector: Callable[[T_co], H], *, on_error: OnError[T_co] = "fail") -> KeyedStream[T_co, H]: ...
     @overload
-    def key_by(self, selector: Callable[[T_co], H], key_type: TypeForm[H]) -> KeyedStream[T_co, H]: ...
-    def key_by(self, selector: Callable[[T_co], H], key_type: object | None = None) -> KeyedStream[T_co, H]:
+    def key_by(
+        self, selector: Callable[[T_co], H], key_type: TypeForm[H], *, on_error: OnError[T_co] = "fail"
+    ) -> KeyedStream[T_co, H]: ...
+    def key_by(
+        self, selector: Callable[[T_co], H], key_type: object | None = None, *, on_error: OnError[T_co] = "fail"
+    ) -> KeyedStream[T_co, H]:
         """Split the stream by key.
 
         Args:
@@ -352,6 +389,8 @@ class DataStream(Stage, Generic[T_co]):
                 are hashable and compare by value: str, int, bytes, None, tuples, enums, frozen dataclasses of these.
                 All NaNs are one key, as they are to Flink and Spark SQL.
             key_type: The type of the key, where the selector is a lambda and something needs it.
+            on_error: What becomes of elements for which the selector raises; see :data:`~windrow.failures.OnError`.
+                ``get_side_output`` of the keyed stream takes the side output of a tag.
 
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
@@ -367,6 +406,7 @@ class DataStream(Stage, Generic[T_co]):
             KeyByNode(
                 input=self._node,
                 selector=selector,
+                on_error=error_policy(on_error, caller_location()),
                 key_type=key_type if key_type is not None else stated_type(selector, self._node.element_type),
                 element_type=self._node.element_type,
                 location=caller_location(),
@@ -422,33 +462,57 @@ class DataStream(Stage, Generic[T_co]):
         """
         return AllWindowedStream(count_window(self._node, size, slide, fire_at_end=fire_at_end))
 
-    def process(self, function: ProcessFunction[T_co, R], *, name: str | None = None) -> DataStream[R]:
+    def process(
+        self, function: ProcessFunction[T_co, R], *, on_error: OnError[T_co] = "fail", name: str | None = None
+    ) -> DataStream[R]:
         """Make records from each element, and split the stream into side outputs, which ``get_side_output`` takes.
 
         Args:
             function: Gets the elements.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
+                What the failed call put out, at side outputs too, is discarded.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If it is no instance of :class:`~windrow.functions.ProcessFunction`.
         """
-        return DataStream(process_node(self._node, function, name))
+        return DataStream(process_node(self._node, function, on_error, name))
 
     @overload
     def map_batches(
-        self, function: Callable[[Sequence[T_co]], list[R]], *, size: int, name: str | None = None
+        self,
+        function: Callable[[Sequence[T_co]], list[R]],
+        *,
+        size: int,
+        on_error: OnError[T_co] = "fail",
+        name: str | None = None,
     ) -> DataStream[R]: ...
     @overload
     @deprecated(WRAP_IT)
     def map_batches(  # type: ignore[overload-overlap]
-        self, function: Callable[[Sequence[T_co]], OneValue], *, size: int, name: str | None = None
+        self,
+        function: Callable[[Sequence[T_co]], OneValue],
+        *,
+        size: int,
+        on_error: OnError[T_co] = "fail",
+        name: str | None = None,
     ) -> NotRecords: ...
     @overload
     def map_batches(  # pyright: ignore[reportOverlappingOverload]
-        self, function: Callable[[Sequence[T_co]], Sequence[R]], *, size: int, name: str | None = None
+        self,
+        function: Callable[[Sequence[T_co]], Sequence[R]],
+        *,
+        size: int,
+        on_error: OnError[T_co] = "fail",
+        name: str | None = None,
     ) -> DataStream[R]: ...
     def map_batches(
-        self, function: Callable[[Sequence[T_co]], Iterable[Any]], *, size: int, name: str | None = None
+        self,
+        function: Callable[[Sequence[T_co]], Iterable[Any]],
+        *,
+        size: int,
+        on_error: OnError[T_co] = "fail",
+        name: str | None = None,
     ) -> DataStream[Any] | NotRecords:
         """Make one element from each, several at a time, for models and databases.
 
@@ -457,9 +521,11 @@ class DataStream(Stage, Generic[T_co]):
                 most ``size`` elements, and fewer at the end of what has arrived: it waits for no more. A text, bytes, a
                 dict or a tuple of a fixed number of parts is refused, as it is one value.
             size: The most elements of a call.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
+                After an exception the function is called again for each element of the batch alone, to find them.
             name: Names the step.
         """
-        return DataStream(map_batches_node(self._node, function, size, name))
+        return DataStream(map_batches_node(self._node, function, size, on_error, name))
 
     def map_async(
         self,
@@ -472,6 +538,7 @@ class DataStream(Stage, Generic[T_co]):
         ordered: bool = True,
         timed_out: OutputTag[T_co] | None = None,
         failed: OutputTag[T_co] | None = None,
+        on_error: OnError[T_co] = "fail",
         name: str | None = None,
     ) -> DataStream[R]:
         """Make one element from each by a coroutine, many side by side on one event loop for each worker.
@@ -490,6 +557,8 @@ class DataStream(Stage, Generic[T_co]):
             ordered: Whether results keep the order of the elements. Else they come in the order in which they are done.
             timed_out: The side output for elements whose last try took too long; without it they have failed.
             failed: The side output for elements whose last try has raised an exception; without it that ends the run.
+            on_error: In place of ``failed``, ``"drop"`` to count and leave out such elements, or a tag for them with
+                the error: :class:`~windrow.failures.Failed`.
             name: Names the step.
         """
         return DataStream(
@@ -503,6 +572,7 @@ class DataStream(Stage, Generic[T_co]):
                 ordered=ordered,
                 timed_out=timed_out,
                 failed=failed,
+                on_error=on_error,
                 name=name,
             )
         )
@@ -633,7 +703,7 @@ class DataStream(Stage, Generic[T_co]):
     def get_side_output(self, tag: OutputTag[S]) -> DataStream[S]:
         """The side output of the step that made this stream.
 
-        It has late elements, malformed records, or what a process function put out under ``tag``.
+        It has late elements, malformed records, elements that failed, or what a process function put out under ``tag``.
 
         Args:
             tag: The one that the step was given, or another of the same name.
@@ -659,13 +729,7 @@ class DataStream(Stage, Generic[T_co]):
             >>> even.get_side_output(odd).collect()
             [1, 3]
         """
-        if not isinstance(tag, OutputTag):
-            raise InvalidArgumentError(
-                "a side output is named by a tag", given=tag, expected="an OutputTag", where=caller_location()
-            )
-        node = self._node
-        type_form = node.late_type(tag) if tag.element_type is None else tag.element_type
-        return DataStream(SideOutputNode(input=node, tag=tag, element_type=type_form, location=caller_location()))
+        return DataStream(side_output_node(self._node, tag))
 
     def sink_to(self, sink: Sink[T_co], *, name: str | None = None) -> DataStreamSink:
         """Write the stream. Hand the result to a :class:`~windrow.Pipeline`.

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
 from windrow.errors import Location
+from windrow.failures import ErrorPolicy, Failed
 from windrow.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction
 from windrow.functions.marked import CoGroup, JoinPairs
 from windrow.functions.names import function_name
@@ -216,12 +218,39 @@ class Node:
     @property
     def side_outputs(self) -> tuple[OutputTag[Any], ...]:
         """The tags of its side outputs, as far as settings name them."""
-        return ()
+        return self.failed_tags
 
     @property
     def outputs_aside(self) -> object | None:
         """The user's function that may output to side outputs, or None."""
         return None
+
+    @property
+    def error_policy(self) -> ErrorPolicy | None:
+        """The policy for elements whose function raised, or None where the run fails."""
+        return None
+
+    @property
+    def failed_tags(self) -> tuple[OutputTag[Any], ...]:
+        """The tag of the side output of failed elements, if there is one."""
+        policy = self.error_policy
+        return () if policy is None or policy.tag is None else (policy.tag,)
+
+    def aside_type(self, tag: OutputTag[Any]) -> object | None:
+        """The type of the elements of a side output, as far as settings of the step decide it.
+
+        Args:
+            tag: The tag of the side output.
+        """
+        if tag not in self.failed_tags:
+            return self.late_type(tag)
+        known = self.failing_type
+        return None if known is None else GenericAlias(Failed, (known,))
+
+    @property
+    def failing_type(self) -> object | None:
+        """The type of the elements of failed calls, where it is known."""
+        return self.inputs[0].element_type
 
     def late_type(self, tag: OutputTag[Any]) -> object | None:
         """The type of the late elements that a side output has; None where it is not known, or has no late elements.
@@ -237,7 +266,7 @@ class Node:
         Args:
             tag: The tag of the side output.
         """
-        return self.inputs if self.passes_aside else ()
+        return self.inputs if self.passes_aside or tag in self.failed_tags else ()
 
     @property
     def user_parts(self) -> tuple[object, ...]:
@@ -279,9 +308,15 @@ class OneInputNode(Node):
 
     Attributes:
         input: The step that it reads from.
+        on_error: What becomes of elements whose function raised; None: the run fails.
     """
 
     input: Node
+    on_error: ErrorPolicy | None = None
+
+    @property
+    def error_policy(self) -> ErrorPolicy | None:
+        return self.on_error
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -189,7 +189,7 @@ class MapAsyncNode(FunctionNode[Callable[[Any], Awaitable[Any]]]):
 
     @property
     def side_outputs(self) -> tuple[OutputTag[Any], ...]:
-        return tuple([tag for tag in (self.timed_out, self.failed) if tag is not None])
+        return (*[tag for tag in (self.timed_out, self.failed) if tag is not None], *self.failed_tags)
 
     def describe(self, words: Words = NAMES) -> str:
         settings = [function_name(self.function), f"capacity {self.capacity}"]

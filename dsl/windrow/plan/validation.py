@@ -388,7 +388,7 @@ def _side_output_faults(node: SideOutputNode, step: Step, earlier_tags: EarlierT
             f"its side outputs are: {names}"
             if known
             else "a source with on_malformed=tag, a window or a join with late outputs, map_async with timed_out=tag, "
-            "or a process function that outputs to the tag has one",
+            "a step with on_error=tag, or a process function that outputs to the tag has one",
         )
 
 

@@ -84,8 +84,10 @@ class BatchReports:
         self._parts = {}
 
     def _steps(self) -> Iterator[Step]:
-        reported = {step.id for step in (*self._topology.sources, *self._topology.keyed, *self._topology.sinks)}
-        return (step for step in self._topology.steps if step.id in reported)
+        topology = self._topology
+        steps = (*topology.sources, *topology.keyed, *topology.dropping, *topology.sinks)
+        reported = {step.id for step in steps}
+        return (step for step in topology.steps if step.id in reported)
 
     def _progress(self, step: Step, watermark: int | None, now: int) -> StepProgress:
         execution = self._execution

@@ -36,7 +36,8 @@ class StepProgress:
         late: How many elements of the batch came too late for the step, dropped or sent to a side output.
         malformed: How many records of the batch did not fit the type of the source.
         dropped: How many elements the step dropped in the batch, by the name of the counter, such as
-            ``late_records_dropped``.
+            ``late_records_dropped``. Of a step without keys, which has a report if it drops elements for which a
+            function raised, nothing else is counted.
         open_windows: How many windows of all keys have elements or state stored after the batch. None for a step
             without windows, for tumbling and sliding windows that run on Arrow columns, which do not store each window
             by itself, and after a restart that does not find the sums of the previous run.

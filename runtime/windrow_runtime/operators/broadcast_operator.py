@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Totals
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.functions import TimeDomain
@@ -94,6 +94,7 @@ class _SharedStore:
     """The broadcast state of the key group that an operator works on."""
 
     __slots__ = ("_operator",)
+    undo: ClassVar[None] = None  # a call for a key only reads broadcast state
 
     def __init__(self, operator: KeyedOperator) -> None:
         self._operator = operator

@@ -24,6 +24,7 @@ from windrow.windows import TumblingEventTimeWindows
 from windrow.windows.spec import AlignedWindows, GapWindows
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.guarded.process import GuardedProcessOperator
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.ordered.buffer import EventTimeOrderOperator
 from windrow_runtime.operators.ordered.pattern_operator import PatternOperator
@@ -36,13 +37,18 @@ from windrow_runtime.operators.windows.partials import PartialsOperator
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
 from windrow_runtime.operators.windows.table_loop import TableOperator
 
+
+def _process_operator(step: Step, node: KeyedProcessNode) -> ProcessOperator:
+    return ProcessOperator(step, node) if node.error_policy is None else GuardedProcessOperator(step, node)
+
+
 # Any: each operator takes the nodes of its kind.
 OPERATORS: Final[Mapping[type[Node], Callable[[Step, Any], KeyedOperator]]] = {
     AsOfJoinNode: AsOfJoinOperator,
     BroadcastProcessNode: BroadcastOperator,
     EventTimeOrderNode: EventTimeOrderOperator,
     IntervalJoinNode: IntervalJoinOperator,
-    KeyedProcessNode: ProcessOperator,
+    KeyedProcessNode: _process_operator,
     PatternNode: PatternOperator,
 }
 

@@ -116,7 +116,10 @@ class Fragment:
             with lifecycle_errors(step, "open", function):
                 function.open(runtime(step))
         for built in self._built.values():
-            built.open(runtime(built.step))
+            context = runtime(built.step)
+            built.open(context)
+            if built.guard is not None:
+                built.guard.metrics = context.metrics
 
     def close(self) -> None:
         """Close the user's functions."""
@@ -152,6 +155,13 @@ class Fragment:
         return fused
 
     def _new_step(self, step: Step) -> FusedStep:
+        built = self._unguarded(step)
+        policy = step.node.error_policy
+        if policy is not None and not step.node.is_keyed:
+            built.guard_by(policy, self._taps(step).push)
+        return built
+
+    def _unguarded(self, step: Step) -> FusedStep:
         node, output, readers = step.node, self._output, self._topology.readers(step)
         if node.is_keyed:
             return _Boundary(step, lambda values, stamps: output.to_step(step.id, [None] * len(values), values, stamps))
@@ -246,10 +256,11 @@ ENDS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Sequence[Step]], 
 
 class _Map(FusedStep):
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        results = self._apply(values)
+        results, values, timestamps = self._apply_guarded(values, timestamps)
         if self._constant and not LAZY_TYPES.isdisjoint(map(type, results)):
             self._for_each(values, own, results)
         self._forward(results, timestamps)
+        self._pass_failed()
 
 
 class _Tuples(FusedStep):
@@ -348,10 +359,11 @@ class _FromChanges(FusedStep):
 
 class _Filter(FusedStep):
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        keep = self._apply(values)
+        keep, values, timestamps = self._apply_guarded(values, timestamps)
         if not CONSTANT_TYPES.issuperset(map(type, keep)):
             keep = self._for_each(values, truth, keep)
         self._forward(list(compress(values, keep)), list(compress(timestamps, keep)))
+        self._pass_failed()
 
 
 class _FlatMap(FusedStep):
@@ -377,11 +389,13 @@ class _FlatMap(FusedStep):
     def push(self, values: Values, timestamps: Timestamps) -> None:
         flat: Values = []
         stamps: Timestamps = []
-        for group, timestamp in zip(self._apply(values), timestamps, strict=True):
+        groups, _, timestamps = self._apply_guarded(values, timestamps)
+        for group, timestamp in zip(groups, timestamps, strict=True):
             if group:
                 flat.extend(group)
                 stamps.extend([timestamp] * len(group))
         self._forward(flat, stamps)
+        self._pass_failed()
 
 
 class _Timestamps(FusedStep):
@@ -396,10 +410,14 @@ class _Timestamps(FusedStep):
         if self._ingestion:
             assigned: list[Any] = [self._observer.now] * len(values)
         else:
-            assigned = list(timestamps) if self.function is None else self._apply(values)
-        stamps = self._millis(assigned, values)
-        self._observer.observe(values, stamps)
-        self._forward(values, list(stamps))
+            assigned = list(timestamps)
+            if self.function is not None:
+                assigned, values, _ = self._apply_guarded(values, timestamps)
+        if values:
+            stamps = self._millis(assigned, values)
+            self._observer.observe(values, stamps)
+            self._forward(values, list(stamps))
+        self._pass_failed()
 
     def _millis(self, assigned: list[Any], values: Values) -> list[int]:
         if set(map(type, assigned)) == {int} and min(assigned) >= MIN_TIMESTAMP and max(assigned) <= MAX_TIMESTAMP:
@@ -430,14 +448,16 @@ class _Keyed(FusedStep):
         self._output = output
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
-        keys = self._apply(values)
+        keys, values, timestamps = self._apply_guarded(values, timestamps)
         if not LAZY_TYPES.isdisjoint(map(type, keys)):
             self._for_each(values, own, keys)
-        keys = with_one_nan(keys)
-        *others, last = self._targets
-        for target in others:
-            self._output.to_step(target, keys, self._copies(values), timestamps)
-        self._output.to_step(last, keys, values, timestamps)
+        if values:
+            keys = with_one_nan(keys)
+            for target in self._targets[1:]:
+                self._output.to_step(target, keys, self._copies(values), timestamps)
+            for target in self._targets[:1]:  # it is the last to get them, and need not have copies
+                self._output.to_step(target, keys, values, timestamps)
+        self._pass_failed()
 
 
 class _Boundary(FusedStep):

@@ -5,19 +5,24 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import compress
 from types import FunctionType
 from typing import Any, TypeAlias
 
 from windrow.facts.code import facts
+from windrow.failures import ErrorPolicy
 from windrow.functions import RuntimeContext
 from windrow.plan import Step
 from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, function_failed, raise_call_error, shortened
+from windrow_runtime.operators.guarded.guard import NO_RESULT, Guard
 
 # Any in this module: elements of every type.
 Values: TypeAlias = list[Any]
 Timestamps: TypeAlias = list[int | None]
+PutAside: TypeAlias = Callable[[str, Values, Timestamps], None]
+"""Passes on elements of a side output, by the name of its tag."""
 
 
 class FusedStep:
@@ -38,6 +43,9 @@ class FusedStep:
     ) -> None:
         self.step = step
         self.then = then
+        self.guard: Guard | None = None  # applies the step's error policy; None: errors fail the run
+        self._failed: tuple[Values, Timestamps] = ([], [])
+        self._put_aside: PutAside | None = None
         self.function = function
         self._constant = is_constant_type(step.node.element_type) if constant is None else constant
         # Calls the function for each value in turn. A result is copied before the next call.
@@ -50,6 +58,25 @@ class FusedStep:
             self._calls = lambda values: map(own, map(function, values))
         else:
             self._calls = lambda values: map(function, self._copies(values))
+
+    def guard_by(self, policy: ErrorPolicy, put_aside: PutAside) -> None:
+        """Applies an error policy; ``put_aside`` passes on failed elements, by the name of their tag."""
+        self.guard = Guard(self.step, policy, self._set_aside)
+        self._put_aside = put_aside
+
+    def _set_aside(self, tag: str, failed: object, timestamp: int | None) -> None:
+        values, timestamps = self._failed
+        values.append(failed)
+        timestamps.append(timestamp)
+
+    def _pass_failed(self) -> None:
+        """Passes on the elements that failed, after the results of the others."""
+        values, timestamps = self._failed
+        if values:
+            assert self.guard is not None, "it has set them aside"
+            assert self._put_aside is not None, "the same"
+            self._failed = ([], [])
+            self._put_aside(self.guard.tag, values, timestamps)
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         """Process elements, and push the results to the steps downstream."""
@@ -90,6 +117,44 @@ class FusedStep:
             raise_call_error(self.step, StopIteration(), f"element {shortened(values[len(results)])}")
         return results
 
+    def _apply_guarded(self, values: Values, timestamps: Timestamps) -> tuple[list[Any], Values, Timestamps]:
+        """Calls the function for each value; returns the results, and the values and timestamps that have one.
+
+        Where the step has an error policy, an element whose call raises has none. Each element is given to the function
+        once, and once for each further try: the iterator of the calls goes on behind the call that raised.
+        """
+        guard = self.guard
+        if guard is None:
+            return self._apply(values), values, timestamps
+        results: list[Any] = []
+        failed: list[int] = []
+        calls = iter(self._calls(values))
+        while len(results) + len(failed) < len(values):
+            error: BaseException = StopIteration()  # of the function, which ends an iterator over calls
+            try:
+                results.extend(calls)
+            except USER_ERRORS as raised:
+                error = raised
+            index = len(results) + len(failed)
+            if index == len(values):
+                break
+            value = values[index]
+            again = partial(self._again, value)
+            result = guard.settle(error, value, timestamps[index], again, given=partial(_element_text, value))
+            if result is NO_RESULT:
+                failed.append(index)
+            else:
+                results.append(result)
+        if not failed:
+            return results, values, timestamps
+        is_kept = bytearray(b"\1") * len(values)
+        for index in failed:
+            is_kept[index] = False
+        return results, list(compress(values, is_kept)), list(compress(timestamps, is_kept))
+
+    def _again(self, value: Any) -> Any:
+        return next(iter(self._calls([value])))
+
     def _for_each(self, values: Values, check: Callable[[Any], Any], results: Sequence[Any]) -> list[Any]:
         """Checks the results that the function returned for values; an error names the value."""
         checked: list[Any] = []
@@ -98,6 +163,10 @@ class FusedStep:
         except USER_ERRORS as error:
             raise_call_error(self.step, error, f"element {shortened(values[len(checked)])}")
         return checked
+
+
+def _element_text(value: object) -> str:
+    return f"element {shortened(value)}"
 
 
 def _only_reads(function: object) -> bool:

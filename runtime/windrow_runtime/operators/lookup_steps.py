@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from concurrent.futures import wait as wait_for_any
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
@@ -27,6 +28,7 @@ from windrow_runtime.operators.errors import (
     shortened,
 )
 from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
+from windrow_runtime.operators.guarded.guard import NO_RESULT, Guard, is_failure
 
 # Any in this module: elements of every type.
 
@@ -120,6 +122,11 @@ class ProcessStep(FusedStep):
         context.sides = {}
         for value, timestamp in zip(values, timestamps, strict=True):
             context.timestamp = timestamp
+            if self.guard is not None:
+                made = self._guarded(self.guard, value, timestamp)
+                main_results += made
+                stamps += [timestamp] * len(made)
+                continue
             try:
                 results = process(value, context)
                 if results is not None:
@@ -132,6 +139,34 @@ class ProcessStep(FusedStep):
         self._forward(main_results, stamps)
         for tag in sorted(sides):
             self._taps.push(tag, *sides[tag])
+        self._pass_failed()
+
+    def _guarded(self, guard: Guard, value: Any, timestamp: int | None) -> Values:
+        """Returns the results for an element; what a failed call has put out is discarded."""
+        sides = self._context.sides
+        made: Any  # a list of results, or NO_RESULT
+
+        def call() -> Values:
+            self._context.sides = {}
+            results = self.function.process_element(value, self._context)
+            return [] if results is None else [own(each) for each in records_of(results, self._element_type)]
+
+        try:
+            try:
+                made = call()
+            except USER_ERRORS as error:
+                made = guard.settle(error, value, timestamp, call, given=lambda: f"element {shortened(value)}")
+                if made is NO_RESULT:
+                    self._context.sides = {}
+                    return []
+            for tag, (values, timestamps) in self._context.sides.items():
+                earlier_values, earlier_timestamps = sides.setdefault(tag, ([], []))
+                earlier_values += values
+                earlier_timestamps += timestamps
+            results: Values = made
+            return results
+        finally:
+            self._context.sides = sides
 
 
 class _Context:
@@ -164,19 +199,48 @@ class BatchStep(FusedStep):
         for start in range(0, len(values), self._size):
             batch = values[start : start + self._size]
             what = f"{len(batch)} elements, the first of them {shortened(batch[0])}"
+            stamps = timestamps[start : start + self._size]
             try:
-                results = [own(result) for result in _in_order(records_of(self.function(batch), self._element_type))]
+                results = self._results(batch, what)
             except USER_ERRORS as error:
-                raise_call_error(self.step, error, what)
-            if len(results) != len(batch):
-                raise InvalidArgumentError(
-                    "a function of batches gave another number of results",
-                    given=f"{len(results)} results for {what}",
-                    expected="one result for each element, in the same order",
-                    where=self.step.where,
-                    hint="map_batches makes one element of each; flat_map makes any number",
-                )
-            self._forward(results, timestamps[start : start + self._size])
+                if self.guard is None or not is_failure(error):
+                    raise_call_error(self.step, error, what)
+                results, stamps = self._one_by_one(self.guard, batch, stamps)
+            self._forward(results, stamps)
+        self._pass_failed()
+
+    def _results(self, batch: Values, what: str) -> Values:
+        """Returns a result for each element of a batch."""
+        results = [own(result) for result in _in_order(records_of(self.function(batch), self._element_type))]
+        if len(results) != len(batch):
+            raise InvalidArgumentError(
+                "a function of batches gave another number of results",
+                given=f"{len(results)} results for {what}",
+                expected="one result for each element, in the same order",
+                where=self.step.where,
+                hint="map_batches makes one element of each; flat_map makes any number",
+            )
+        return results
+
+    def _one_by_one(self, guard: Guard, batch: Values, timestamps: Timestamps) -> tuple[Values, Timestamps]:
+        """Calls the function with each element of a failed batch alone; returns the results, with timestamps."""
+        results: Values = []
+        stamps: Timestamps = []
+        for value, timestamp in zip(batch, timestamps, strict=True):
+            made = self._settled(guard, value, timestamp)
+            if made is not NO_RESULT:
+                results += made
+                stamps.append(timestamp)
+        return results, stamps
+
+    def _settled(self, guard: Guard, value: Any, timestamp: int | None) -> Any:
+        """Returns a list of the result for one element, or ``NO_RESULT``."""
+        what = f"element {shortened(value)}"
+        call = partial(self._results, [value], what)
+        try:
+            return call()
+        except USER_ERRORS as error:
+            return guard.settle(error, value, timestamp, call, given=lambda: what)
 
 
 # Any: results of every type.
@@ -243,10 +307,15 @@ class AsyncStep(FusedStep):
         side_outputs: dict[str, list[int]] = {}
         for index, result in enumerate(results):
             if isinstance(result, _SideOutput):
-                side_outputs.setdefault(result.tag, []).append(index)
+                if result.error is not None:
+                    assert self.guard is not None, "it has decided"
+                    self.guard.refuse(first_line(result.error), values[index], timestamps[index])
+                else:
+                    side_outputs.setdefault(result.tag, []).append(index)
         for tag in sorted(side_outputs):
             indices = side_outputs[tag]
             self._taps.push(tag, [values[index] for index in indices], [timestamps[index] for index in indices])
+        self._pass_failed()
 
     def close(self) -> None:
         """Calls ``close_async`` of the function in the event loop, if the function has it, and ends the loop."""
@@ -321,6 +390,8 @@ class AsyncStep(FusedStep):
             return _SideOutput(node.timed_out.name)
         if node.failed is not None:
             return _SideOutput(node.failed.name)
+        if self.guard is not None and is_failure(error):
+            return _SideOutput(self.guard.tag, error)
         if outcome.is_late:
             raise self._timed_out(value, attempts)
         if isinstance(error, asyncio.CancelledError):
@@ -412,9 +483,10 @@ _LATE: Final = _Outcome(error=TimeoutError("the try took too long"), is_late=Tru
 
 @dataclass(frozen=True, slots=True)
 class _SideOutput:
-    """Replaces the result of an element that goes to a side output."""
+    """Replaces the result of an element that goes to a side output, or with an error is one that failed."""
 
     tag: str
+    error: BaseException | None = None
 
 
 class _InterruptedError(Exception):

@@ -27,6 +27,7 @@ _PATHS = tuple(f"{os.path.abspath(folder)}{os.sep}" for folder in (LANGUAGE, *RU
 
 _OWN_COUNTERS: Final = (
     "closed_window_records_dropped",
+    "failed_records_dropped",
     "late_records_dropped",
     "records_malformed",
     "unfired_window_records_dropped",

@@ -79,6 +79,12 @@ class Topology:
         """The number of levels of keyed steps."""
         return max(self.levels.values(), default=0)
 
+    @property
+    def dropping(self) -> list[Step]:
+        """The steps without keys that drop elements for which the user's function raised."""
+        policies = [(step, step.node.error_policy) for step in self.steps if not step.node.is_keyed]
+        return [step for step, policy in policies if policy is not None and policy.drops]
+
     def feeding_level(self, sink: Step) -> int:
         """Returns the level whose keyed steps feed a sink alone; the last one where several do, or a source does."""
         levels = {self.levels.get(step, 0) for step in self.boundaries_before[sink.id]}

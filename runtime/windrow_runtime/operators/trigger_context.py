@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from windrow.state import MergingStateDescriptor, StateDescriptor, ValueStateDescriptor
 from windrow_runtime.operators.operator import KeyedOperator, TimerContext
@@ -24,6 +24,7 @@ class TriggerContextImpl(TimerContext):
     """The context of triggers. One instance serves all calls; the operator points it at a window before each."""
 
     __slots__ = ("_scope", "_whole", "entry", "merged", "purges")
+    undo: ClassVar[None] = None  # what triggers change is not taken back
 
     def __init__(self, operator: KeyedOperator, whole: TriggerContextImpl | None = None) -> None:
         super().__init__(operator)

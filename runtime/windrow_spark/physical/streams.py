@@ -118,6 +118,8 @@ class Streams:
         leads_on = node.passes_all and node.keys is None
         if not leads_on and type(node) not in ROUTE_STEPS:
             raise DeclinedError(f"{step.id} is upstream")
+        if node.error_policy is not None:
+            raise DeclinedError(f"{step.id} has a policy for elements that fail, so it takes them one by one")
         routes = tuple([route for source in step.inputs for route in self._routes_from(source)])
         return routes if leads_on else tuple([_extended(route, step) for route in routes])
 
@@ -139,6 +141,9 @@ def _ending(route: Route, step: Step, selector: Callable[[Any], Any] | None, *, 
         raise DeclinedError("elements have no timestamps on the way")
     if selector is None:
         return route
+    # The elements of a route that begins at the key have one already: those for which the selector raised are left out.
+    if step.node.error_policy is not None and route.source:
+        raise DeclinedError(f"{step.id} has a policy for elements that fail, so it takes them one by one")
     return replace(route, keyed=keying_step(step, selector, route.element))
 
 

@@ -27,6 +27,7 @@ import msgspec
 from windrow.aggregates.sketches import HllSketch, KllSketch
 from windrow.errors import IncompatibleStateError
 from windrow.facts.packages import is_of_windrow
+from windrow.failures import Failed
 from windrow.functions.marked import Tagged
 from windrow.kafka import KafkaRecord, ProducerRecord
 from windrow.panes import Change, ChangeKind, PaneInfo, PaneTiming, WindowResult
@@ -68,7 +69,7 @@ _OWN_RECORDS: Final = (
         KllSketch,
         TtlTimer,
     ),
-    *(SafeUUID, PaneState, PaneInfo, PaneTiming, WindowResult, Change, ChangeKind, Tagged),
+    *(SafeUUID, PaneState, PaneInfo, PaneTiming, WindowResult, Change, ChangeKind, Failed, Tagged),
 )
 """Value classes of windrow and of the standard library that a state may hold though no annotation names them."""
 _OPEN_BASES: Final = frozenset({TimeWindow, GlobalWindow, Window})

@@ -130,6 +130,8 @@ def _text(node: Node) -> str:
     if keys is not None and isinstance(keys.selector, SideKey):
         sides = dict.fromkeys(map(function_text, keys.selector.selectors))
         text = f"by {' and '.join(sides)}, {text}"
+    if (policy := node.error_policy) is not None:
+        text = f"{text}, {policy.describe()}"
     return text if node.shown_kind == node.kind else f"{node.shown_kind} {text}"
 
 

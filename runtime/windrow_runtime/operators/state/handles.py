@@ -23,6 +23,7 @@ from windrow.state import (
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.state.model import GrowingList, StoredList
 from windrow_runtime.operators.state.time_to_live import Cells, TtlCells, other_cells
+from windrow_runtime.operators.state.undo import UndoLog
 
 # Any in this module: the user's descriptor gives the type, and the stored data is untyped.
 
@@ -35,13 +36,15 @@ class StateStore:
 
     Attributes:
         cells: The state of the key by name; None between calls.
+        undo: Notes the changes of a call that may fail; None: nothing is taken back.
     """
 
-    __slots__ = ("_expiring", "_handles", "cells", "views")
+    __slots__ = ("_expiring", "_handles", "cells", "undo", "views")
 
     def __init__(self, expiring: Callable[[str, StateTtlConfig], TtlCells] | None = None) -> None:
         """Make a store; ``expiring`` returns the view that a call has of state with a time to live. None: none has."""
         self.cells: dict[str, Any] | None = None
+        self.undo: UndoLog | None = None
         self.views: dict[_ExpiringStore, TtlCells] = {}
         self._handles: dict[str, _State] = {}
         self._expiring = expiring
@@ -92,6 +95,9 @@ class HasCells(Protocol):
     @property
     def cells(self) -> Cells | None: ...
 
+    @property
+    def undo(self) -> UndoLog | None: ...
+
 
 class _ExpiringStore:
     """The part of a store that one state with a time to live has."""
@@ -107,6 +113,10 @@ class _ExpiringStore:
     def cells(self) -> TtlCells | None:
         store = self._store
         return store.views.get(self) or (None if store.cells is None else store.view(self))
+
+    @property
+    def undo(self) -> UndoLog | None:
+        return self._store.undo
 
 
 def refuse_expiry(descriptor: StateDescriptor) -> None:
@@ -244,8 +254,19 @@ class _State:
             expected="a List-, Reducing- or AggregatingStateDescriptor",
         )
 
+    def _note(self, *, in_place: bool = False) -> None:
+        """Notes the stored value before a change, if the call may be taken back."""
+        undo = self._store.undo
+        if undo is not None:
+            cells = self.current_cells()
+            if isinstance(cells, TtlCells):
+                undo.cell(cells.cells, cells.cell, in_place=in_place)
+            else:
+                undo.cell(cells, self._name, in_place=in_place)
+
     def clear(self) -> None:
         """Remove the stored value."""
+        self._note()
         self.current_cells().pop(self._name, None)
 
     def holds(self) -> bool:
@@ -255,13 +276,17 @@ class _State:
 
 class _Value(_State):
     def value(self) -> Any:
-        return own(self.current_cells().get(self._name))
+        cells = self.current_cells()
+        if isinstance(cells, TtlCells) and cells.refresh_on_read:
+            self._note()
+        return own(cells.get(self._name))
 
     def update(self, value: Any) -> None:
         # As in Flink, None clears the state.
         if value is None:
             self.clear()
         else:
+            self._note()
             self.current_cells()[self._name] = own(value)
 
 
@@ -275,16 +300,19 @@ class _List(_State):
 
     def add(self, value: Any) -> None:
         stored_value = own(value)
+        self._note()
         self.current_cells().setdefault(self._name, GrowingList()).append(stored_value)
 
     def add_all(self, values: Iterable[Any]) -> None:
         added = [own(value) for value in values]
         if added:
+            self._note()
             self.current_cells().setdefault(self._name, GrowingList()).extend(added)
 
     def update(self, values: Iterable[Any]) -> None:
         replaced = GrowingList(map(own, values))
         if replaced:
+            self._note()
             self.current_cells()[self._name] = replaced
         else:
             self.clear()
@@ -298,11 +326,24 @@ class MapHandle(_State):
 
     def put(self, key: Any, value: Any) -> None:
         stored_value = own(value)
+        self._note_entry(key)
         self.current_cells().setdefault(self._name, {})[own(key)] = stored_value
+
+    def _note_entry(self, key: Any) -> None:
+        """Notes the entry of a key before it is set, if the call may be taken back."""
+        undo = self._store.undo
+        if undo is not None:
+            entries = self.current_cells().get(self._name)
+            if entries is None:
+                self._note()
+            else:
+                undo.entry(entries, key)
 
     def remove(self, key: Any) -> None:
         entries = self.current_cells().get(self._name)
         if entries is not None:
+            if self._store.undo is not None and key in entries:
+                self._store.undo.entries(entries)
             entries.pop(key, None)
             if not entries:
                 self.clear()
@@ -334,10 +375,14 @@ class _Reducing(_State):
         return descriptor.reduce_function(first, second)
 
     def get(self) -> Any:
-        return own(self.current_cells().get(self._name))
+        cells = self.current_cells()
+        if isinstance(cells, TtlCells) and cells.refresh_on_read:
+            self._note()
+        return own(cells.get(self._name))
 
     def add(self, value: Any) -> None:
         cells, name, stored_value = self.current_cells(), self._name, own(value)
+        self._note(in_place=True)
         cells[name] = self.descriptor.reduce_function(cells[name], stored_value) if name in cells else stored_value
 
 
@@ -348,9 +393,11 @@ class _Aggregating(_State):
 
     def get(self) -> Any:
         cells = self.current_cells()
+        self._note(in_place=True)
         return own(self.descriptor.aggregate_function.get_result(cells[self._name])) if self._name in cells else None
 
     def add(self, value: Any) -> None:
+        self._note(in_place=True)
         cells, name, function = self.current_cells(), self._name, self.descriptor.aggregate_function
         accumulator = cells[name] if name in cells else own(function.create_accumulator())
         cells[name] = function.add(own(value), accumulator)
@@ -366,6 +413,7 @@ class _ExpiringList(_State):
     def _append(self, values: list[Any]) -> None:
         cells = self.current_cells()
         if values:
+            self._note()
             cells.begin()
             now = cells.now
             cells.cells.setdefault(cells.cell, GrowingList()).extend([(now, value) for value in values])
@@ -373,6 +421,7 @@ class _ExpiringList(_State):
     def get(self) -> list[Any]:
         cells, alive = self.current_cells(), self._alive()
         if alive and cells.refresh_on_read:
+            self._note()
             cells.cells[cells.cell] = GrowingList((max(cells.now, written), value) for written, value in alive)
         return own_all([value for _, value in alive])
 
@@ -406,13 +455,17 @@ class _ExpiringMap(_State):
         if entry is None or not cells.is_alive(entry[0]):
             return None
         if cells.refresh_on_read:
+            if self._store.undo is not None:
+                self._store.undo.entry(stored, key)
             stored[key] = entry = (max(cells.now, entry[0]), entry[1])
         return entry
 
     def _read_all(self) -> dict[Any, Any]:
         cells, stored = self.current_cells(), self._stored()
         alive = {key: entry for key, entry in stored.items() if cells.is_alive(entry[0])}
-        if cells.refresh_on_read:
+        if cells.refresh_on_read and stored:
+            if self._store.undo is not None:
+                self._store.undo.entries(stored)
             stored.update({key: (max(cells.now, written), value) for key, (written, value) in alive.items()})
         return {key: value for key, (_, value) in alive.items()}
 
@@ -422,20 +475,29 @@ class _ExpiringMap(_State):
 
     def put(self, key: Any, value: Any) -> None:
         cells, stored_value = self.current_cells(), own(value)
+        undo = self._store.undo
+        if undo is not None:
+            undo.cell(cells.cells, cells.cell)
         cells.begin()
         stored = cells.cells.setdefault(cells.cell, {})
         written = cells.now
         before = stored.get(key)
+        if undo is not None and (before is None or cells.is_alive(before[0])):
+            undo.entry(stored, key)
         if before is not None:
             if cells.is_alive(before[0]):
                 written = max(written, before[0])
             else:
+                if undo is not None:
+                    undo.entries(stored)
                 del stored[key]  # so that the new entry comes after the others
         stored[own(key)] = (written, stored_value)
 
     def remove(self, key: Any) -> None:
         stored = self._stored()
         if stored:
+            if self._store.undo is not None and key in stored:
+                self._store.undo.entries(stored)
             stored.pop(key, None)
             if not stored:
                 self.clear()

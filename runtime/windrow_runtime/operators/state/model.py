@@ -193,6 +193,22 @@ class TimerQueue:
         if len(self._heap) > 64 + 4 * len(self._active):
             self._fill_heap()
 
+    def number(self, key: Hashable, namespace: Any, time: int) -> int | None:
+        """Returns the number of a timer, for :meth:`put_back`; None: it is not set."""
+        return self._active.get((key, namespace, time))
+
+    def put_back(self, key: Hashable, namespace: Any, time: int, number: int | None) -> None:
+        """Makes a timer as it was when it had that number; None: it was not set."""
+        timer = (key, namespace, time)
+        if number is None:
+            self.delete(key, namespace, time)
+        elif self._active.get(timer) != number:
+            self._active[timer] = number
+            # Timers are in the order of their numbers.
+            self._active = dict(sorted(self._active.items(), key=itemgetter(1)))
+            if time <= self._horizon:
+                heapq.heappush(self._heap, (time, number, key, namespace))
+
     def mark(self) -> int:
         """Returns the number of the next timer to be set, for :meth:`since`."""
         return self._next

@@ -1,0 +1,166 @@
+"""What becomes of an element for which a function of a step raised an exception: the policy ``on_error`` of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeAlias
+
+from typing_extensions import TypeVar
+
+from windrow.errors import InvalidArgumentError
+from windrow.functions.retries import AsyncRetryStrategy
+from windrow.tags import OutputTag
+
+__all__ = ["ErrorPolicy", "Failed", "OnError", "Retry", "error_policy"]
+
+# Any: a policy without a tag is for elements of every type.
+T = TypeVar("T", default=Any)
+T_co = TypeVar("T_co", covariant=True)
+
+Then: TypeAlias = Literal["fail", "drop"]
+
+
+@dataclass(frozen=True)  # without slots, so that Failed[int](...) may be called
+class Failed(Generic[T_co]):
+    """An element for which a function of a step raised an exception, as the side output of ``on_error=tag`` has it.
+
+    It is Beam's dead letter of ``with_exception_handling``, and has what Kafka Streams' ``ErrorHandlerContext`` tells.
+
+    Attributes:
+        element: The element, as the function left it: a function that changes its argument shows here.
+        error: The class of the exception, and the first line of its text, as in ``ValueError: no number``.
+        step: The name of the step, or its id where it has no name.
+    """
+
+    element: T_co
+    error: str
+    step: str
+
+
+@dataclass(frozen=True)
+class Retry(Generic[T]):
+    """Calls a function that raised an exception again for the same element, and waits in between.
+
+    The worker waits: no other element of its partition or key group goes on meanwhile.
+
+    Attributes:
+        strategy: How often and when the function is called again, and after which exceptions: a
+            :class:`~windrow.functions.FixedDelayRetryStrategy`, an
+            :class:`~windrow.functions.ExponentialBackoffDelayRetryStrategy`, or your own.
+        then: What becomes of the element after the last try: ``"fail"``, ``"drop"`` or a tag.
+
+    Example:
+        >>> from datetime import timedelta
+        >>> from windrow import from_collection
+        >>> from windrow.failures import Retry
+        >>> from windrow.functions import FixedDelayRetryStrategy
+        >>> again = Retry(FixedDelayRetryStrategy(3, timedelta(milliseconds=10)), then="drop")
+        >>> from_collection(["1", "two", "3"]).map(int, on_error=again).collect()
+        [1, 3]
+    """
+
+    strategy: AsyncRetryStrategy
+    then: Then | OutputTag[Failed[T]] = "fail"
+
+
+OnError: TypeAlias = Then | OutputTag[Failed[T]] | Retry[T]
+"""What becomes of an element whose function raised. The run fails, or the element is counted and left out
+(``failed_records_dropped``), or it goes to the side output of a tag, or the function is called again before that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """The policy of a step that does more than to fail, as nodes carry it.
+
+    Attributes:
+        retry: Decides about further tries; None: there are none.
+        tag: The side output of failed elements; None: there is none.
+        drops: Whether failed elements are counted and left out. Without it, and without a tag, the run fails.
+    """
+
+    # Any: elements of every type.
+    retry: AsyncRetryStrategy | None = None
+    tag: OutputTag[Any] | None = None
+    drops: bool = False
+
+    def describe(self) -> str:
+        """A few words for ``explain()``."""
+        then = "drop" if self.drops else "fail" if self.tag is None else f"to {self.tag.name!r}"
+        return f"on error: {then}" if self.retry is None else f"on error: {self.retry.describe()}, then {then}"
+
+
+# Any: elements of every type; the methods of streams have proved that they fit.
+def error_policy(on_error: OnError[Any], where: object, *, retries: bool = True) -> ErrorPolicy | None:
+    """The policy that an argument ``on_error`` states.
+
+    Args:
+        on_error: The argument.
+        where: The line of the user's program.
+        retries: Whether the step may call its function again by a :class:`Retry`.
+
+    Returns:
+        The policy; None where the run fails, as without the argument.
+
+    Raises:
+        InvalidArgumentError: If the argument has an unknown value.
+    """
+    if isinstance(on_error, Retry):
+        if not retries:
+            raise InvalidArgumentError(
+                "map_async has retries of its own",
+                given=f"on_error={on_error!r}",
+                expected='on_error="drop" or a tag',
+                where=where,
+                hint="map_async(..., retry_strategy=strategy, on_error=tag)",
+            )
+        return _retrying(on_error, where)
+    if isinstance(on_error, OutputTag):
+        return ErrorPolicy(tag=on_error)
+    if on_error not in ("fail", "drop"):
+        raise InvalidArgumentError(
+            "on_error has an unknown value",
+            given=on_error,
+            expected='"fail", "drop", an OutputTag or a Retry',
+            where=where,
+            hint="on_error=Retry(strategy)" if isinstance(on_error, AsyncRetryStrategy) else None,
+        )
+    return ErrorPolicy(drops=True) if on_error == "drop" else None
+
+
+def _retrying(on_error: Retry[Any], where: object) -> ErrorPolicy:
+    strategy = on_error.strategy
+    if not isinstance(strategy, AsyncRetryStrategy):
+        raise InvalidArgumentError(
+            "a strategy decides about retries",
+            given=strategy,
+            expected="an AsyncRetryStrategy",
+            where=where,
+            hint="Retry(FixedDelayRetryStrategy(3, timedelta(seconds=1)))",
+        )
+    if _judges_results(strategy):
+        raise InvalidArgumentError(
+            "on_error calls a function again after an exception alone",
+            given=strategy,
+            expected="a strategy that does not judge results",
+            where=where,
+            hint="raise an exception in the function where its result is not good enough",
+        )
+    if isinstance(on_error.then, Retry):
+        raise InvalidArgumentError(
+            "a retry ends with one of the other policies",
+            given=on_error.then,
+            expected='then="fail", then="drop" or then=tag',
+            where=where,
+        )
+    then = error_policy(on_error.then, where)
+    return ErrorPolicy(strategy) if then is None else ErrorPolicy(strategy, then.tag, then.drops)
+
+
+def _judges_results(strategy: AsyncRetryStrategy) -> bool:
+    """Returns whether a strategy may call for another try after a result."""
+    judge: Callable[..., bool] = type(strategy).retries_result
+    if judge is AsyncRetryStrategy.retries_result:
+        return False
+    # The strategies of windrow's own judge results if they are given a function for it.
+    return not judge.__module__.startswith("windrow.") or getattr(strategy, "retry_result", None) is not None

@@ -1,0 +1,1 @@
+"""Applies the error policies of steps."""

@@ -1,0 +1,104 @@
+"""A call of a keyed process function that fails changes nothing: no output, no state, no timer."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Any, get_args, get_origin
+
+import pytest
+
+from tests.support.failing import ONE_IN, SEEN, Keeps, Number, is_bad
+from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from windrow.errors import UserFunctionError
+from windrow.failures import Failed, OnError, Retry
+from windrow.functions import FixedDelayRetryStrategy, KeyedProcessContext, KeyedProcessFunction
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource
+from windrow.state import ListStateDescriptor
+from windrow_runtime.local import LocalRunner, PipelineResult
+
+# Any in this module: elements of every type.
+
+FAILED = OutputTag[Failed[Number | None]]("failed")
+
+
+def numbers_of(seed: int) -> list[Number]:
+    chance = random.Random(seed)
+    return [Number(chance.choice("ab"), 2 * at + chance.randrange(20), chance.randrange(1000)) for at in range(150)]
+
+
+def outputs(numbers: list[Number], function: Keeps, on_error: OnError[Number | None]) -> tuple[Any, PipelineResult]:
+    strategy = WatermarkStrategy[Number].for_bounded_out_of_orderness(timedelta(milliseconds=20))
+    source = from_source(CollectionSource(numbers, batch_size=10)).returns(Number)
+    stamped = source.assign_timestamps_and_watermarks(strategy, lambda number: number.at)
+    made = stamped.key_by(lambda number: number.key).process(function, on_error=on_error)
+    streams: list[DataStream[Any]] = [made, made.get_side_output(SEEN)]
+    if on_error is FAILED:
+        streams.append(made.get_side_output(FAILED))
+    sinks = [CollectSink[Any]() for _ in streams]
+    ends = [stream.sink_to(sink) for stream, sink in zip(streams, sinks, strict=True)]
+    # The timers set each other without end.
+    result = LocalRunner().run(Pipeline("keyed", *ends), drain=False)
+    return [result.collected(sink) for sink in sinks], result
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_failed_call_changes_nothing(seed: int) -> None:
+    numbers = numbers_of(seed)
+    (made, seen), _ = outputs(numbers, Keeps(raises=False), "fail")
+    (made_too, seen_too, failed), _ = outputs(numbers, Keeps(raises=True), FAILED)
+    assert (made_too, seen_too) == (made, seen)
+    elements = [each for each in failed if each.element is not None]
+    assert [each.element for each in elements] == [number for number in numbers if is_bad(number)]
+    timers = [each.error for each in failed if each.element is None]
+    assert timers
+    assert all("UnluckyError: the timer" in error and "5 in event_time)" in error for error in timers)
+    (made_again, _), result = outputs(numbers, Keeps(raises=True), "drop")
+    assert made_again == made
+    assert result.counter("failed_records_dropped") == len(failed)
+
+
+class Adds(KeyedProcessFunction[str, Number, int]):
+    """Adds to a list before it raises, twice of three times."""
+
+    LIST = ListStateDescriptor("list", int)
+
+    def __init__(self, tries: list[int]) -> None:
+        self.tries = tries
+
+    def process_element(self, value: Number, context: KeyedProcessContext[str]) -> list[int]:
+        held = context.get_state(self.LIST)
+        held.add(value.value)
+        TRIES.append(value.value)
+        if len(TRIES) % 3:
+            raise OSError("not yet")
+        return [len(held.get())]
+
+
+TRIES: list[int] = []
+
+
+def test_a_further_try_begins_with_the_state_before_the_first() -> None:
+    TRIES.clear()
+    numbers = from_source(CollectionSource([Number("a", 1, 1), Number("a", 2, 2)])).returns(Number)
+    again = Retry[Number | None](FixedDelayRetryStrategy(3, timedelta(0)))
+    made = numbers.key_by(lambda number: number.key).process(Adds(TRIES), on_error=again)
+    assert made.collect() == [1, 2]
+    assert TRIES == [1, 1, 1, 2, 2, 2]
+
+
+def test_a_retry_may_end_with_an_error() -> None:
+    TRIES.clear()
+    numbers = from_source(CollectionSource([Number("a", 1, 1)])).returns(Number)
+    again = Retry[Number | None](FixedDelayRetryStrategy(2, timedelta(0)))
+    made = numbers.key_by(lambda number: number.key).process(Adds(TRIES), on_error=again)
+    with pytest.raises(UserFunctionError, match=r"key 'a', element Number.*2 tries"):
+        made.collect()
+
+
+def test_the_side_output_says_that_a_timer_has_no_element() -> None:
+    numbers = from_source(CollectionSource([Number("a", 1, ONE_IN)])).returns(Number)
+    made = numbers.key_by(lambda number: number.key).process(Keeps(raises=True), on_error=OutputTag("failed"))
+    type_form = made.get_side_output(OutputTag("failed")).element_type
+    assert (get_origin(type_form), get_args(type_form)) == (Failed, (Number | None,))

@@ -1,0 +1,60 @@
+"""Elements whose function raises take the same way on Spark as in the interpreter, in each kind of function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.spark.comparison import Outputs, millis
+from tests.support.failing import STEPS, Keeps, Number, checked
+from windrow import DataStream, OutputTag, WatermarkStrategy, from_source
+from windrow.aggregates import count
+from windrow.failures import Failed
+from windrow.sources import CollectionSource
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.spark import PipelineProgress, SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any: streams of every kind of step.
+
+FAILED = OutputTag[Failed[Number | None]]("failed")
+NUMBERS = [Number("abc"[number % 3], number, number * 7 % 101) for number in range(300)]
+
+
+def source() -> DataStream[Number]:
+    return from_source(CollectionSource(NUMBERS, batch_size=40)).returns(Number)
+
+
+def main_of(step: Any) -> DataStream[Any]:
+    return step if isinstance(step, DataStream) else step.reduce(lambda before, number: number)
+
+
+def failed_key(failed: Failed[Number]) -> str:
+    return failed.element.key
+
+
+def test_each_kind_of_function_fails_as_in_the_interpreter(spark: SparkSession) -> None:
+    outputs = Outputs()
+    for name, step_of in STEPS.items():
+        tag = OutputTag[Failed[Number]](f"failed {name}")
+        step = step_of(source(), tag)
+        outputs.add(name, main_of(step))
+        outputs.add(f"{name} failed", step.get_side_output(tag), failed_key)
+        outputs.add(f"{name} dropping", main_of(step_of(source(), "drop")))
+    strategy = WatermarkStrategy[Number].for_bounded_out_of_orderness(millis(5))
+    stamped = source().assign_timestamps_and_watermarks(strategy, lambda number: number.at)
+    panes = (
+        stamped.map(checked, on_error="drop")
+        .key_by(lambda number: number.key, on_error="drop")
+        .window(TumblingEventTimeWindows.of(millis(50)))
+    )
+    outputs.add("columns behind a policy", panes.aggregate(count()), None)
+    kept = stamped.key_by(lambda number: number.key).process(Keeps(raises=True), on_error=FAILED)
+    outputs.add("keyed", kept)
+    outputs.add("keyed failed", kept.get_side_output(FAILED), None)
+    reports: list[PipelineProgress] = []
+    outputs.check(SparkRunner(spark, on_progress=reports.append).run)
+    dropped = {name for report in reports for name, step in report.steps.items() if step.dropped}
+    kinds = {"map", "filter", "flat_map", "map_batches", "map_async", "process", "timestamps", "key_by"}
+    assert {name.rsplit(".", 1)[1] for name in dropped} == kinds
