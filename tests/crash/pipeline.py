@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.elsewhere import Url
+from tests.crash.failing import failing_streams
+from tests.crash.records import Total
 from tests.support.iceberg import iceberg_sink
 from tests.support.records import Event, add, key_of
 from windrow import DataStream, DataStreamSink, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source, joins
@@ -66,7 +68,19 @@ __all__ = [
 
 MODES = ("accumulating", "discarding", "retracting")
 """The plans with the accumulation modes of windows."""
-PLANS = ("one", "watermarks", "parquet", "partitions", "columns", "panes", *MODES, "interval", "broadcast", "patterns")
+PLANS = (
+    "one",
+    "watermarks",
+    "parquet",
+    "partitions",
+    "columns",
+    "panes",
+    *MODES,
+    "interval",
+    "broadcast",
+    "patterns",
+    "failing",
+)
 ELSEWHERE = ("parquet", "partitions", "panes", *MODES)
 """The plans whose files may lie on S3 or HDFS.
 
@@ -77,13 +91,6 @@ TWO_SOURCES = ("watermarks", "interval", "broadcast")
 """The plans that read two sources."""
 SPANS = ("sessions", "seconds", "fives", "intervals")
 """The folders of the sinks of the plan on columns."""
-
-
-@dataclass(frozen=True)
-class Total:
-    kind: str
-    key: str
-    value: int
 
 
 @dataclass(frozen=True)
@@ -148,10 +155,14 @@ def build(folder: Path | Url, output: Path | Url, plan: str = PLANS[0], other: P
             which each batch gets many; or one, and steps that all run on "columns"; or
             one, and windows on columns with "panes" in all accumulation modes; or one, and windows of Python functions
             in an accumulation mode; or one, with "patterns" and elements in event-time order; or two, which an
-            "interval" join and a join by window bring together, or the second one of which is "broadcast" as rules.
+            "interval" join and a join by window bring together, or the second one of which is "broadcast" as rules; or
+            one, and functions "failing" for some elements.
         other: The input of the second source, where there is one; by default the same.
     """
     events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
+    if plan == "failing":
+        failing = failing_streams(events)
+        return Pipeline("crash", *[each.sink_to(ParquetFileSink(output / name)) for name, each in failing.items()])
     if plan in TWO_SOURCES:
         second = from_source(JsonFileSource(other or folder, Event, files_per_batch=1), name="other")
         even = _stamped(events.filter(lambda event: event.value % 2 == 0), 500)

@@ -12,10 +12,17 @@ from tests.support.failing import ONE_IN, SEEN, Keeps, Number, is_bad
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import UserFunctionError
 from windrow.failures import Failed, OnError, Retry
-from windrow.functions import FixedDelayRetryStrategy, KeyedProcessContext, KeyedProcessFunction
+from windrow.functions import (
+    CoProcessFunction,
+    FixedDelayRetryStrategy,
+    KeyedCoProcessFunction,
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    ProcessContext,
+)
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
-from windrow.state import ListStateDescriptor
+from windrow.state import ListStateDescriptor, ValueStateDescriptor
 from windrow_runtime.local import LocalRunner, PipelineResult
 
 # Any in this module: elements of every type.
@@ -102,3 +109,67 @@ def test_the_side_output_says_that_a_timer_has_no_element() -> None:
     made = numbers.key_by(lambda number: number.key).process(Keeps(raises=True), on_error=OutputTag("failed"))
     type_form = made.get_side_output(OutputTag("failed")).element_type
     assert (get_origin(type_form), get_args(type_form)) == (Failed, (Number | None,))
+
+
+def raising(number: int) -> int:
+    if number % ONE_IN == ONE_IN // 2:
+        raise ValueError(number)
+    return number
+
+
+@pytest.mark.parametrize(
+    ("call", "good"),
+    [
+        (lambda keyed, tag: keyed.reduce(lambda a, b: a + raising(b), on_error=tag), [1, 3, 6]),
+        (lambda keyed, tag: keyed.sum(raising, on_error=tag), [("k", 1), ("k", 3), ("k", 6)]),
+        (lambda keyed, tag: keyed.min(raising, on_error=tag), [("k", 1)] * 3),
+        (lambda keyed, tag: keyed.max(raising, on_error=tag), [("k", 1), ("k", 2), ("k", 3)]),
+        (lambda keyed, tag: keyed.min_by(raising, on_error=tag), [1, 1, 1]),
+        (lambda keyed, tag: keyed.max_by(raising, on_error=tag), [1, 2, 3]),
+    ],
+    ids=["reduce", "sum", "min", "max", "min_by", "max_by"],
+)
+def test_a_rolling_aggregate_leaves_out_what_fails(call: Any, good: list[Any]) -> None:
+    tag = OutputTag[Failed[int]]("failed")
+    keyed = from_source(CollectionSource([1, 2, 5, 3])).returns(int).key_by(lambda number: "k")
+    made = call(keyed, tag)
+    assert made.collect() == good
+    assert [(each.element, each.error) for each in made.get_side_output(tag).collect()] == [(5, "ValueError: 5")]
+    type_form = made.get_side_output(OutputTag("failed")).element_type
+    assert (get_origin(type_form), get_args(type_form)) == (Failed, (int,))
+
+
+class _Both(CoProcessFunction[int, str, str]):
+    def process_element1(self, value: int, context: ProcessContext) -> list[str]:
+        return [str(raising(value))]
+
+    def process_element2(self, value: str, context: ProcessContext) -> list[str]:
+        return [str(raising(int(value)))]
+
+
+class _BothByKey(KeyedCoProcessFunction[int, int, str, int]):
+    COUNT = ValueStateDescriptor("count", int)
+
+    def process_element1(self, value: int, context: KeyedProcessContext[int]) -> list[int]:
+        count = context.get_state(self.COUNT)
+        count.update((count.value() or 0) + 1)
+        raising(value)
+        return [count.value() or 0]
+
+    def process_element2(self, value: str, context: KeyedProcessContext[int]) -> list[int]:
+        return self.process_element1(int(value), context)
+
+
+def test_elements_of_two_streams_fail_without_their_mark() -> None:
+    numbers = from_source(CollectionSource([1, 5, 2])).returns(int)
+    texts = from_source(CollectionSource(["3", "15"])).returns(str)
+    tag = OutputTag[Failed[int | str]]("failed")
+    both = numbers.connect(texts).process(_Both(), on_error=tag)
+    assert sorted(both.collect()) == ["1", "2", "3"]
+    assert {each.element for each in both.get_side_output(tag).collect()} == {5, "15"}
+    maybe = OutputTag[Failed[int | str | None]]("failed")
+    keyed = numbers.connect(texts).key_by(lambda number: 0, lambda text: 0).process(_BothByKey(), on_error=maybe)
+    assert keyed.collect() == [1, 2, 3]
+    assert {each.element for each in keyed.get_side_output(maybe).collect()} == {5, "15"}
+    type_form = keyed.get_side_output(OutputTag("failed")).element_type
+    assert get_args(type_form) == (int | str | None,)

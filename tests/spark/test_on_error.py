@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.spark.comparison import Outputs, millis
 from tests.support.failing import STEPS, Keeps, Number, checked
 from windrow import DataStream, OutputTag, WatermarkStrategy, from_source
-from windrow.aggregates import count
+from windrow import aggregates as agg
 from windrow.failures import Failed
+from windrow.functions import KeyedCoProcessFunction, KeyedProcessContext
 from windrow.sources import CollectionSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import PipelineProgress, SparkRunner
@@ -20,6 +21,21 @@ if TYPE_CHECKING:
 
 FAILED = OutputTag[Failed[Number | None]]("failed")
 NUMBERS = [Number("abc"[number % 3], number, number * 7 % 101) for number in range(300)]
+
+
+class Share(NamedTuple):
+    key: str
+    total: float
+
+
+class Both(KeyedCoProcessFunction[int, Number, str, int]):
+    """Raises for an element of either stream."""
+
+    def process_element1(self, value: Number, context: KeyedProcessContext[int]) -> list[int]:
+        return [checked(value).value]
+
+    def process_element2(self, value: str, context: KeyedProcessContext[int]) -> list[int]:
+        return [100 // (int(value) % 9)]
 
 
 def source() -> DataStream[Number]:
@@ -49,7 +65,13 @@ def test_each_kind_of_function_fails_as_in_the_interpreter(spark: SparkSession) 
         .key_by(lambda number: number.key, on_error="drop")
         .window(TumblingEventTimeWindows.of(millis(50)))
     )
-    outputs.add("columns behind a policy", panes.aggregate(count()), None)
+    outputs.add("columns behind a policy", panes.aggregate(agg.count()), None)
+    shares = stamped.map(lambda number: (number.key, 100 / (number.value % 7)), on_error="drop")
+    windows = shares.key_by(lambda share: share[0]).window(TumblingEventTimeWindows.of(millis(50)))
+    outputs.add("declared", windows.aggregate(agg.into(Share, agg.key(), agg.sum(lambda share: share[1]))))
+    texts = source().map(lambda number: f"{number.value}")
+    both = source().connect(texts).key_by(lambda number: number.value % 10, lambda text: int(text) % 10)
+    outputs.add("two streams", both.process(Both(), on_error="drop"), None)
     kept = stamped.key_by(lambda number: number.key).process(Keeps(raises=True), on_error=FAILED)
     outputs.add("keyed", kept)
     outputs.add("keyed failed", kept.get_side_output(FAILED), None)

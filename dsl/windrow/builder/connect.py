@@ -11,6 +11,7 @@ from windrow.builder.arguments import check_function, check_result
 from windrow.builder.sides import both_inputs, keyed_by_both
 from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
+from windrow.failures import OnError, error_policy
 from windrow.functions.element import FlatMapFunction, MapFunction
 from windrow.functions.marked import CoProcess, CoProcessWithoutKeys
 from windrow.functions.two_inputs import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
@@ -114,13 +115,16 @@ class ConnectedStreams(Stage, Generic[L, U]):
         first_results: DataStream[Any] = self._left.flat_map(first, name=name)
         return self._together(first_results, self._right.flat_map(other), function, CoFlatMapFunction)
 
-    def process(self, function: CoProcessFunction[L, U, R], *, name: str | None = None) -> DataStream[R]:
+    def process(
+        self, function: CoProcessFunction[L, U, R], *, on_error: OnError[L | U] = "fail", name: str | None = None
+    ) -> DataStream[R]:
         """Make records from each element of both streams, and split them into side outputs.
 
         There are no keys, so there is neither state nor a timer; with :meth:`key_by` there is both.
 
         Args:
             function: Gets the elements, and puts out to what ``get_side_output`` takes.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
         """
         if not isinstance(function, CoProcessFunction):
@@ -139,6 +143,7 @@ class ConnectedStreams(Stage, Generic[L, U]):
             ProcessNode(
                 input=both_inputs(self._left.node, self._right.node, counts_at_once=True),
                 function=CoProcessWithoutKeys(function),
+                on_error=error_policy(on_error, caller_location()),
                 name=name,
                 element_type=type_form or iterable_item(result_type(function.process_element1)),
                 location=caller_location(),
@@ -189,11 +194,19 @@ class KeyedConnectedStreams(Stage, Generic[L, U, K]):
     def __init__(self, node: KeyByNode) -> None:
         self._node = node
 
-    def process(self, function: KeyedCoProcessFunction[K, L, U, R], *, name: str | None = None) -> DataStream[R]:
+    def process(
+        self,
+        function: KeyedCoProcessFunction[K, L, U, R],
+        *,
+        on_error: OnError[L | U | None] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]:
         """Process each element of both streams by key, with state that they share, and timers.
 
         Args:
             function: Gets elements and timers.
+            on_error: What becomes of elements and timers for which the function raises; see
+                :meth:`windrow.KeyedStream.process`.
             name: Names the step.
         """
         if not isinstance(function, KeyedCoProcessFunction):
@@ -211,6 +224,7 @@ class KeyedConnectedStreams(Stage, Generic[L, U, K]):
             KeyedProcessNode(
                 input=self._node,
                 function=CoProcess(function),
+                on_error=error_policy(on_error, caller_location()),
                 name=name,
                 element_type=type_form or iterable_item(result_type(function.process_element1)),
                 location=caller_location(),

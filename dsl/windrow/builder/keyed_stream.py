@@ -21,7 +21,7 @@ from windrow.builder.stage import Stage
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.errors import InvalidArgumentError, no_attribute
-from windrow.failures import ErrorPolicy, OnError, error_policy
+from windrow.failures import OnError, error_policy
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
 from windrow.panes import Change
@@ -467,14 +467,17 @@ class KeyedStream(Stage, Generic[T, K]):
             )
         type_form = base_argument(function, KeyedProcessFunction, 2)
         type_form = type_form or iterable_item(result_type(function.process_element))
-        return self._process(function, type_form, name, error_policy(on_error, caller_location()))
+        return self._process(function, type_form, name, on_error)
 
-    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]:
+    def reduce(
+        self, function: Callable[[T, T], T], *, on_error: OnError[T] = "fail", name: str | None = None
+    ) -> DataStream[T]:
         """Emit, for each element, the elements of its key so far combined into one.
 
         Args:
             function: Combines what was combined so far with a new element: a function, or a
                 :class:`~windrow.functions.ReduceFunction`.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
@@ -482,52 +485,64 @@ class KeyedStream(Stage, Generic[T, K]):
         """
         check_function(function, "reduce")
         rolling: RollingReduce[K, T] = RollingReduce(function, f"rolling reduce {function_name(function)}")
-        return self._process(rolling, self._node.element_type, name)
+        return self._process(rolling, self._node.element_type, name, on_error)
 
-    def sum(self, selector: Callable[[T], N], *, name: str | None = None) -> DataStream[tuple[K, N]]:
+    def sum(
+        self, selector: Callable[[T], N], *, on_error: OnError[T] = "fail", name: str | None = None
+    ) -> DataStream[tuple[K, N]]:
         """Emit, for each element, its key and the sum so far of what ``selector`` takes from the key's elements.
 
         Args:
             selector: Takes a number or a time span from an element.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
         check_function(selector, "sum")
-        return self._process(RollingValue(selector, added, "rolling sum"), self._pair(selector), name)
+        return self._process(RollingValue(selector, added, "rolling sum"), self._pair(selector), name, on_error)
 
-    def min(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
+    def min(
+        self, selector: Callable[[T], C], *, on_error: OnError[T] = "fail", name: str | None = None
+    ) -> DataStream[tuple[K, C]]:
         """Emit, for each element, its key and the lowest so far of what ``selector`` takes from its elements.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
         check_function(selector, "min")
-        return self._process(RollingValue(selector, lower, "rolling min"), self._pair(selector), name)
+        return self._process(RollingValue(selector, lower, "rolling min"), self._pair(selector), name, on_error)
 
-    def max(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[tuple[K, C]]:
+    def max(
+        self, selector: Callable[[T], C], *, on_error: OnError[T] = "fail", name: str | None = None
+    ) -> DataStream[tuple[K, C]]:
         """Emit, for each element, its key and the highest so far of what ``selector`` takes from its elements.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
         check_function(selector, "max")
-        return self._process(RollingValue(selector, higher, "rolling max"), self._pair(selector), name)
+        return self._process(RollingValue(selector, higher, "rolling max"), self._pair(selector), name, on_error)
 
-    def min_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
+    def min_by(
+        self, selector: Callable[[T], C], *, on_error: OnError[T] = "fail", name: str | None = None
+    ) -> DataStream[T]:
         """Emit, for each element, the one of its key so far with the lowest selected value; of equals the first.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
@@ -535,13 +550,16 @@ class KeyedStream(Stage, Generic[T, K]):
         """
         check_function(selector, "min_by")
         rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=True), "rolling min_by")
-        return self._process(rolling, self._node.element_type, name)
+        return self._process(rolling, self._node.element_type, name, on_error)
 
-    def max_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
+    def max_by(
+        self, selector: Callable[[T], C], *, on_error: OnError[T] = "fail", name: str | None = None
+    ) -> DataStream[T]:
         """Emit, for each element, the one of its key so far with the highest selected value; of equals the first.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
@@ -549,7 +567,7 @@ class KeyedStream(Stage, Generic[T, K]):
         """
         check_function(selector, "max_by")
         rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=False), "rolling max_by")
-        return self._process(rolling, self._node.element_type, name)
+        return self._process(rolling, self._node.element_type, name, on_error)
 
     def latest(self, *, is_deleted: Callable[[T], bool] | None = None, name: str | None = None) -> DataStream[T]:
         """The table of the newest element of each key, as a stream of changes (a ``KTable`` of Kafka Streams).
@@ -582,18 +600,19 @@ class KeyedStream(Stage, Generic[T, K]):
             FromChangesNode(input=changes._node, element_type=element_type, location=caller_location())
         )
 
+    # Any: a policy for elements alone, or for those of timers too.
     def _process(
         self,
         function: KeyedProcessFunction[K, T, R],
         element_type: object | None,
         name: str | None,
-        on_error: ErrorPolicy | None = None,
+        on_error: OnError[Any],
     ) -> DataStream[R]:
         return self._stream_of(
             KeyedProcessNode(
                 input=self._node,
                 function=function,
-                on_error=on_error,
+                on_error=error_policy(on_error, caller_location()),
                 name=name,
                 element_type=element_type,
                 location=caller_location(),
@@ -621,6 +640,7 @@ _OF_STREAMS = (
 )
 _ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(_OF_STREAMS.split(), _BEFORE),
+    "on_error": "on_error= of key_by, or of the call that has the function, such as process(function, on_error=tag)",
     "aggregate": "window(assigner).aggregate(function), or process(function) with an AggregatingStateDescriptor",
     "count": "sum(lambda element: 1) for a count so far, or window(assigner).count()",
     "key_by": "a stream has one key: call key_by on the stream before, with a tuple of several fields if need be",

@@ -848,6 +848,7 @@ _ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(("aggregate", "count", "max", "max_by", "min", "min_by", "reduce", "sum"), _KEYED),
     **dict.fromkeys(("group_by", "groupBy", "groupby", "keyBy"), "key_by(lambda element: ...)"),
     "count_window": "key_by(lambda element: ...).count_window(size), or count_window_all(size) without keys",
+    "on_error": "on_error= of the call that has the function, such as map(function, on_error=tag)",
     "uid": "name=... of the call that makes the step",
     "window": "key_by(lambda element: ...).window(assigner), or window_all(assigner) without keys",
 }

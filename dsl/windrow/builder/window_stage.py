@@ -374,6 +374,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     **dict.fromkeys(_OF_STREAMS.split(), _FIRST),
     **dict.fromkeys(("agg", "fold"), f"aggregate(agg.sum(lambda element: ...)); {_INTO_RECORD}"),
     **dict.fromkeys(("avg", "mean"), "aggregate(agg.mean(lambda element: ...))"),
+    "on_error": "map(function, on_error=...) before key_by for what may fail: windows have no policy for it",
     "allowedLateness": "allowed_lateness(timedelta(...))",
     "sideOutputLateData": "side_output_late_data(tag)",
 }

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import GenericAlias
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
+from types import GenericAlias, NoneType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, get_args, get_origin
 
 from windrow.errors import Location
 from windrow.failures import ErrorPolicy, Failed
 from windrow.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction
-from windrow.functions.marked import CoGroup, JoinPairs
+from windrow.functions.marked import CoGroup, JoinPairs, Tagged
 from windrow.functions.names import function_name
 from windrow.functions.type_names import type_name
 from windrow.functions.wrapper import unwrapped
+from windrow.plan.fitting import widest
 from windrow.plan.location import Scope, current_scope
 from windrow.sinks import Sink
 from windrow.sources import Source
@@ -249,8 +250,15 @@ class Node:
 
     @property
     def failing_type(self) -> object | None:
-        """The type of the elements of failed calls, where it is known."""
-        return self.inputs[0].element_type
+        """The type of the elements of failed calls, where it is known: those of two streams come without their mark."""
+        known = self.inputs[0].element_type
+        types = get_args(known) if get_origin(known) is Tagged else (known,)
+        return widest([*types, NoneType] if self.fails_without_element else types)
+
+    @property
+    def fails_without_element(self) -> bool:
+        """Whether calls that get no element, such as those for timers, are among those that an error policy is for."""
+        return False
 
     def late_type(self, tag: OutputTag[Any]) -> object | None:
         """The type of the late elements that a side output has; None where it is not known, or has no late elements.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import NoneType
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from windrow.evictors import Evictor
@@ -21,8 +20,8 @@ from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.wrapper import Wrapper, unwrapped
 from windrow.panes.settings import DEFAULT_PANES, AccumulationMode, PaneSettings, TimestampCombiner
 from windrow.plan.base_node import NAMES, FunctionNode, Node, OneInputNode, PlainFunction, Words
-from windrow.plan.fitting import widest
 from windrow.plan.nodes import BroadcastNode, KeyByNode
+from windrow.rolling import RollingReduce, RollingValue
 from windrow.tags import OutputTag
 from windrow.time import duration_text
 from windrow.triggers import Trigger
@@ -321,10 +320,9 @@ class KeyedProcessNode(FunctionNode[KeyedProcessFunction[Any, Any, Any]]):
         return self.function
 
     @property
-    def failing_type(self) -> object | None:
-        # A timer has no element.
-        known = self.input.element_type
-        return None if known is None else widest([known, NoneType])
+    def fails_without_element(self) -> bool:
+        # Timers have none; rolling aggregates have no timers.
+        return not isinstance(self.function, (RollingReduce, RollingValue))
 
     @property
     def outputs_aside(self) -> object:

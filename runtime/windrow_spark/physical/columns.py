@@ -24,7 +24,8 @@ class ColumnPlanner(Planner):
 
     ``check_source`` declines sources that give the engine no columns, and ``takes_columns`` knows the sinks that it
     writes from columns. Steps that are ``stored`` on columns, by id, stay there: where their elements come as objects,
-    these become columns before the exchange.
+    these become columns before the exchange. So do steps behind one that takes elements one by one as it has a policy
+    for those that fail.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class ColumnPlanner(Planner):
 
     def _decided_form(self, step: Step) -> OnColumns | Objects:
         form = decided(lambda: self._form_of(step))
-        if isinstance(form, Objects) and step.id in self._stored:
+        # A policy for elements that fail costs the columns of its own step alone.
+        if isinstance(form, Objects) and (step.id in self._stored or self._streams.has_guarded_way(step)):
             of_objects = decided(lambda: self._form_of(step, of_objects=True))
             return form if isinstance(of_objects, Objects) else of_objects
         return form

@@ -17,6 +17,7 @@ from windrow_runtime.operators.topology import source_of
 from windrow_spark.columnar.forms.route import Route
 from windrow_spark.columnar.forms.route_step import (
     ROUTE_STEPS,
+    RouteStep,
     check_constructor,
     check_made,
     check_parts_only,
@@ -64,6 +65,19 @@ class Streams:
         routes = tuple([_ending(route, upstream, selector, stamped=stamped) for route in routes])
         _check_single(routes, "get there")
         return routes
+
+    def has_guarded_way(self, step: Step) -> bool:
+        """Returns whether elements come as objects as a step on their way has a policy for those that fail."""
+        waiting = list(step.inputs)
+        while waiting:
+            upstream = self._steps[waiting.pop()]
+            node = upstream.node
+            if node.is_keyed or node.is_source:
+                continue
+            if node.error_policy is not None and isinstance(self._routes[upstream.id], Objects):
+                return True
+            waiting += upstream.inputs
+        return False
 
     def side_routes(self, step: Step, *, of_objects: bool = False) -> tuple[Route, ...]:
         """All routes of two streams to a keyed step that joins them by key; declined as those of :meth:`routes_to`.
@@ -118,8 +132,6 @@ class Streams:
         leads_on = node.passes_all and node.keys is None
         if not leads_on and type(node) not in ROUTE_STEPS:
             raise DeclinedError(f"{step.id} is upstream")
-        if node.error_policy is not None:
-            raise DeclinedError(f"{step.id} has a policy for elements that fail, so it takes them one by one")
         routes = tuple([route for source in step.inputs for route in self._routes_from(source)])
         return routes if leads_on else tuple([_extended(route, step) for route in routes])
 
@@ -141,10 +153,17 @@ def _ending(route: Route, step: Step, selector: Callable[[Any], Any] | None, *, 
         raise DeclinedError("elements have no timestamps on the way")
     if selector is None:
         return route
+    keyed = keying_step(step, selector, route.element)
     # The elements of a route that begins at the key have one already: those for which the selector raised are left out.
-    if step.node.error_policy is not None and route.source:
-        raise DeclinedError(f"{step.id} has a policy for elements that fail, so it takes them one by one")
-    return replace(route, keyed=keying_step(step, selector, route.element))
+    if route.source:
+        _check_policy(keyed)
+    return replace(route, keyed=keyed)
+
+
+def _check_policy(taken: RouteStep) -> None:
+    """Declines a step with a policy for elements that fail, unless its function fails for none."""
+    if taken.step.node.error_policy is not None and not taken.is_total:
+        raise DeclinedError(f"{taken.step.id} has a policy for elements that fail, so it takes them one by one")
 
 
 def _element_of(step: Step) -> RecordType:
@@ -166,4 +185,5 @@ def _known_type(node: Node) -> object:
 def _extended(route: Route, step: Step) -> Route:
     """The route that goes on through one more step."""
     last = route_step(step, route.element, is_stamped=route.is_stamped)
+    _check_policy(last)
     return replace(route, element=last.result, steps=(*route.steps, last))

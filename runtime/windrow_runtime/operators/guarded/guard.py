@@ -11,6 +11,7 @@ from windrow.calls.results import truth
 from windrow.errors import WindrowError
 from windrow.failures import ErrorPolicy, Failed
 from windrow.functions import MetricGroup
+from windrow.functions.marked import without_mark
 from windrow.plan import Step
 from windrow_runtime.operators.errors import first_line, raise_call_error
 
@@ -82,7 +83,7 @@ class Guard:
     def refuse(self, text: str, element: Any, timestamp: int | None) -> None:
         """Counts and drops an element that failed, or puts it out with the text of its error."""
         if self._policy.tag is not None:
-            failed = Failed(element, text, self._step.name or self._step.id)
+            failed = Failed(without_mark(element), text, self._step.name or self._step.id)
             self._put_out(self._policy.tag.name, failed, timestamp)
         elif self.metrics is not None:
             self.metrics.counter(FAILED_DROPPED).inc()

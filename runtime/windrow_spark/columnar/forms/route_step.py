@@ -49,6 +49,12 @@ class RouteStep:
         expressions = self.expression.fields if isinstance(self.expression, ColumnRecord) else (self.expression,)
         return self.makes and any(part is not None and part.may_outgrow for part in expressions)
 
+    @property
+    def is_total(self) -> bool:
+        """Returns whether columns give what it computes for every batch, so that its function raises for no element."""
+        expressions = self.expression.fields if isinstance(self.expression, ColumnRecord) else (self.expression,)
+        return all(part is None or part.is_total for part in expressions)
+
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array | pa.RecordBatch:
         """Computes what the function gives for the elements of a batch."""
         assert self.expression is not None, "asked by the caller"
