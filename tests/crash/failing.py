@@ -12,6 +12,7 @@ from windrow import DataStream, OutputTag, WatermarkStrategy
 from windrow.failures import Failed
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext, ProcessContext, ProcessFunction
 from windrow.state import ReducingStateDescriptor
+from windrow.windows import TimeWindow, TumblingEventTimeWindows
 
 # Any: streams of every kind of step.
 
@@ -67,6 +68,7 @@ def failing_streams(events: DataStream[Event]) -> dict[str, DataStream[Total]]:
     """The results of each kind of step, and its side output of failed elements, by names."""
     in_order = WatermarkStrategy[Event].for_bounded_out_of_orderness(timedelta(milliseconds=500))
     failed = OutputTag[Failed[Event]]("failed")
+    windows_failed = OutputTag[Failed[list[Event]]]("failed")
     maybe = OutputTag[Failed[Event | None]]("failed")
     stamped = events.assign_timestamps_and_watermarks(in_order, lambda event: _checked(event).at, on_error=failed)
     good = events.assign_timestamps_and_watermarks(in_order, lambda event: event.at)
@@ -84,11 +86,16 @@ def failing_streams(events: DataStream[Event]) -> dict[str, DataStream[Total]]:
     for name, step in steps.items():
         streams[f"failed in {name}"] = step.get_side_output(failed).map(_failed_total)
     sums = good.key_by(lambda event: event.key).process(_Sums(), on_error=maybe)
-    # How an element comes late depends on the order of files, so windows are none of the outputs.
+    sevens = good.key_by(lambda event: event.key).window(TumblingEventTimeWindows.of(timedelta(milliseconds=700)))
+    windows = sevens.apply(_window_total, on_error=windows_failed)
     return {
         **streams,
         "key_by": by_key.process(_Each()),
         "failed in key_by": by_key.get_side_output(failed).map(_failed_total),
+        "windows": windows,
+        "failed in windows": windows.get_side_output(windows_failed).map(
+            lambda failed: Total(failed.error, failed.element[0].key, len(failed.element))
+        ),
         "sums": sums,
         "failed in sums": sums.get_side_output(maybe).map(_failed_total),
     }
@@ -97,6 +104,13 @@ def failing_streams(events: DataStream[Event]) -> dict[str, DataStream[Total]]:
 class _Each(KeyedProcessFunction[str, Event, Total]):
     def process_element(self, value: Event, context: KeyedProcessContext[str]) -> Iterable[Total]:
         return [_total_of(value)]
+
+
+def _window_total(key: str, window: TimeWindow, events: Sequence[Event]) -> list[Total]:
+    total = sum(event.value for event in events)
+    if total % 10 == 0:
+        raise ValueError(f"no {total}")
+    return [Total(f"{window}", key, total)]
 
 
 def _total_of(event: Event) -> Total:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.spark.comparison import Outputs, millis
-from tests.support.failing import STEPS, Keeps, Number, checked
+from tests.support.failing import STEPS, Keeps, Number, Seen, checked
 from windrow import DataStream, OutputTag, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.failures import Failed
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Any: streams of every kind of step.
 
 FAILED = OutputTag[Failed[Number | None]]("failed")
+OF_WINDOWS = OutputTag[Failed[list[Number]]]("failed windows")
 NUMBERS = [Number("abc"[number % 3], number, number * 7 % 101) for number in range(300)]
 
 
@@ -72,11 +73,18 @@ def test_each_kind_of_function_fails_as_in_the_interpreter(spark: SparkSession) 
     texts = source().map(lambda number: f"{number.value}")
     both = source().connect(texts).key_by(lambda number: number.value % 10, lambda text: int(text) % 10)
     outputs.add("two streams", both.process(Both(), on_error="drop"), None)
+    seen = stamped.key_by(lambda number: number.key).window(TumblingEventTimeWindows.of(millis(20)))
+    functions = seen.process(Seen(raises=True), on_error=OF_WINDOWS)
+    outputs.add("windows", functions)
+    outputs.add("windows failed", functions.get_side_output(OF_WINDOWS), lambda failed: failed.element[0].key)
+    outputs.add(
+        "windows dropping", seen.apply(lambda key, window, found: [(key, 8 // (len(found) % 2))], on_error="drop")
+    )
     kept = stamped.key_by(lambda number: number.key).process(Keeps(raises=True), on_error=FAILED)
     outputs.add("keyed", kept)
     outputs.add("keyed failed", kept.get_side_output(FAILED), None)
     reports: list[PipelineProgress] = []
     outputs.check(SparkRunner(spark, on_progress=reports.append).run)
     dropped = {name for report in reports for name, step in report.steps.items() if step.dropped}
-    kinds = {"map", "filter", "flat_map", "map_batches", "map_async", "process", "timestamps", "key_by"}
+    kinds = {"window", "map", "filter", "flat_map", "map_batches", "map_async", "process", "timestamps", "key_by"}
     assert {name.rsplit(".", 1)[1] for name in dropped} == kinds

@@ -16,6 +16,8 @@ from windrow.functions import (
     OnTimerContext,
     ProcessContext,
     ProcessFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
     TimeDomain,
 )
 from windrow.state import (
@@ -27,6 +29,7 @@ from windrow.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from windrow.windows import TimeWindow
 
 
 class Number(NamedTuple):
@@ -143,6 +146,34 @@ class Collected(AggregateFunction[int, list[int], tuple[int, ...]]):
 
     def get_result(self, accumulator: list[int]) -> tuple[int, ...]:
         return tuple(accumulator)
+
+
+class Seen(ProcessWindowFunction[Number, tuple[Any, ...], str, TimeWindow]):
+    """Counts the elements of windows in state of the key and of the window, and raises for some windows.
+
+    Attributes:
+        raises: Whether a bad call raises at its end; else it does nothing at all.
+    """
+
+    COUNT = ValueStateDescriptor("count", int)
+    VALUES = ListStateDescriptor("values", int)
+
+    def __init__(self, *, raises: bool) -> None:
+        self.raises = raises
+
+    def process(
+        self, key: str, context: ProcessWindowContext[TimeWindow], elements: Sequence[Number]
+    ) -> Iterator[tuple[Any, ...]]:
+        is_bad_window = sum(each.value for each in elements) % 3 == 0
+        if is_bad_window and not self.raises:
+            return
+        context.output(SEEN, len(elements))
+        of_key, of_window = context.global_state.get_state(self.COUNT), context.window_state.get_state(self.VALUES)
+        of_key.update((of_key.value() or 0) + len(elements))
+        of_window.add(len(elements))
+        yield (key, context.window.start, of_key.value(), list(of_window.get()))
+        if is_bad_window:
+            raise UnluckyError(f"the window {context.window.start}")
 
 
 class Keeps(KeyedProcessFunction[str, Number, tuple[Any, ...]]):

@@ -595,7 +595,7 @@ class KeyedStream(Stage, Generic[T, K]):
         element_type = self._node.element_type
         change_type = None if element_type is None else GenericAlias(Change, (element_type,))
         newest: NewestRow[K, T, T] = NewestRow(NewestOrDeleted(is_deleted), "the newest element")
-        changes = self._process(newest, change_type, name)
+        changes = self._process(newest, change_type, name, "fail")
         return self._stream_of(
             FromChangesNode(input=changes._node, element_type=element_type, location=caller_location())
         )

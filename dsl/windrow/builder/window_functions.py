@@ -10,6 +10,7 @@ from typing_extensions import deprecated
 from windrow.builder.arguments import check_result
 from windrow.builder.window_stage import WindowStage, check_process, needs_process, result_of
 from windrow.errors import InvalidArgumentError, function_hint
+from windrow.failures import OnError
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.panes import WindowResult
@@ -88,11 +89,20 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         following, type_form = self._following(window_function, value)
         return self._aggregate(function, following, type_form, name)
 
-    def process(self, function: ProcessWindowFunction[T, R, K, W], *, name: str | None = None) -> DataStream[R]:
+    def process(
+        self,
+        function: ProcessWindowFunction[T, R, K, W],
+        *,
+        on_error: OnError[list[T]] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]:
         """Compute from all elements of a window when it fires.
 
         Args:
             function: Gets key, window, time, state and side outputs.
+            on_error: What becomes of a window for which the function raises; see :data:`~windrow.failures.OnError`. In
+                the side output of a tag the element is the list of the elements that the function got. What the failed
+                call has emitted and stored is discarded, and the window keeps its elements.
             name: Names the step.
 
         Raises:
@@ -114,27 +124,46 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         """
         if not isinstance(function, ProcessWindowFunction):
             raise needs_process(function, ProcessWindowFunction)
-        return self._stream(ProcessSpec(process=function), result_of(function), name)
+        return self._stream(ProcessSpec(process=function), result_of(function), name, on_error)
 
     @overload
-    def apply(self, function: Callable[[K, W, Sequence[T]], list[R]], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(
+        self,
+        function: Callable[[K, W, Sequence[T]], list[R]],
+        *,
+        on_error: OnError[list[T]] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]: ...
     @overload
     @deprecated(WRAP_IT)
     def apply(  # type: ignore[overload-overlap]
-        self, function: Callable[[K, W, Sequence[T]], OneValue], *, name: str | None = None
+        self,
+        function: Callable[[K, W, Sequence[T]], OneValue],
+        *,
+        on_error: OnError[list[T]] = "fail",
+        name: str | None = None,
     ) -> NotRecords: ...
     @overload
     def apply(  # pyright: ignore[reportOverlappingOverload]
-        self, function: Callable[[K, W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
+        self,
+        function: Callable[[K, W, Sequence[T]], Iterable[R] | None],
+        *,
+        on_error: OnError[list[T]] = "fail",
+        name: str | None = None,
     ) -> DataStream[R]: ...
     def apply(
-        self, function: Callable[[K, W, Sequence[T]], Iterable[Any] | None], *, name: str | None = None
+        self,
+        function: Callable[[K, W, Sequence[T]], Iterable[Any] | None],
+        *,
+        on_error: OnError[list[T]] = "fail",
+        name: str | None = None,
     ) -> DataStream[Any] | NotRecords:
         """As :meth:`process`, with a plain function.
 
         Args:
             function: Takes key, window and elements in order of arrival; returns an iterable of the records to emit, or
                 None for none. A text, bytes or a dict is refused, as it is one value.
+            on_error: As of :meth:`process`.
             name: Names the step.
 
         Raises:
@@ -147,7 +176,9 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
             [('all', 3)]
         """
         type_form = made_type(function, self._key_type(), *self._window_and_elements())
-        return self._stream(ProcessSpec(process=Applied(check_apply(function))), iterable_item(type_form), name)
+        return self._stream(
+            ProcessSpec(process=Applied(check_apply(function))), iterable_item(type_form), name, on_error
+        )
 
 
 class AllStage(WindowStage[T, W]):
@@ -212,11 +243,20 @@ class AllStage(WindowStage[T, W]):
         check_process(following, ProcessAllWindowFunction)
         return WithoutKey(following), result_of(following)
 
-    def process(self, function: ProcessAllWindowFunction[T, R, W], *, name: str | None = None) -> DataStream[R]:
+    def process(
+        self,
+        function: ProcessAllWindowFunction[T, R, W],
+        *,
+        on_error: OnError[list[T]] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]:
         """Compute from all elements of a window when it fires.
 
         Args:
             function: Gets the elements, window, time, state and side outputs.
+            on_error: What becomes of a window for which the function raises; see :data:`~windrow.failures.OnError`. In
+                the side output of a tag the element is the list of the elements that the function got. What the failed
+                call has emitted and stored is discarded, and the window keeps its elements.
             name: Names the step.
 
         Raises:
@@ -224,27 +264,46 @@ class AllStage(WindowStage[T, W]):
         """
         if not isinstance(function, ProcessAllWindowFunction):
             raise needs_process(function, ProcessAllWindowFunction)
-        return self._stream(ProcessSpec(process=WithoutKey(function)), result_of(function), name)
+        return self._stream(ProcessSpec(process=WithoutKey(function)), result_of(function), name, on_error)
 
     @overload
-    def apply(self, function: Callable[[W, Sequence[T]], list[R]], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(
+        self,
+        function: Callable[[W, Sequence[T]], list[R]],
+        *,
+        on_error: OnError[list[T]] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]: ...
     @overload
     @deprecated(WRAP_IT)
     def apply(  # type: ignore[overload-overlap]
-        self, function: Callable[[W, Sequence[T]], OneValue], *, name: str | None = None
+        self,
+        function: Callable[[W, Sequence[T]], OneValue],
+        *,
+        on_error: OnError[list[T]] = "fail",
+        name: str | None = None,
     ) -> NotRecords: ...
     @overload
     def apply(  # pyright: ignore[reportOverlappingOverload]
-        self, function: Callable[[W, Sequence[T]], Iterable[R] | None], *, name: str | None = None
+        self,
+        function: Callable[[W, Sequence[T]], Iterable[R] | None],
+        *,
+        on_error: OnError[list[T]] = "fail",
+        name: str | None = None,
     ) -> DataStream[R]: ...
     def apply(
-        self, function: Callable[[W, Sequence[T]], Iterable[Any] | None], *, name: str | None = None
+        self,
+        function: Callable[[W, Sequence[T]], Iterable[Any] | None],
+        *,
+        on_error: OnError[list[T]] = "fail",
+        name: str | None = None,
     ) -> DataStream[Any] | NotRecords:
         """As :meth:`process`, with a plain function of window and elements.
 
         Args:
             function: Takes window and elements in order of arrival; returns an iterable of the records to emit, or None
                 for none.
+            on_error: As of :meth:`process`.
             name: Names the step.
 
         Raises:
@@ -252,7 +311,7 @@ class AllStage(WindowStage[T, W]):
         """
         type_form = made_type(function, *self._window_and_elements())
         process = AppliedAll(check_apply(function))
-        return self._stream(ProcessSpec(process=WithoutKey(process)), iterable_item(type_form), name)
+        return self._stream(ProcessSpec(process=WithoutKey(process)), iterable_item(type_form), name, on_error)
 
 
 def check_apply(function: F) -> F:

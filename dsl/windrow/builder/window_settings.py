@@ -8,6 +8,7 @@ from typing import Any
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor, Evictor
+from windrow.failures import ErrorPolicy
 from windrow.panes.settings import DEFAULT_PANES, PaneSettings
 from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import FunctionSpec, WindowNode
@@ -37,10 +38,13 @@ class WindowSettings:
         """Whether a window may fire with no element in it."""
         return self.may_evict_all or self.panes.may_be_empty
 
-    def node(self, function: FunctionSpec, element_type: object | None, name: str | None) -> WindowNode:
+    def node(
+        self, function: FunctionSpec, element_type: object | None, name: str | None, on_error: ErrorPolicy | None = None
+    ) -> WindowNode:
         """The step with these settings that computes ``function``."""
         return WindowNode(
             input=self.input,
+            on_error=on_error,
             assigner=self.assigner,
             trigger=self.trigger,
             evictor=self.evictor,

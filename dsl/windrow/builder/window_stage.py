@@ -16,6 +16,7 @@ from windrow.builder.stage import Stage
 from windrow.builder.window_settings import WindowSettings
 from windrow.errors import InvalidArgumentError, function_hint, no_attribute
 from windrow.evictors import Evictor
+from windrow.failures import OnError, error_policy
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.functions.with_pane import ResultWithPane
 from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner, WindowResult
@@ -222,8 +223,11 @@ class WindowStage(Stage, Generic[T, W]):
         return type(self)(replace(self._settings, trigger=trigger, panes=panes))
 
     # Any: the function is checked by the public methods that call this.
-    def _stream(self, function: FunctionSpec, element_type: object | None, name: str | None) -> DataStream[Any]:
-        return self._stream_of(self._settings.node(function, element_type, name))
+    def _stream(
+        self, function: FunctionSpec, element_type: object | None, name: str | None, on_error: OnError[Any] = "fail"
+    ) -> DataStream[Any]:
+        policy = error_policy(on_error, caller_location())
+        return self._stream_of(self._settings.node(function, element_type, name, policy))
 
     def _reduce(
         self,
@@ -374,7 +378,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     **dict.fromkeys(_OF_STREAMS.split(), _FIRST),
     **dict.fromkeys(("agg", "fold"), f"aggregate(agg.sum(lambda element: ...)); {_INTO_RECORD}"),
     **dict.fromkeys(("avg", "mean"), "aggregate(agg.mean(lambda element: ...))"),
-    "on_error": "map(function, on_error=...) before key_by for what may fail: windows have no policy for it",
+    "on_error": "process(function, on_error=...) or apply(...); map(..., on_error=...) before what adds elements up",
     "allowedLateness": "allowed_lateness(timedelta(...))",
     "sideOutputLateData": "side_output_late_data(tag)",
 }

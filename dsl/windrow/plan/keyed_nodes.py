@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import GenericAlias
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from windrow.evictors import Evictor
@@ -217,7 +218,12 @@ class WindowNode(OneInputNode):
 
     @property
     def side_outputs(self) -> tuple[OutputTag[Any], ...]:
-        return tuple([tag for tag in (self.late_tag, *self.late_tags) if tag is not None])
+        return (*[tag for tag in (self.late_tag, *self.late_tags) if tag is not None], *self.failed_tags)
+
+    @property
+    def failing_type(self) -> object | None:
+        known = self.input.element_type
+        return None if known is None else GenericAlias(list, (known,))
 
     @property
     def outputs_aside(self) -> object | None:
@@ -229,7 +235,7 @@ class WindowNode(OneInputNode):
         return type_form if self.late_tag == tag else self.late_tags.element_type(tag, type_form)
 
     def passed_aside(self, tag: OutputTag[Any]) -> tuple[Node, ...]:
-        return self.inputs if tag in self.side_outputs else ()
+        return self.inputs if tag in self.side_outputs and tag not in self.failed_tags else ()
 
     @property
     def pair_function(self) -> object | None:

@@ -160,6 +160,12 @@ def _window_faults(node: WindowNode, step: Step, earlier_tags: EarlierTags) -> I
         yield from _global_window_faults(step, node)
     yield from _event_timeout_faults(step, node)
     yield from _composable_faults(step, node)
+    if node.error_policy is not None and (node.spec.fires_panes or takes_changes(node)):
+        yield Fault(
+            "panes that refine or withdraw others cannot be left out one by one, and the windows have on_error",
+            step.where,
+            "leave on_error out, and catch in the function what may fail; or use windows without panes",
+        )
     if node.merging:
         trigger = node.effective_trigger
         if not isinstance(trigger, MergingTrigger):

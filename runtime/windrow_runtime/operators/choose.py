@@ -25,6 +25,7 @@ from windrow.windows.spec import AlignedWindows, GapWindows
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.guarded.process import GuardedProcessOperator
+from windrow_runtime.operators.guarded.windows import GuardedWindowOperator
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.ordered.buffer import EventTimeOrderOperator
 from windrow_runtime.operators.ordered.pattern_operator import PatternOperator
@@ -73,6 +74,8 @@ def _chosen(step: Step, *, fast: bool) -> tuple[Callable[[], KeyedOperator], str
         return partial(changing, step, node), "changes: withdrawn elements are taken out again"
     if node.spec.fires_panes:
         return partial(PaneOperator, step, node), "panes"
+    if node.error_policy is not None:
+        return partial(GuardedWindowOperator, step, node), "general operator: a call that fails changes nothing"
     try:
         if not fast:
             raise DeclinedError("faster forms are turned off")

@@ -21,6 +21,7 @@ from windrow_runtime.operators.errors import call_description, lifecycle_errors
 from windrow_runtime.operators.observer import Observer
 from windrow_runtime.operators.state.handles import StateStore
 from windrow_runtime.operators.state.model import NOTHING, OperatorState, TimerQueue, WindowEntry
+from windrow_runtime.operators.state.undo import UndoLog
 from windrow_runtime.operators.topology import uses_clock
 
 # Any in this module: an operator carries elements of every type.
@@ -375,6 +376,10 @@ class WindowContextImpl(TimeContext, ProcessWindowContext[Any]):
         self._window_store.at(self._state_of_window() if self._window_store.is_used else entry.window_state)
         self._global_store.at(key_cells)
         return self
+
+    def note_changes(self, undo: UndoLog | None) -> None:
+        """Notes from now on how to take back changes of state; None: no more."""
+        self._window_store.undo = self._global_store.undo = undo
 
     @property
     def pane(self) -> PaneInfo:

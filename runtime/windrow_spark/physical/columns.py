@@ -68,6 +68,8 @@ class ColumnPlanner(Planner):
 
     def _form_of(self, step: Step, *, of_objects: bool = False) -> OnColumns:
         """The form of a keyed step on columns; declined where it has none."""
+        if step.node.error_policy is not None:
+            raise DeclinedError("a call that fails changes nothing, which takes Python objects")
         if step.node.pair_function is not None:
             return join_form(step, partial(self._streams.side_routes, of_objects=of_objects))
         return columnar_form(step, partial(self._streams.routes_to, of_objects=of_objects))
