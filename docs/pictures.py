@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from examples import dataflow_paper, leaderboard, orders_and_payments
+from examples import dataflow_paper, dead_letters, leaderboard, orders_and_payments
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from windrow.functions import (
@@ -777,6 +777,12 @@ def plan_of_a_join() -> PlanPicture:
     joined = orders_and_payments.build(orders, payments)
     late = joined.get_side_output(orders_and_payments.LATE)
     return PlanPicture(Pipeline("orders", joined.sink_to(CollectSink()), late.sink_to(CollectSink("too late"))))
+
+
+@drawn
+def plan_of_dead_letters() -> PlanPicture:
+    accounts, letters = CollectSink[dead_letters.Account]("accounts"), CollectSink[str]("letters")
+    return PlanPicture(dead_letters.build(dead_letters.LINES, accounts, letters))
 
 
 for _figure in dataflow_paper.FIGURES:

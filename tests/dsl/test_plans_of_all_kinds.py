@@ -13,6 +13,7 @@ from examples import (
     clicks_and_impressions,
     climate,
     dataflow_paper,
+    dead_letters,
     declared_aggregates,
     leaderboard,
     orders_and_payments,
@@ -30,6 +31,7 @@ from tests.dsl.plans import in_time, plan
 from windrow import DataStream, OutputTag, Pipeline, from_source
 from windrow.plan import Form
 from windrow.plan.explained.step_view import views_of
+from windrow.sinks import CollectSink
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.outputs.result import PipelineResult
@@ -101,6 +103,7 @@ PLANS: dict[str, Callable[[], Pipeline]] = {
     "dataflow_paper": lambda: plan(
         *[figure.sum_up(from_source(PushSource(int)).key_by(lambda number: "all")) for figure in dataflow_paper.FIGURES]
     ),
+    "dead_letters": lambda: dead_letters.build(dead_letters.LINES, CollectSink(), CollectSink()),
     "declared_aggregates": lambda: plan(declared_aggregates.build(Path("none"))),
     "leaderboard": lambda: plan(
         leaderboard.team_scores(from_source(PushSource(leaderboard.Play))),

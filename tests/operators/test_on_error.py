@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -149,6 +150,29 @@ def test_each_element_is_given_to_the_function_once() -> None:
 
     run(from_collection(range(20)).map(seen, on_error="drop"))
     assert calls == list(range(20))
+
+
+def test_a_function_of_batches_may_change_its_list() -> None:
+    def doubled(numbers: Any) -> list[int]:
+        if 3 in numbers:
+            numbers.clear()
+            raise ValueError("three")
+        return [2 * number for number in numbers]
+
+    (good,), result = run(from_collection([1, 2, 3, 4]).map_batches(doubled, size=4, on_error="drop"))
+    assert (good, result.counter("failed_records_dropped")) == ([2, 4, 8], 1)
+
+
+def test_what_takes_too_long_has_failed() -> None:
+    async def slow(number: int) -> int:
+        await asyncio.sleep(60 * (number == 2))
+        return number
+
+    tag = OutputTag[Failed[int]]("failed")
+    limit = timedelta(milliseconds=50)
+    made = from_collection([1, 2, 3]).map_async(slow, capacity=3, timeout=limit, on_error=tag)
+    (good, failed), _ = run(made, made.get_side_output(tag))
+    assert (good, failed) == ([1, 3], [Failed(2, "TimeoutError: the try took too long", "failing.2.map_async")])
 
 
 def test_a_stop_iteration_of_a_function_loses_no_element() -> None:

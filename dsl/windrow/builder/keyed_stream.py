@@ -142,56 +142,65 @@ class KeyedStream(Stage, Generic[T, K]):
         settings = count_window(self._node, size, slide, fire_at_end=fire_at_end)
         return WindowedStream(settings)
 
-    def map(self, function: Callable[[T], R], *, name: str | None = None) -> DataStream[R]:
+    def map(
+        self, function: Callable[[T], R], *, on_error: OnError[T] = "fail", name: str | None = None
+    ) -> DataStream[R]:
         """Make one element from each; the result has no keys. See :meth:`windrow.DataStream.map`.
 
         Args:
             function: A function, or a :class:`~windrow.functions.MapFunction`.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
-        return self._without_keys().map(function, name=name)
+        return self._without_keys().map(function, on_error=on_error, name=name)
 
     # As for streams without keys: the first overload is for functions that return Any.
     @overload
-    def flat_map(self, function: Callable[[T], list[R]], *, name: str | None = None) -> DataStream[R]: ...
+    def flat_map(
+        self, function: Callable[[T], list[R]], *, on_error: OnError[T] = "fail", name: str | None = None
+    ) -> DataStream[R]: ...
     @overload
     @deprecated(WRAP_IT)
     def flat_map(  # type: ignore[overload-overlap]
-        self, function: Callable[[T], OneValue], *, name: str | None = None
+        self, function: Callable[[T], OneValue], *, on_error: OnError[T] = "fail", name: str | None = None
     ) -> NotRecords: ...
     @overload
     def flat_map(  # pyright: ignore[reportOverlappingOverload]
-        self, function: Callable[[T], Iterable[R] | None], *, name: str | None = None
+        self, function: Callable[[T], Iterable[R] | None], *, on_error: OnError[T] = "fail", name: str | None = None
     ) -> DataStream[R]: ...
     def flat_map(
-        self, function: Callable[[T], Iterable[Any] | None], *, name: str | None = None
+        self, function: Callable[[T], Iterable[Any] | None], *, on_error: OnError[T] = "fail", name: str | None = None
     ) -> DataStream[Any] | NotRecords:
         """Make any number of elements from each; the result has no keys. See :meth:`windrow.DataStream.flat_map`.
 
         Args:
             function: A function or generator function, or a :class:`~windrow.functions.FlatMapFunction`. It returns an
                 iterable of records, or None for none.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
-        return self._without_keys().flat_map(function, name=name)
+        return self._without_keys().flat_map(function, on_error=on_error, name=name)
 
-    def filter(self, function: Callable[[T], bool], *, name: str | None = None) -> DataStream[T]:
+    def filter(
+        self, function: Callable[[T], bool], *, on_error: OnError[T] = "fail", name: str | None = None
+    ) -> DataStream[T]:
         """Keep the elements for which the function is true; the result has no keys.
 
         Args:
             function: A function, or a :class:`~windrow.functions.FilterFunction`.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
-        return self._without_keys().filter(function, name=name)
+        return self._without_keys().filter(function, on_error=on_error, name=name)
 
     def union(self, *others: DataStream[T] | KeyedStream[T, Any]) -> DataStream[T]:
         """This stream and others of the same type as one, without keys; its watermark is the lowest of theirs.

@@ -205,7 +205,8 @@ class BatchStep(FusedStep):
             except USER_ERRORS as error:
                 if self.guard is None or not is_failure(error):
                     raise_call_error(self.step, error, what)
-                results, stamps = self._one_by_one(self.guard, batch, stamps)
+                # The function may have changed its list.
+                results, stamps = self._one_by_one(self.guard, values[start : start + self._size], stamps)
             self._forward(results, stamps)
         self._pass_failed()
 
