@@ -91,8 +91,8 @@ NO_LATENESS = "leave allowed_lateness out, or use an event-time assigner"
 STAMP = "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before the windows"
 MERGE = "use a trigger that can merge, such as CountTrigger or after_count, or windows that do not merge"
 FILL = (
-    "a source with on_malformed=tag, a window or a join with late outputs, map_async with timed_out=tag, or a process "
-    "function that outputs to the tag has one"
+    "a source with on_malformed=tag, a window or a join with late outputs, map_async with timed_out=tag, "
+    "a step with on_error=tag, or a process function that outputs to the tag has one"
 )
 UNSTAMPED = "TumblingEventTimeWindows(size=1 s) needs timestamps, and the stream has none"
 DELTA = "DeltaTrigger(1.0)"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.spark.comparison import Outputs, millis
@@ -10,7 +13,7 @@ from windrow import DataStream, OutputTag, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.failures import Failed
 from windrow.functions import KeyedCoProcessFunction, KeyedProcessContext
-from windrow.sources import CollectionSource
+from windrow.sources import CollectionSource, JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.spark import PipelineProgress, SparkRunner
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 # Any: streams of every kind of step.
 
 FAILED = OutputTag[Failed[Number | None]]("failed")
+UNNAMED = OutputTag[Failed[Number]]("unnamed")
+NAMES = {"a": "first", "b": "second"}
 OF_WINDOWS = OutputTag[Failed[list[Number]]]("failed windows")
 NUMBERS = [Number("abc"[number % 3], number, number * 7 % 101) for number in range(300)]
 
@@ -51,7 +56,7 @@ def failed_key(failed: Failed[Number]) -> str:
     return failed.element.key
 
 
-def test_each_kind_of_function_fails_as_in_the_interpreter(spark: SparkSession) -> None:
+def test_each_kind_of_function_fails_as_in_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
     outputs = Outputs()
     for name, step_of in STEPS.items():
         tag = OutputTag[Failed[Number]](f"failed {name}")
@@ -67,9 +72,12 @@ def test_each_kind_of_function_fails_as_in_the_interpreter(spark: SparkSession) 
         .window(TumblingEventTimeWindows.of(millis(50)))
     )
     outputs.add("columns behind a policy", panes.aggregate(agg.count()), None)
-    shares = stamped.map(lambda number: (number.key, 100 / (number.value % 7)), on_error="drop")
+    (tmp_path / "numbers.json").write_text("".join(json.dumps(number._asdict()) + "\n" for number in NUMBERS))
+    read = from_source(JsonFileSource(tmp_path, Number)).assign_timestamps_and_watermarks(strategy, lambda n: n.at)
+    shares = read.map(lambda number: (NAMES[number.key], number.value * 0.5), on_error=UNNAMED)
     windows = shares.key_by(lambda share: share[0]).window(TumblingEventTimeWindows.of(millis(50)))
     outputs.add("declared", windows.aggregate(agg.into(Share, agg.key(), agg.sum(lambda share: share[1]))))
+    outputs.add("declared failed", shares.get_side_output(UNNAMED), failed_key)
     texts = source().map(lambda number: f"{number.value}")
     both = source().connect(texts).key_by(lambda number: number.value % 10, lambda text: int(text) % 10)
     outputs.add("two streams", both.process(Both(), on_error="drop"), None)
@@ -84,6 +92,8 @@ def test_each_kind_of_function_fails_as_in_the_interpreter(spark: SparkSession) 
     outputs.add("keyed", kept)
     outputs.add("keyed failed", kept.get_side_output(FAILED), None)
     reports: list[PipelineProgress] = []
+    plan = outputs.pipeline("both").explain(SparkRunner(spark))
+    assert re.search(r"aggregate into\(Share.*\n\s+runs as columns", plan), plan
     outputs.check(SparkRunner(spark, on_progress=reports.append).run)
     dropped = {name for report in reports for name, step in report.steps.items() if step.dropped}
     kinds = {"window", "map", "filter", "flat_map", "map_batches", "map_async", "process", "timestamps", "key_by"}

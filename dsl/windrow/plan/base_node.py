@@ -250,7 +250,7 @@ class Node:
 
     @property
     def failing_type(self) -> object | None:
-        """The type of the elements of failed calls, where it is known: those of two streams come without their mark."""
+        """The type of the elements of failed calls, where it is known; those of two streams come without their mark."""
         known = self.inputs[0].element_type
         types = get_args(known) if get_origin(known) is Tagged else (known,)
         return widest([*types, NoneType] if self.fails_without_element else types)

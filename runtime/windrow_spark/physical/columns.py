@@ -60,19 +60,22 @@ class ColumnPlanner(Planner):
 
     def _decided_form(self, step: Step) -> OnColumns | Objects:
         form = decided(lambda: self._form_of(step))
-        # A policy for elements that fail costs the columns of its own step alone.
-        if isinstance(form, Objects) and (step.id in self._stored or self._streams.has_guarded_way(step)):
+        if isinstance(form, Objects) and (step.id in self._stored or self._is_only_guarded(step)):
             of_objects = decided(lambda: self._form_of(step, of_objects=True))
             return form if isinstance(of_objects, Objects) else of_objects
         return form
 
-    def _form_of(self, step: Step, *, of_objects: bool = False) -> OnColumns:
+    def _is_only_guarded(self, step: Step) -> bool:
+        """Returns whether a step would run on columns if no step upstream had a policy for elements that fail."""
+        return not isinstance(decided(lambda: self._form_of(step, policies=False)), Objects)
+
+    def _form_of(self, step: Step, *, of_objects: bool = False, policies: bool = True) -> OnColumns:
         """The form of a keyed step on columns; declined where it has none."""
         if step.node.error_policy is not None:
             raise DeclinedError("a call that fails changes nothing, which takes Python objects")
         if step.node.pair_function is not None:
-            return join_form(step, partial(self._streams.side_routes, of_objects=of_objects))
-        return columnar_form(step, partial(self._streams.routes_to, of_objects=of_objects))
+            return join_form(step, partial(self._streams.side_routes, of_objects=of_objects, policies=policies))
+        return columnar_form(step, partial(self._streams.routes_to, of_objects=of_objects, policies=policies))
 
     def _sink_routes(self, step: Step, record_type: RecordType) -> tuple[Route, ...]:
         """The routes to a sink; declined where its elements do not get there as columns."""

@@ -40,11 +40,18 @@ class Streams:
         self._check_source = check_source
         self._steps: dict[str, Step] = {}
         self._routes: dict[str, tuple[Route, ...] | Objects] = {}  # those to what reads a step, by its id
+        # Those that there would be if no step had a policy for elements that fail, where a policy makes the difference.
+        self._without_policies: dict[str, tuple[Route, ...]] = {}
 
     def add(self, step: Step, results: RecordType | Objects | None = None) -> None:
         """Adds a step whose inputs were added; a keyed one with the type of its results."""
         self._steps[step.id] = step
         self._routes[step.id] = decided(lambda: self._routes_out_of(step, results))
+        guarded = step.node.error_policy is not None or not self._without_policies.keys().isdisjoint(step.inputs)
+        if guarded and not step.node.is_keyed and isinstance(self._routes[step.id], Objects):
+            routes = decided(lambda: self._routes_out_of(step, results, policies=False))
+            if not isinstance(routes, Objects):
+                self._without_policies[step.id] = routes
 
     def routes_from(self, step_id: str) -> tuple[Route, ...]:
         """Returns all routes to the readers of a step, without keys; declined if elements get there as objects."""
@@ -52,34 +59,25 @@ class Streams:
         _check_single(routes)
         return routes
 
-    def routes_to(self, step: Step, *, stamped: bool = True, of_objects: bool = False) -> tuple[Route, ...]:
+    def routes_to(
+        self, step: Step, *, stamped: bool = True, of_objects: bool = False, policies: bool = True
+    ) -> tuple[Route, ...]:
         """All routes to a keyed step; declined where elements cannot get there as columns, with timestamps.
 
-        The route ``of_objects`` begins where the key is taken: they may have come any way.
+        The route ``of_objects`` begins where the key is taken: they may have come any way. Without ``policies`` these
+        are the routes that there would be if no step had a policy for elements that fail.
         """
         if len(step.inputs) > 1:
             raise DeclinedError("some elements are for all keys")
         upstream = self._steps[step.inputs[0]]
         selector = None if upstream.node.keys is None else upstream.node.keys.selector
-        routes = self._routes_from(upstream.id if selector is None else upstream.inputs[0], of_objects=of_objects)
-        routes = tuple([_ending(route, upstream, selector, stamped=stamped) for route in routes])
+        begin = upstream.id if selector is None else upstream.inputs[0]
+        routes = self._routes_from(begin, of_objects=of_objects, policies=policies)
+        routes = tuple([_ending(route, upstream, selector, stamped=stamped, policies=policies) for route in routes])
         _check_single(routes, "get there")
         return routes
 
-    def has_guarded_way(self, step: Step) -> bool:
-        """Returns whether elements come as objects as a step on their way has a policy for those that fail."""
-        waiting = list(step.inputs)
-        while waiting:
-            upstream = self._steps[waiting.pop()]
-            node = upstream.node
-            if node.is_keyed or node.is_source:
-                continue
-            if node.error_policy is not None and isinstance(self._routes[upstream.id], Objects):
-                return True
-            waiting += upstream.inputs
-        return False
-
-    def side_routes(self, step: Step, *, of_objects: bool = False) -> tuple[Route, ...]:
+    def side_routes(self, step: Step, *, of_objects: bool = False, policies: bool = True) -> tuple[Route, ...]:
         """All routes of two streams to a keyed step that joins them by key; declined as those of :meth:`routes_to`.
 
         A step upstream may be on routes of both streams.
@@ -91,7 +89,7 @@ class Streams:
         marking = self._steps[upstream.inputs[0]].inputs
         routes: list[Route] = []
         for side, marker, of_side in zip((LEFT, RIGHT), marking, selector.selectors, strict=True):
-            marked = self._routes_from(self._steps[marker].inputs[0], of_objects=of_objects)
+            marked = self._routes_from(self._steps[marker].inputs[0], of_objects=of_objects, policies=policies)
             ending = [_ending(route, upstream, of_side, stamped=True) for route in marked]
             for route in ending:
                 check_parts_only(route.element)
@@ -101,16 +99,20 @@ class Streams:
             raise DeclinedError("the keys of both streams have other columns")
         return tuple(routes)
 
-    def _routes_from(self, step_id: str, *, of_objects: bool = False) -> tuple[Route, ...]:
+    def _routes_from(self, step_id: str, *, of_objects: bool = False, policies: bool = True) -> tuple[Route, ...]:
         if of_objects:
             record_type = columns_type(_known_type(self._steps[step_id].node))
             return (Route("", check_constructor(record_type), has_stamps=True),)
+        if not policies and step_id in self._without_policies:
+            return self._without_policies[step_id]
         routes = self._routes[step_id]
         if isinstance(routes, Objects):
             raise DeclinedError(routes.reason)
         return routes
 
-    def _routes_out_of(self, step: Step, results: RecordType | Objects | None) -> tuple[Route, ...]:
+    def _routes_out_of(
+        self, step: Step, results: RecordType | Objects | None, *, policies: bool = True
+    ) -> tuple[Route, ...]:
         """Returns the routes from a step to its readers; these routes have no key yet."""
         node = step.node
         if node.is_source:
@@ -132,8 +134,8 @@ class Streams:
         leads_on = node.passes_all and node.keys is None
         if not leads_on and type(node) not in ROUTE_STEPS:
             raise DeclinedError(f"{step.id} is upstream")
-        routes = tuple([route for source in step.inputs for route in self._routes_from(source)])
-        return routes if leads_on else tuple([_extended(route, step) for route in routes])
+        routes = tuple([route for source in step.inputs for route in self._routes_from(source, policies=policies)])
+        return routes if leads_on else tuple([_extended(route, step, policies=policies) for route in routes])
 
 
 def _check_single(routes: Sequence[Route], of_several_types: str | None = None) -> None:
@@ -144,7 +146,9 @@ def _check_single(routes: Sequence[Route], of_several_types: str | None = None) 
         raise DeclinedError(f"elements of several types {of_several_types}")
 
 
-def _ending(route: Route, step: Step, selector: Callable[[Any], Any] | None, *, stamped: bool) -> Route:
+def _ending(
+    route: Route, step: Step, selector: Callable[[Any], Any] | None, *, stamped: bool, policies: bool = True
+) -> Route:
     """The route with the key that is taken at its end."""
     for each in route.steps:
         if each.may_outgrow:
@@ -155,7 +159,7 @@ def _ending(route: Route, step: Step, selector: Callable[[Any], Any] | None, *, 
         return route
     keyed = keying_step(step, selector, route.element)
     # The elements of a route that begins at the key have one already: those for which the selector raised are left out.
-    if route.source:
+    if policies and route.source:
         _check_policy(keyed)
     return replace(route, keyed=keyed)
 
@@ -182,8 +186,9 @@ def _known_type(node: Node) -> object:
     return node.element_type
 
 
-def _extended(route: Route, step: Step) -> Route:
+def _extended(route: Route, step: Step, *, policies: bool) -> Route:
     """The route that goes on through one more step."""
     last = route_step(step, route.element, is_stamped=route.is_stamped)
-    _check_policy(last)
+    if policies:
+        _check_policy(last)
     return replace(route, element=last.result, steps=(*route.steps, last))
