@@ -149,19 +149,15 @@ class Fragment:
             # A step that two branches share is built once, so that its functions open once.
             if step.id not in self._built:
                 self._built[step.id] = built = self._new_step(step)
+                policy = step.node.error_policy
+                if policy is not None and not step.node.is_keyed:
+                    built.guard_by(policy, self._taps(step).push)
                 if isinstance(built.function, RichFunction):
                     self._functions.append((step, built.function))
             fused.append(self._built[step.id])
         return fused
 
     def _new_step(self, step: Step) -> FusedStep:
-        built = self._unguarded(step)
-        policy = step.node.error_policy
-        if policy is not None and not step.node.is_keyed:
-            built.guard_by(policy, self._taps(step).push)
-        return built
-
-    def _unguarded(self, step: Step) -> FusedStep:
         node, output, readers = step.node, self._output, self._topology.readers(step)
         if node.is_keyed:
             return _Boundary(step, lambda values, stamps: output.to_step(step.id, [None] * len(values), values, stamps))
