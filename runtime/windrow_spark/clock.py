@@ -218,6 +218,12 @@ class ClockFiles:
             self.file(batch - BATCHES_KEPT).path.unlink(missing_ok=True)
 
 
+def has_own_clock(folder: StoragePath) -> bool:
+    """Returns whether the newest batch has its processing time by a clock of the user's, by the folder of the times."""
+    newest = max(file_numbers(folder), default=-1)
+    return newest >= 0 and ClockFiles(folder).read(newest).now is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Alignment:
     """Tells the planner of a source, in its process, which partitions wait, by the time of the newest batch."""

@@ -30,7 +30,7 @@ from windrow_spark.checkpoint.planner_paths import for_planners
 from windrow_spark.checkpoint.storage import unset_elsewhere
 from windrow_spark.checkpoint.stored_file import checkpoint_errors
 from windrow_spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan
-from windrow_spark.clock import END_OF_STREAM, Alignment, ClockFiles, needs_keeper, sees_highest
+from windrow_spark.clock import END_OF_STREAM, Alignment, ClockFiles, has_own_clock, needs_keeper, sees_highest
 from windrow_spark.division import Division
 from windrow_spark.exchange.classes import register_classes, state_codec
 from windrow_spark.exchange.fragment import PortFragment
@@ -95,7 +95,8 @@ def per_partition(topology: Topology, checkpoint: Checkpoint, is_connect: Callab
     if stored is not None:
         # A source that is read otherwise by now, such as file by file, goes on as well.
         growing = any(reader_of(step).may_grow for step in topology.sources)
-        return stored.time == KEPT_TIME and growing and (not topology.by_clock or bool(sources))
+        stays = growing and (not topology.by_clock or bool(sources))
+        return stored.time == KEPT_TIME and (stays or not has_own_clock(checkpoint.clock_folder))
     return any(is_connect() or scanner_of(step).has_several_partitions for step in sources)
 
 

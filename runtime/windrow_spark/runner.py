@@ -512,7 +512,7 @@ class SparkRunner:
             by_partition = per_partition(plan.topology, saved, lambda: is_connect(self.spark))
             return time_of(plan, own_clock=self._clock is not None, per_partition=by_partition)
 
-        return Restoration(self._wanted(), self._renamed, self._accepted, self._columnar, time)
+        return Restoration(self._wanted(), self._renamed, self._accepted, self._columnar, time, self._clock)
 
     def _batch(self, pipeline: Pipeline, topology: Topology, spark: SparkSession) -> Lowered:
         """Lowers a pipeline to a batch job; refuses unbounded sources, and steps that wait for the clock."""

@@ -10,11 +10,12 @@ from windrow.aggregates.combined import Combined
 from windrow.errors import IncompatibleStateError, InvalidArgumentError, similar_name
 from windrow.plan import AggregateSpec, Pipeline, Step, WindowNode
 from windrow.windows.spec import AlignedWindows, GapWindows
-from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import topology_of
 from windrow_runtime.operators.windows.general import WindowOperator
+from windrow_spark.checkpoint.code_mark import Mark
+from windrow_spark.checkpoint.feeds import feeds_of
 from windrow_spark.checkpoint.folder import Description
 from windrow_spark.checkpoint.plan_shape import Shape, merged, places_of_aggregates, step_changes
 from windrow_spark.checkpoint.stored_plan import fields_of_record, shapes_of
@@ -34,6 +35,7 @@ from windrow_spark.columnar.windows.geometry import Slices
 from windrow_spark.lowering import physical_plan
 from windrow_spark.physical.plan import Objects, PhysicalPlan
 from windrow_spark.savepoint.description import COLUMNS, OBJECTS, SavepointDescription
+from windrow_spark.savepoint.source_places import PlacedSources, SourcePlaces
 
 _HINT: Final = (
     'give steps names, and say which were renamed: SparkRunner(savepoint=..., renamed={"old": "new"}); what cannot go '
@@ -69,6 +71,7 @@ class FittedPlan:
         on_columns: The ids of the steps whose state is in columns from now on.
         shapes: What the checkpoint stores of keyed steps.
         streams: What it stores of their streams; None if the savepoint has nothing of them.
+        sources: Where its sources were in the savepoint.
         changes: A line for each change that the user has to know.
     """
 
@@ -78,6 +81,7 @@ class FittedPlan:
     on_columns: frozenset[str]
     shapes: Mapping[str, Shape]
     streams: StoredStreams | None
+    sources: SourcePlaces
     changes: Sequence[str]
 
 
@@ -108,22 +112,18 @@ def fitted(
     """
     topology = topology_of(pipeline)
     names = PhysicalPlan(topology).state_ids
-    origins = _origins(stored, streams, [*names.values()], renamed)
+    of_sources = [step.name for step in topology.sources if step.name is not None]
+    origins = _origins(stored, streams, [*names.values(), *of_sources], renamed)
     from_columns = [step_id for step_id, name in names.items() if _form_in(saved, origins.get(name)) == COLUMNS]
     plan = physical_plan(topology, stored=from_columns)
     fit = _Fit(plan, saved, stored, streams, origins, columnar=columnar)
     for step in topology.keyed:
         fit.add(step)
-    before = [source.kind for source in stored.sources]
-    now = [reader_of(step).stored_kind for step in topology.sources]
-    if before != now:
-        fit.refused.append(f"the sources were {', '.join(before)} and are {', '.join(now)}")
-    if bool(stored.steps) != bool(topology.keyed):
-        fit.refused.append("a plan without keyed steps has no state, and its positions go on in its checkpoint alone")
-    own_streams = fit.streams()
+    sources = fit.sources()
+    own_streams = fit.streams(sources)
     if own_streams is not None and not fit.refused:
         fit.refused += stream_changes(own_streams, streams_of(plan), plan, accepted)
-        fit.refused += sinks_of(own_streams, plan, accepted).refused
+        fit.add_sinks(own_streams, accepted)
     if fit.refused:
         raise IncompatibleStateError(
             "the savepoint belongs to another plan",
@@ -134,7 +134,8 @@ def fitted(
         )
     gone = stored.steps.keys() - {each.origin for each in fit.steps.values()}
     fit.changes += [f"{name.lstrip('#')} is gone, and so is its state" for name in sorted(gone)]
-    return FittedPlan(plan, origins, fit.steps, frozenset(fit.on_columns), fit.shapes, own_streams, fit.changes)
+    on_columns = frozenset(fit.on_columns)
+    return FittedPlan(plan, origins, fit.steps, on_columns, fit.shapes, own_streams, sources, fit.changes)
 
 
 def _form_in(saved: SavepointDescription, origin: str | None) -> str | None:
@@ -146,7 +147,9 @@ def _origins(
     stored: Description, streams: StoredStreams | None, names: Sequence[str], renamed: Mapping[str, str]
 ) -> dict[str, str]:
     """Returns the names of steps in a savepoint, by those in a plan."""
-    known = {*stored.steps, *(() if streams is None else streams.steps)}
+    known = {*stored.steps}
+    if streams is not None:
+        known |= {*streams.steps, *(source.name for source in streams.sources if source.name is not None)}
     for old, new in renamed.items():
         for name, those, where in ((old, known, "the savepoint"), (new, names, "the plan")):
             if name not in those:
@@ -274,21 +277,69 @@ class _Fit:
         now = streams_of(self.plan).steps[self.plan.state_ids[step.id]]
         return key_changes(self.stored_streams.steps[origin], now) == []
 
-    def streams(self) -> StoredStreams | None:
-        """Returns the streams of the savepoint, by the names that steps have in the plan."""
+    def sources(self) -> SourcePlaces:
+        """Finds the sources of the plan in the savepoint."""
+        marks = None if self.stored_streams is None else self.stored_streams.sources
+        steps, now = self.plan.topology.sources, streams_of(self.plan).sources
+        placed = PlacedSources(steps, self.stored.sources, marks, now, self.origins)
+        places = placed.found()
+        self.refused += placed.refused
+        self.changes += placed.changes
+        return places
+
+    def add_sinks(self, streams: StoredStreams, accepted: Collection[str]) -> None:
+        """Compares the sinks that note batches in their targets."""
+        sinks = sinks_of(streams, self.plan, accepted)
+        self.refused += sinks.refused
+        if streams.sinks is None:
+            return
+        labels = {each.label for each in streams.sinks}
+        self.changes += [
+            f"{step.where} is a new sink, and gets what comes from now on"
+            for step, sink in sinks.now.items()
+            if sink.label not in labels
+        ]
+        before = {each.label for each in streams.sinks if not each.is_gone}
+        self.changes += [
+            f"the sink {sink.marks.name or sink.marks.target.text} is gone, and gets nothing more"
+            for sink in sinks.gone
+            if sink.label in before
+        ]
+
+    def streams(self, sources: SourcePlaces) -> StoredStreams | None:
+        """Returns the streams of the savepoint, by the names and places that steps and sources have in the plan."""
         stored = self.stored_streams
         if stored is None:
             return None
+        now = streams_of(self.plan)
+        labels = self._labels(sources)
         steps = {
-            name: self._marks(name, stored.steps[origin])
+            name: self._marks(name, stored.steps[origin], labels)
             for name, origin in self.origins.items()
-            if origin in stored.steps
+            if origin in stored.steps and name in now.steps
         }
-        return replace(stored, steps=steps)
+        marks = [
+            mark if place is None else replace(stored.sources[place], name=mark.name)
+            for mark, place in zip(now.sources, sources.places, strict=True)
+        ]
+        return replace(stored, sources=marks, steps=steps)
 
-    def _marks(self, name: str, marks: StreamMarks) -> StreamMarks:
+    def _labels(self, sources: SourcePlaces) -> Mapping[str, str]:
+        """Returns how marks of inputs name a source or step now, by how those of the savepoint name it."""
+        labels = {f"source {before + 1}": f"source {now + 1}" for before, now in sources.by_place.items()}
+        keyed = {self.plan.state_ids[step.id] for step in self.plan.topology.keyed}
+        steps = {origin: name for name, origin in self.origins.items() if name in keyed and origin in self.stored.steps}
+        return labels | {origin.lstrip("#"): name.lstrip("#") for origin, name in steps.items()}
+
+    def _marks(self, name: str, marks: StreamMarks, labels: Mapping[str, str]) -> StreamMarks:
         """Returns the marks of a step with its name in the plan, and those of aggregates by their new numbers."""
         now = streams_of(self.plan).steps[name]
+        inputs = {
+            part: _fed_by(marks.parts[part], now.parts[part], labels)
+            for part in self._inputs_of(name)
+            if part in marks.parts and part in now.parts
+        }
+        marks = replace(marks, parts={**marks.parts, **inputs})
         own = replace(marks, name=now.name)
         step = self.steps.get(name)
         if step is None or not step.places:
@@ -305,6 +356,38 @@ class _Fit:
                     if _takes(part, place + 1)
                 }
         return replace(own, parts=parts)
+
+    def _inputs_of(self, name: str) -> Collection[str]:
+        """Returns the parts of the marks of a step that name what feeds it."""
+        (step_id,) = (step_id for step_id, each in self.plan.state_ids.items() if each == name)
+        return feeds_of(self.plan).inputs_of(self.plan.topology.step(step_id)).keys()
+
+
+def _fed_by(before: Mark, now: Mark, labels: Mapping[str, str]) -> Mark:
+    """Returns the mark of an input that a savepoint has, with the names that sources and steps have now.
+
+    What is new in the plan, and what is gone from it, is left out of the comparison: the warning names it.
+    """
+    was = {_renamed(label, labels) for label in before.text.split(_BETWEEN)} - {None}
+    known = {*labels.values()}
+    new = {label for label in now.text.split(_BETWEEN) if _owner(label) not in known}
+    if was == {*now.text.split(_BETWEEN)} - new:
+        return now
+    return replace(before, text=_BETWEEN.join(sorted(label for label in was if label is not None)))
+
+
+_BETWEEN: Final = ", "
+_OF_SIDE: Final = " side output "
+
+
+def _owner(label: str) -> str:
+    return label.partition(_OF_SIDE)[0]
+
+
+def _renamed(label: str, labels: Mapping[str, str]) -> str | None:
+    """Returns the name of a source or step in the plan, and of its side output; None: it is gone."""
+    owner, *side = label.partition(_OF_SIDE)
+    return None if owner not in labels else "".join((labels[owner], *side))
 
 
 _TAKES: Final = "what aggregate "

@@ -24,11 +24,14 @@ from windrow.plan import Pipeline
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.operators.outcome import secrets_of
+from windrow_runtime.operators.topology import timestamps_of
+from windrow_runtime.operators.watermarks import WatermarkTracker, clock_millis
 from windrow_spark.checkpoint.folder import Checkpoint, Description
 from windrow_spark.checkpoint.lock import LOCK_FILE
 from windrow_spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file, file_numbers, is_there
-from windrow_spark.checkpoint.stored_plan import KEPT_TIME, PROCESSING_TIME, Parallelism
-from windrow_spark.clock import ClockFiles
+from windrow_spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, Parallelism
+from windrow_spark.clock import BatchClock, ClockFiles, TrackerNote, encoded_note
+from windrow_spark.exchange.classes import state_codec
 from windrow_spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow
 from windrow_spark.faults import engine_errors
 from windrow_spark.key_groups import KeyGroups
@@ -38,7 +41,7 @@ from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.run.background import uninterrupted
 from windrow_spark.savepoint.description import SavepointDescription, SavepointFolder
 from windrow_spark.savepoint.fitting import FittedPlan, fitted
-from windrow_spark.savepoint.log_files import copy_logs, fit_logs
+from windrow_spark.savepoint.log_files import QuerySources, copy_logs, fit_logs, next_watermark
 from windrow_spark.savepoint.seeding import FileLine, SeedLevel, SeedRows, SeedStep
 from windrow_spark.savepoint.step_parts import ColumnPart, ConvertedPart, ObjectPart, StepChange, StepPart
 from windrow_spark.savepoint.writing import check_session
@@ -133,6 +136,7 @@ class Restoration:
         accepted: The ids or names of steps that may take other streams.
         columnar: Whether steps may run on columns.
         time: Names the kind of time by which a plan's query would run; None: it is that of the savepoint.
+        clock: Gives processing time in milliseconds if that is not Spark's.
     """
 
     parallelism: Parallelism
@@ -140,6 +144,7 @@ class Restoration:
     accepted: Collection[str] = ()
     columnar: bool = True
     time: Callable[[PhysicalPlan, Checkpoint], str] | None = None
+    clock: Callable[[], int] | None = None
 
 
 def restore(
@@ -171,7 +176,14 @@ def restore(
     fit = fitted(
         pipeline, saved, stored, streams, renamed=wanted.renamed, accepted=wanted.accepted, columnar=wanted.columnar
     )
-    _check_time(fit.plan, stored, folder, wanted)
+    time = stored.time if wanted.time is None else wanted.time(fit.plan, folder.checkpoint)
+    if stored.time == KEPT_TIME != time and fit.plan.topology.keyed:
+        raise IncompatibleStateError(
+            "the savepoint belongs to a run by a clock of the user's",
+            given=f"the query ran by {stored.time} and would run by {time}",
+            expected="SparkRunner(clock=...), as before",
+            where=str(folder.path),
+        )
     parallelism = wanted.parallelism
     groups = KeyGroups.balanced(
         parallelism.partitions or stored.partitions, parallelism.key_groups_per_partition or stored.groups
@@ -180,20 +192,36 @@ def restore(
     marker.write(RestoredFrom(saved.id, is_whole=False))
     clear_written(checkpoint)
     if fit.plan.topology.keyed:
-        seed = _Seed(spark, checkpoint, folder, saved, stored, groups)
+        seed = _Seed(spark, checkpoint, folder, saved, replace(stored, time=time), groups)
         steps, classes = seed.steps(pipeline, fit)
         with engine_errors(f"savepoint {folder.path}", secrets_of(pipeline.steps)):
             uninterrupted(lambda: seed.run(steps, classes, fit.plan.topology.depth), spark)
         seed.take_over()
     copy_logs(folder.checkpoint, checkpoint, saved.batch)
-    fit_logs(checkpoint, saved.checkpoint, groups.partitions)
+    places = fit.sources
+    had, has = bool(stored.steps), bool(fit.plan.topology.keyed)
+    fit_logs(
+        checkpoint, saved.checkpoint, groups.partitions, QuerySources(places.places, has, len(stored.sources), had)
+    )
+    for place in places.gone:
+        shutil.rmtree(Path(checkpoint.path, "sources", stored.sources[place].folder), ignore_errors=True)
     _rename_clock(checkpoint, fit)
+    if (stored.time, time) in ((EVENT_TIME, KEPT_TIME), (PROCESSING_TIME, KEPT_TIME)):
+        _begin_clock(checkpoint, pipeline, fit, saved, wanted.clock)
     if fit.streams is not None:
         checkpoint.streams.write(fit.streams)
     # The run of a savepoint that was taken meanwhile goes on, and sinks would take the batches of both for one run's.
     identity = uuid.uuid4().hex if saved.is_live else stored.id
     per_partition = groups.count // groups.partitions
-    description = replace(stored, id=identity, partitions=groups.partitions, groups=per_partition, steps=fit.shapes)
+    description = replace(
+        stored,
+        id=identity,
+        partitions=groups.partitions,
+        groups=per_partition,
+        time=time,
+        sources=places.stored,
+        steps=fit.shapes,
+    )
     checkpoint.plan.write(description)
     marker.write(RestoredFrom(saved.id, is_whole=True))
     if fit.changes:
@@ -206,26 +234,49 @@ def restore(
         )
 
 
-def _check_time(plan: PhysicalPlan, stored: Description, folder: SavepointFolder, wanted: Restoration) -> None:
-    """Refuses a plan whose query would run by another kind of time."""
-    time = stored.time if wanted.time is None else wanted.time(plan, folder.checkpoint)
-    if time != stored.time:
-        raise IncompatibleStateError(
-            "the savepoint belongs to another plan",
-            given=f"the query ran by {stored.time} and would run by {time}",
-            expected="steps that leave the watermark where it is kept",
-            where=str(folder.path),
-            hint="add timestamp-assigning steps, and steps that wait for the clock, to a new checkpoint",
-        )
-
-
 def _rename_clock(checkpoint: Checkpoint, fit: FittedPlan) -> None:
-    """Gives the steps in the times of batches the names that they have in the plan."""
+    """Gives steps and sources in the times of batches the names and places that they have in the plan."""
     names = {origin: name for name, origin in fit.origins.items()}
+    places = fit.sources.by_place
     files = ClockFiles(checkpoint.clock_folder)
     for batch in sorted(file_numbers(files.folder)):
         clock = files.read(batch)
-        files.file(batch).write(clock.renamed(names))
+        ended = [places[place] for place in clock.ended_sources if place in places]
+        files.file(batch).write(replace(clock.renamed(names), ended_sources=ended))
+
+
+def _begin_clock(
+    checkpoint: Checkpoint,
+    pipeline: Pipeline,
+    fit: FittedPlan,
+    saved: SavepointDescription,
+    clock: Callable[[], int] | None,
+) -> None:
+    """Stores the watermark that Spark has kept so far for the next batch, of which windrow keeps it.
+
+    Steps that go on keep theirs. Those that are new have none before their first elements, nor has a new source.
+    """
+    plan, topology = fit.plan, fit.plan.topology
+    watermark = next_watermark(checkpoint, saved.batch)
+    steps = [name for step in topology.keyed if (name := plan.state_ids[step.id]) in fit.steps]
+    timed = {plan.state_ids[step.id] for step in topology.keyed if topology.timestamp_steps[step.id]}
+    codec = state_codec(known_classes(topology.steps), allow_pickled=pipeline.allow_pickled_state)
+    trackers: dict[str, TrackerNote] = {}
+    for step in topology.timestamps:
+        name = plan.state_ids[step.id]
+        if name in fit.origins:
+            tracker = WatermarkTracker(step, timestamps_of(step))
+            tracker.watermark = watermark
+            trackers[name] = encoded_note(codec, step, tracker.memory())
+    ClockFiles(checkpoint.clock_folder).write(
+        saved.batch + 1,
+        BatchClock(
+            watermarks={name: watermark for name in steps if name in timed},
+            previous={name: saved.steps[fit.steps[name].origin].watermark for name in steps if name in timed},
+            now=None if clock is None else clock_millis(clock),
+            trackers=trackers,
+        ),
+    )
 
 
 def _seed_folder(checkpoint: Checkpoint) -> Path:
