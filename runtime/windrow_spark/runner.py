@@ -18,7 +18,7 @@ from windrow import DataStream
 from windrow.addresses.paths import checked_path, reads_from
 from windrow.addresses.redaction import redact_address
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.errors import IncompatibleStateError, InvalidArgumentError, UnsupportedOperationError
 from windrow.functions.names import function_name
 from windrow.plan import Form, Pipeline, Step
 from windrow.time import now_millis
@@ -49,6 +49,8 @@ from windrow_spark.run.query import Query, run_job
 from windrow_spark.run.running import RunningPipeline
 from windrow_spark.run_limits import USUAL_LIMITS, RunLimits
 from windrow_spark.savepoint.description import SavepointFolder
+from windrow_spark.savepoint.fitting import PlanChange
+from windrow_spark.savepoint.in_place import finish_growth, grow, has_begun_to_grow
 from windrow_spark.savepoint.restoring import Restoration, check_restored, restore
 from windrow_spark.session import (
     JOB_SETTINGS,
@@ -442,13 +444,15 @@ class SparkRunner:
             opened.callback(lock.release)
             claims = opened.enter_context(ExitStack())  # released after the outputs are closed
             self._check_sinks(topology.sinks)
+            if self._savepoint is None and has_begun_to_grow(checkpoint):
+                finish_growth(self.spark, checkpoint, pipeline, self._restoration(is_in_place=True))
             if check_restored(checkpoint, self._savepoint):
                 assert self._savepoint is not None, "it is restored"
                 restore(self.spark, checkpoint, pipeline, self._savepoint, self._restoration())
             checkpoint.check_open(drain=drain)
             for step in topology.sources:
                 scanner_of(step).check_resumable(checkpoint)
-            lowered = self._lowered(pipeline, topology, checkpoint)
+            lowered = self._lowered_or_grown(pipeline, topology, checkpoint)
             begins = checkpoint.last_planned() < 0
             check_free(topology.sinks, lowered.query_id, begins=begins)
             if begins:
@@ -507,12 +511,15 @@ class SparkRunner:
     def _wanted(self) -> Parallelism:
         return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self.spark))
 
-    def _restoration(self) -> Restoration:
+    def _change(self) -> PlanChange:
+        return PlanChange(self._renamed, self._accepted, self._columnar)
+
+    def _restoration(self, *, is_in_place: bool = False) -> Restoration:
         def time(plan: PhysicalPlan, saved: Checkpoint) -> str:
             by_partition = per_partition(plan.topology, saved, lambda: is_connect(self.spark))
             return time_of(plan, own_clock=self._clock is not None, per_partition=by_partition)
 
-        return Restoration(self._wanted(), self._renamed, self._accepted, self._columnar, time, self._clock)
+        return Restoration(self._wanted(), self._change(), time, self._clock, is_in_place=is_in_place)
 
     def _batch(self, pipeline: Pipeline, topology: Topology, spark: SparkSession) -> Lowered:
         """Lowers a pipeline to a batch job; refuses unbounded sources, and steps that wait for the clock."""
@@ -534,6 +541,16 @@ class SparkRunner:
             now = clock_millis(self._clock or now_millis)
             lower = partial(Lowered, now=now, limits=self._limits)
             return uninterrupted(lambda: lower(spark, pipeline, plan, unstored(plan, groups)), spark)
+
+    def _lowered_or_grown(self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint) -> Lowered:
+        """Lowers a pipeline to a streaming query; a plan that has more than before gets a checkpoint that has more."""
+        try:
+            return self._lowered(pipeline, topology, checkpoint)
+        except IncompatibleStateError as error:
+            refused = error
+        if not grow(self.spark, checkpoint, pipeline, self._restoration(is_in_place=True)):
+            raise refused
+        return self._lowered(pipeline, topology, checkpoint)
 
     def _lowered(
         self, pipeline: Pipeline, topology: Topology, checkpoint: Checkpoint, *, by_user: bool = False

@@ -14,9 +14,11 @@ from windrow_runtime.operators.topology import topology_of
 from windrow_spark.checkpoint.alike import alike_in
 from windrow_spark.checkpoint.folder import Checkpoint, Description
 from windrow_spark.checkpoint.plan_shape import harmless_changes
-from windrow_spark.checkpoint.stored_plan import refused_changes, shapes_of, stored_on_columns
+from windrow_spark.checkpoint.stored_plan import RefusedChanges, refused_changes, shapes_of, stored_on_columns
 from windrow_spark.lowering import per_partition, physical_plan, time_of
 from windrow_spark.physical.plan import PhysicalPlan
+from windrow_spark.savepoint.fitting import PlanChange
+from windrow_spark.savepoint.in_place import growth
 from windrow_spark.sources.scanner import count_logged, scanner_of
 
 
@@ -29,6 +31,7 @@ class Upgrade:
         unreadable: A line for each change for which a run is refused.
         moved: A line for each exchanged or replaced stream for which a run is refused unless the user accepts it.
         hint: What to do if a run is refused.
+        begun: A line for each step, source or aggregate that is new, and begins empty.
         alike: A line for each step, input of a step or source that only its place tells from another one.
     """
 
@@ -36,6 +39,7 @@ class Upgrade:
     unreadable: Sequence[str]
     moved: Sequence[str]
     hint: str
+    begun: Sequence[str]
     alike: Sequence[str]
 
 
@@ -71,10 +75,15 @@ class StoredRun:
         # The settings that a session decides are fixed when a checkpoint begins.
         time = time_of(plan, own_clock=False, per_partition=per_partition(topology, checkpoint, lambda: False))
         refused = refused_changes(checkpoint, self.description, plan, time, accepted)
+        begun = growth(checkpoint, self.description, pipeline, PlanChange(accepted=accepted)) if refused.lines else None
+        kept = self._kept(plan, refused.lines)
+        if begun is not None:
+            refused = RefusedChanges([], [])
         if not refused.lines:
-            checkpoint.check_whole(count_logged(topology.sources), stateful=bool(topology.keyed))
+            sources = count_logged(topology.sources) if begun is None else None
+            checkpoint.check_whole(sources, stateful=bool(self.description.steps))
         alike = list(map(str, alike_in(plan)))
-        return Upgrade(self._kept(plan, refused.lines), refused.unreadable, refused.moved, refused.hint, alike)
+        return Upgrade(kept, refused.unreadable, refused.moved, refused.hint, begun or [], alike)
 
     def _kept(self, plan: PhysicalPlan, refused: Sequence[str]) -> dict[str, list[str]]:
         kept: dict[str, list[str]] = {}

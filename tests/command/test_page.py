@@ -26,7 +26,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 EXAMPLES = dict(examples())
-OF_SAVEPOINTS = {"savepoint", "rescale", "state"}
+OF_SAVEPOINTS = {"savepoint", "rescale", "upgrade", "state"}
 ON_SPARK = "check-upgrade checkpoint orders.py"
 
 

@@ -52,3 +52,12 @@ def test_a_savepoint_is_taken_shown_and_rescaled(
     description = Checkpoint(checkpoint).description()
     assert description is not None
     assert (description.partitions, description.groups) == (3, 2)
+    for pair in ("watch", "watch=", "=watched"):
+        assert windrow("upgrade", checkpoint, program, "--renamed", pair).code == 2, pair
+    unknown = windrow("upgrade", checkpoint, program, "--renamed", "wach=watch")
+    assert unknown.code == 1
+    assert "renamed names a step that the savepoint does not have" in unknown.err
+    upgraded = windrow("upgrade", checkpoint, program, "--partitions", 1)
+    assert upgraded.code == 0, upgraded.err
+    assert upgraded.out == f"{checkpoint} begins anew from the savepoint {checkpoint}.upgraded\n"
+    assert Checkpoint(Path(f"{checkpoint}.upgraded", "former")).description() == description

@@ -77,7 +77,7 @@ def means(keyed: KeyedStream[Reading, str | None], name: str) -> Any:
     return keyed.window(SlidingEventTimeWindows.of(millis(90), millis(30))).aggregate(mean, name=name)
 
 
-def totals(keyed: KeyedStream[Reading, str | None], name: str, size: int) -> Any:
+def totals(keyed: KeyedStream[Reading, str | None], name: str | None, size: int) -> Any:
     total: Any = agg.combine(agg.key(), agg.window_start(), agg.window_end(), agg.count())
     return keyed.window(TumblingEventTimeWindows.of(millis(size))).aggregate(total, name=name)
 

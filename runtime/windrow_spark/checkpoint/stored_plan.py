@@ -31,8 +31,8 @@ KEPT_TIME: Final = "a watermark or clock that windrow keeps"
 
 _DEFAULT_GROUPS: Final = 2
 _HINT: Final = (
-    "give a changed plan a checkpoint of its own, from a savepoint if that takes the change; a step with a name= keeps "
-    "its state when others move"
+    "windrow upgrade CHECKPOINT FILE moves the state into the changed plan, if that can go on with it; a step with a "
+    "name= keeps its state when others move, and begins empty if it is new; else give the plan a checkpoint of its own"
 )
 _MOVED_HINT: Final = (
     "put each stream and sink where it was; if the change is meant, and what is stored goes with it, say so once: "

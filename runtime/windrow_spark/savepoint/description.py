@@ -140,7 +140,7 @@ class SavepointFolder:
         """Returns whether a savepoint that is being written may have a file or folder of this name."""
         # A file is written under a name that ends in a number of its own, see `write_whole`.
         own = entry.name in ("state", "checkpoint") and entry.is_dir() and not entry.is_symlink()
-        return own or entry.name.startswith(f"_{self.file.path.name}.")
+        return own or entry == self.file.path or entry.name.startswith(f"_{self.file.path.name}.")
 
     def check_apart(self, checkpoint: StoragePath, sources: Iterable[Step] = ()) -> None:
         """Refuses a savepoint in a checkpoint, a checkpoint in a savepoint, and a savepoint that a source would read.

@@ -34,7 +34,7 @@ from windrow_spark.columnar.kernels.kernel import CombinedKernel
 from windrow_spark.columnar.windows.geometry import Slices
 from windrow_spark.lowering import physical_plan
 from windrow_spark.physical.plan import Objects, PhysicalPlan
-from windrow_spark.savepoint.description import COLUMNS, OBJECTS, SavepointDescription
+from windrow_spark.savepoint.description import COLUMNS, OBJECTS, SavedStep
 from windrow_spark.savepoint.source_places import PlacedSources, SourcePlaces
 
 _HINT: Final = (
@@ -73,6 +73,7 @@ class FittedPlan:
         streams: What it stores of their streams; None if the savepoint has nothing of them.
         sources: Where its sources were in the savepoint.
         changes: A line for each change that the user has to know.
+        gone: The names of steps in the savepoint that the plan does not have.
     """
 
     plan: PhysicalPlan
@@ -83,28 +84,50 @@ class FittedPlan:
     streams: StoredStreams | None
     sources: SourcePlaces
     changes: Sequence[str]
+    gone: Sequence[str]
+
+    @property
+    def grows(self) -> bool:
+        """Whether the plan has all that it had, and more: keyed steps with names, sources, or aggregates."""
+        new = [step for step in self.plan.topology.keyed if self.plan.state_ids[step.id] not in self.steps]
+        # Steps without names are numbered, and a new one would take the number of another.
+        if self.gone or self.sources.gone or any(step.name is None or step.scope for step in new):
+            return False
+        changed = self.steps.values()
+        has_more = bool(new) or None in self.sources.places or any(step.places for step in changed)
+        return has_more and not any(step.is_other for step in changed)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """The names and streams of steps that may be others than before.
+
+    Attributes:
+        renamed: The new names of steps and sources, by those of before.
+        accepted: The ids or names of steps that may take other streams.
+        columnar: Whether steps may run on columns.
+    """
+
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    accepted: Collection[str] = ()
+    columnar: bool = True
 
 
 def fitted(
     pipeline: Pipeline,
-    saved: SavepointDescription,
+    saved: Mapping[str, SavedStep],
     stored: Description,
     streams: StoredStreams | None,
-    *,
-    renamed: Mapping[str, str],
-    accepted: Collection[str] = (),
-    columnar: bool = True,
+    change: PlanChange,
 ) -> FittedPlan:
     """Fits a savepoint to a plan.
 
     Args:
         pipeline: The pipeline that goes on from the savepoint.
-        saved: The savepoint.
+        saved: What the savepoint has of each step.
         stored: The plan whose state it has.
         streams: The streams of that plan.
-        renamed: The new names of steps, by their names in the savepoint.
-        accepted: The ids or names of steps that may take other streams.
-        columnar: Whether steps may run on columns.
+        change: The names and streams of steps that may be others.
 
     Raises:
         InvalidArgumentError: If ``renamed`` names steps that are not there.
@@ -113,17 +136,17 @@ def fitted(
     topology = topology_of(pipeline)
     names = PhysicalPlan(topology).state_ids
     of_sources = [step.name for step in topology.sources if step.name is not None]
-    origins = _origins(stored, streams, [*names.values(), *of_sources], renamed)
+    origins = _origins(stored, streams, [*names.values(), *of_sources], change.renamed)
     from_columns = [step_id for step_id, name in names.items() if _form_in(saved, origins.get(name)) == COLUMNS]
     plan = physical_plan(topology, stored=from_columns)
-    fit = _Fit(plan, saved, stored, streams, origins, columnar=columnar)
+    fit = _Fit(plan, saved, stored, streams, origins, columnar=change.columnar)
     for step in topology.keyed:
         fit.add(step)
     sources = fit.sources()
     own_streams = fit.streams(sources)
     if own_streams is not None and not fit.refused:
-        fit.refused += stream_changes(own_streams, streams_of(plan), plan, accepted)
-        fit.add_sinks(own_streams, accepted)
+        fit.refused += stream_changes(own_streams, streams_of(plan), plan, change.accepted)
+        fit.add_sinks(own_streams, change.accepted)
     if fit.refused:
         raise IncompatibleStateError(
             "the savepoint belongs to another plan",
@@ -132,14 +155,14 @@ def fitted(
             where=pipeline.name,
             hint=_HINT,
         )
-    gone = stored.steps.keys() - {each.origin for each in fit.steps.values()}
-    fit.changes += [f"{name.lstrip('#')} is gone, and so is its state" for name in sorted(gone)]
+    gone = sorted(stored.steps.keys() - {each.origin for each in fit.steps.values()})
+    fit.changes += [f"{name.lstrip('#')} is gone, and so is its state" for name in gone]
     on_columns = frozenset(fit.on_columns)
-    return FittedPlan(plan, origins, fit.steps, on_columns, fit.shapes, own_streams, sources, fit.changes)
+    return FittedPlan(plan, origins, fit.steps, on_columns, fit.shapes, own_streams, sources, fit.changes, gone)
 
 
-def _form_in(saved: SavepointDescription, origin: str | None) -> str | None:
-    step = None if origin is None else saved.steps.get(origin)
+def _form_in(saved: Mapping[str, SavedStep], origin: str | None) -> str | None:
+    step = None if origin is None else saved.get(origin)
     return None if step is None else step.form
 
 
@@ -178,7 +201,7 @@ class _Fit:
     """Fits one step after the other."""
 
     plan: PhysicalPlan
-    saved: SavepointDescription
+    saved: Mapping[str, SavedStep]
     stored: Description
     stored_streams: StoredStreams | None
     origins: Mapping[str, str]
@@ -201,13 +224,16 @@ class _Fit:
         if origin is None or origin not in self.stored.steps:
             self.changes.append(f"{step.where} is new, and begins empty")
         else:
+            if origin not in self.saved:
+                self.refused.append(f"{step.where}: the savepoint was taken for a plan without it")
+                return
             before = dict(self.stored.steps[origin])
             fitted_step = self._step(step, origin, before, shape)
             if fitted_step is None:
                 return
             self.steps[name] = fitted_step
             shape = merged(before, shape)
-            if self.saved.steps[origin].form == OBJECTS or fitted_step.former is not None:
+            if self.saved[origin].form == OBJECTS or fitted_step.former is not None:
                 form = None
         if form is not None:
             self.on_columns.append(step.id)
@@ -266,7 +292,7 @@ class _Fit:
         old, new = before.get("assigner"), now.get("assigner")
         if old is None or new is None or old == new or old["class"] != new["class"]:
             return False
-        if not _has_fixed_bounds(step) or self.saved.steps[origin].shared:
+        if not _has_fixed_bounds(step) or self.saved[origin].shared:
             return False
         # Panes and withdrawals are more than what lies in a window.
         return old["parameters"] != new["parameters"] and type(operator_for(step, fast=False)) is WindowOperator

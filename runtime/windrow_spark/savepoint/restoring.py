@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -40,7 +40,7 @@ from windrow_spark.paths import as_read_path, as_spark_path
 from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.run.background import uninterrupted
 from windrow_spark.savepoint.description import SavepointDescription, SavepointFolder
-from windrow_spark.savepoint.fitting import FittedPlan, fitted
+from windrow_spark.savepoint.fitting import FittedPlan, PlanChange, fitted
 from windrow_spark.savepoint.log_files import QuerySources, copy_logs, fit_logs, next_watermark
 from windrow_spark.savepoint.seeding import FileLine, SeedLevel, SeedRows, SeedStep
 from windrow_spark.savepoint.step_parts import ColumnPart, ConvertedPart, ObjectPart, StepChange, StepPart
@@ -70,6 +70,7 @@ class RestoredFrom:
 
     savepoint: str  # its identity
     is_whole: bool  # whether the checkpoint has all of it
+    is_cleared: bool = True  # whether the files of the runs before have left the folder
 
 
 def restored_file(checkpoint: Checkpoint) -> StoredFile[RestoredFrom]:
@@ -92,7 +93,7 @@ def check_restored(checkpoint: Checkpoint, folder: SavepointFolder | None) -> bo
                 "a run was interrupted while it began the checkpoint from a savepoint",
                 given=str(checkpoint.path),
                 expected="the same savepoint again",
-                hint="SparkRunner(checkpoint=..., savepoint=...), or windrow rescale again; or a new checkpoint",
+                hint="SparkRunner(checkpoint=..., savepoint=...), or windrow rescale or upgrade again",
             )
         return False
     if stored is None and not checkpoint.has_run():
@@ -132,19 +133,19 @@ class Restoration:
 
     Attributes:
         parallelism: Of the new checkpoint; what is not given is as in the savepoint.
-        renamed: The new names of steps, by their names in the savepoint.
-        accepted: The ids or names of steps that may take other streams.
-        columnar: Whether steps may run on columns.
+        change: The names and streams of steps that may be others.
         time: Names the kind of time by which a plan's query would run; None: it is that of the savepoint.
         clock: Gives processing time in milliseconds if that is not Spark's.
+        former: The folder that gets the files of a checkpoint that begins anew in its place; None: they are removed.
+        is_in_place: Whether a checkpoint begins anew in its place.
     """
 
     parallelism: Parallelism
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    accepted: Collection[str] = ()
-    columnar: bool = True
+    change: PlanChange = field(default_factory=PlanChange)
     time: Callable[[PhysicalPlan, Checkpoint], str] | None = None
     clock: Callable[[], int] | None = None
+    former: Path | None = None
+    is_in_place: bool = False
 
 
 def restore(
@@ -173,9 +174,7 @@ def restore(
     if stored is None:
         raise damaged_file(folder.path / "checkpoint" / "plan", "it is gone")
     streams = folder.checkpoint.streams.read()
-    fit = fitted(
-        pipeline, saved, stored, streams, renamed=wanted.renamed, accepted=wanted.accepted, columnar=wanted.columnar
-    )
+    fit = fitted(pipeline, saved.steps, stored, streams, wanted.change)
     time = stored.time if wanted.time is None else wanted.time(fit.plan, folder.checkpoint)
     if stored.time == KEPT_TIME != time and fit.plan.topology.keyed:
         raise IncompatibleStateError(
@@ -189,6 +188,11 @@ def restore(
         parallelism.partitions or stored.partitions, parallelism.key_groups_per_partition or stored.groups
     )
     marker = restored_file(checkpoint)
+    if wanted.former is not None:
+        noted = marker.read()
+        if noted is None or noted.is_whole or not noted.is_cleared:
+            marker.write(RestoredFrom(saved.id, is_whole=False, is_cleared=False))
+            _move_written(checkpoint, wanted.former)
     marker.write(RestoredFrom(saved.id, is_whole=False))
     clear_written(checkpoint)
     if fit.plan.topology.keyed:
@@ -226,9 +230,9 @@ def restore(
     marker.write(RestoredFrom(saved.id, is_whole=True))
     if fit.changes:
         warn(
-            "the plan has changed since the savepoint",
+            f"the plan has changed since the {'run before' if wanted.is_in_place else 'savepoint'}",
             given="; ".join(fit.changes),
-            where=str(folder.path),
+            where=str(checkpoint.path if wanted.is_in_place else folder.path),
             hint="if you meant this, nothing is to be done; if not, stop, and begin again with the plan of before",
             location=line_of_caller(),
         )
@@ -282,6 +286,15 @@ def _begin_clock(
 def _seed_folder(checkpoint: Checkpoint) -> Path:
     """Returns where the query that stores the state has its own checkpoint."""
     return Path(checkpoint.path, "seed")
+
+
+def _move_written(checkpoint: Checkpoint, former: Path) -> None:
+    """Moves what runs have written into another folder; what an interrupted call has moved is there already."""
+    with checkpoint_errors(checkpoint.path):
+        former.mkdir(mode=0o700, exist_ok=True)
+        for entry in map(Path, checkpoint.own_entries):
+            if entry.exists() or entry.is_symlink():
+                entry.rename(former / entry.name)
 
 
 def clear_written(checkpoint: Checkpoint) -> None:

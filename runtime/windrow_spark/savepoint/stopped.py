@@ -1,10 +1,9 @@
-"""Takes savepoints of checkpoints that no run uses, and gives such checkpoints other partitions."""
+"""Takes savepoints of checkpoints that no run uses, and gives such checkpoints other partitions or another plan."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,10 +17,13 @@ from windrow.plan import Pipeline
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.checkpoint.lock import CheckpointLock
 from windrow_spark.checkpoint.stored_plan import Parallelism
+from windrow_spark.checkpoint.stored_streams import check_accepted
 from windrow_spark.importing import check_imported
 from windrow_spark.savepoint.description import SavepointDescription, SavepointFolder
-from windrow_spark.savepoint.restoring import Restoration, check_restored, restore, restored_file
-from windrow_spark.savepoint.writing import write_savepoint
+from windrow_spark.savepoint.fitting import PlanChange
+from windrow_spark.savepoint.in_place import FORMER, begin_anew, time_here
+from windrow_spark.savepoint.restoring import Restoration
+from windrow_spark.savepoint.writing import write_for_change, write_savepoint
 from windrow_spark.session import local_session
 
 
@@ -97,37 +99,71 @@ def rescale(
     session = spark or local_session(os.cpu_count() or 1)
     with _locked(checkpoint) as own:
         folder = SavepointFolder(Path(f"{own.path}.rescaled"))
-        restored = restored_file(own).read()
-        if restored is None or restored.is_whole:
-            if folder.path.exists():
-                _forget_unfinished(folder)
-            write_savepoint(session, own, pipeline, folder)
-        else:
-            check_restored(own, folder)  # refuses another savepoint than that of the interrupted call
         # The savepoint has the defaults of both numbers.
-        parallelism = Parallelism(partitions, key_groups_per_partition, 0)
-        restore(session, own, pipeline, folder, Restoration(parallelism))
+        restoration = Restoration(Parallelism(partitions, key_groups_per_partition, 0), is_in_place=True)
+        begin_anew(session, own, pipeline, folder, restoration, lambda: write_savepoint(session, own, pipeline, folder))
         return folder.path
 
 
-def _forget_unfinished(folder: SavepointFolder) -> None:
-    """Removes what an interrupted call has written; refuses to replace a savepoint, or to remove other files."""
-    if folder.file.read() is not None:
-        raise InvalidArgumentError(
-            "the savepoint of an earlier call is still there",
-            given=str(folder.path),
-            expected="no folder of that name",
-            hint="delete it, or move it elsewhere, if the checkpoint needs it no more",
+def upgrade(
+    checkpoint: str | os.PathLike[str],
+    pipeline: Pipeline,
+    *,
+    renamed: Mapping[str, str] | None = None,
+    accept_changes: Collection[str] = (),
+    partitions: int | None = None,
+    key_groups_per_partition: int | None = None,
+    spark: SparkSession | None = None,
+) -> Path:
+    """Gives a checkpoint that no run uses another plan, which goes on with its state; the former plan is not needed.
+
+    A savepoint is taken beside the checkpoint, from which the checkpoint begins anew, and a warning names the changes.
+    The former files of the checkpoint lie in the folder ``former`` of the savepoint then. If this is interrupted, no
+    run goes on with the checkpoint until it is called again and has finished.
+
+    Args:
+        checkpoint: The folder of the checkpoint.
+        pipeline: The changed pipeline.
+        renamed: The new names of steps and sources, by those that the checkpoint has.
+        accept_changes: The ids or names of steps that may take other streams.
+        partitions: Into how many partitions Spark shuffles; by default as before.
+        key_groups_per_partition: Into how many groups the keys of each of them are hashed; by default as before.
+        spark: The session whose workers move the state; by default the active one, or a new one on this machine.
+
+    Returns:
+        The path of the savepoint, which is that of the checkpoint with ``.upgraded`` behind it.
+
+    Raises:
+        InvalidArgumentError: As :func:`rescale`, and if steps are renamed that are not there.
+        IncompatibleStateError: As :func:`take`, and if a step cannot go on with the state of its name.
+        UnsupportedOperationError: As :func:`take`.
+        CheckpointError: As :func:`take`.
+    """
+    for name, number in (("partitions", partitions), ("key_groups_per_partition", key_groups_per_partition)):
+        if number is not None:
+            check_positive(number, name)
+    check_imported(pipeline.steps)
+    check_accepted(pipeline.steps, accept_changes)
+    session = spark or local_session(os.cpu_count() or 1)
+    change = PlanChange(dict(renamed or {}), accept_changes)
+    with _locked(checkpoint) as own:
+        folder = SavepointFolder(Path(f"{own.path}.upgraded"))
+        restoration = Restoration(
+            Parallelism(partitions, key_groups_per_partition, 0),
+            change,
+            time_here,
+            former=folder.path / FORMER,
+            is_in_place=True,
         )
-    others = sorted(entry.name for entry in folder.path.iterdir() if not folder.is_own(entry))
-    if others:
-        raise InvalidArgumentError(
-            "the savepoint of a checkpoint that is rescaled needs a folder that has other files",
-            given=f"{folder.path}, which has {', '.join(others[:3])}",
-            expected="no folder of that name",
-            hint="move these files elsewhere",
+        begin_anew(
+            session,
+            own,
+            pipeline,
+            folder,
+            restoration,
+            lambda: write_for_change(session, own, pipeline, folder, change),
         )
-    shutil.rmtree(folder.path)
+        return folder.path
 
 
 @contextmanager

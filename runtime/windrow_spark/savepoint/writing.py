@@ -34,6 +34,7 @@ from windrow_spark.savepoint.description import (
     SavepointDescription,
     SavepointFolder,
 )
+from windrow_spark.savepoint.fitting import FittedPlan, PlanChange, fitted
 from windrow_spark.savepoint.log_files import check_state_format, copy_logs
 from windrow_spark.savepoint.step_parts import ColumnPart, ObjectPart, StepPart
 from windrow_spark.savepoint.stored_groups import (
@@ -85,6 +86,26 @@ class StateParts:
             )
         return StateParts(parts, classes)
 
+    @staticmethod
+    def for_change(pipeline: Pipeline, fit: FittedPlan, groups: int) -> StateParts:
+        """Returns the parts of the steps with which a changed plan goes on, by the names that their state has."""
+        steps = without_sources_and_sinks(fit.plan.topology.steps)
+        by_id = {step.id: step for step in steps}
+        shipped = fit.plan.shipped(steps, fit.on_columns)
+        classes = known_classes(fit.plan.topology.steps)
+        parts: dict[str, StepPart] = {}
+        for step_id, planned in shipped.keyed.items():
+            own = fit.steps.get(fit.plan.state_ids[step_id])
+            if own is None:
+                continue
+            form = planned.on_columns if own.former is None else own.former.with_steps(by_id)
+            parts[own.origin] = (
+                ObjectPart(planned.step, classes, pipeline.allow_pickled_state, groups)
+                if form is None
+                else ColumnPart(form)
+            )
+        return StateParts(parts, classes)
+
 
 def check_session(spark: SparkSession) -> None:
     """Refuses a session of Spark Connect, whose server may see other folders than this process."""
@@ -118,6 +139,64 @@ def write_savepoint(
     check_session(spark)
     folder.check_apart(checkpoint.path, topology_of(pipeline).sources)
     description = _checked(checkpoint, pipeline)
+    topology = topology_of(pipeline)
+    on_columns = stored_on_columns(checkpoint, topology)
+    plan = physical_plan(topology, stored=on_columns)
+    groups = KeyGroups.balanced(description.partitions, description.groups)
+    state = StateParts.of(pipeline, plan, on_columns, groups.count)
+    return _written(spark, checkpoint, pipeline, folder, state, is_live=is_live)
+
+
+def write_for_change(
+    spark: SparkSession, checkpoint: Checkpoint, pipeline: Pipeline, folder: SavepointFolder, change: PlanChange
+) -> SavepointDescription:
+    """Writes the state with which a changed pipeline can go on; the former pipeline is not needed for that.
+
+    A step that goes on says what its state means, as it has to when a run begins from the savepoint. Of a step that is
+    gone there is nothing in the savepoint.
+
+    Args:
+        spark: The session whose workers write.
+        checkpoint: The checkpoint, which no run may use.
+        pipeline: The pipeline that shall go on.
+        folder: The folder of the savepoint.
+        change: The names and streams of steps that may be others.
+
+    Raises:
+        InvalidArgumentError: As :func:`write_savepoint`, and if steps are renamed that are not there.
+        IncompatibleStateError: As :func:`write_savepoint`, and if a step cannot go on with the state of its name.
+        UnsupportedOperationError: As :func:`write_savepoint`.
+        CheckpointError: As :func:`write_savepoint`.
+    """
+    check_session(spark)
+    folder.check_apart(checkpoint.path, topology_of(pipeline).sources)
+    description = _described(checkpoint)
+    fit = fitted_to(checkpoint, description, pipeline, change)
+    groups = KeyGroups.balanced(description.partitions, description.groups)
+    state = StateParts.for_change(pipeline, fit, groups.count)
+    return _written(spark, checkpoint, pipeline, folder, state)
+
+
+def fitted_to(checkpoint: Checkpoint, description: Description, pipeline: Pipeline, change: PlanChange) -> FittedPlan:
+    """Fits a plan to the state of a checkpoint, as :func:`~windrow_spark.savepoint.fitting.fitted` to a savepoint."""
+    forms = {
+        name: SavedStep(OBJECTS if shape["form"] is None else COLUMNS, MIN_TIMESTAMP, MIN_TIMESTAMP, 0, "")
+        for name, shape in description.steps.items()
+    }
+    return fitted(pipeline, forms, description, checkpoint.streams.read(), change)
+
+
+def _written(
+    spark: SparkSession,
+    checkpoint: Checkpoint,
+    pipeline: Pipeline,
+    folder: SavepointFolder,
+    state: StateParts,
+    *,
+    is_live: bool = False,
+) -> SavepointDescription:
+    """Writes the state of some steps as of the last batch that is done."""
+    description = _described(checkpoint)
     done = checkpoint.last_planned()
     if not checkpoint.is_committed(done):
         done -= 1
@@ -128,11 +207,6 @@ def write_savepoint(
             "the checkpoint has no state yet", given="no batch is done", where=str(checkpoint.path)
         )
     check_state_format(checkpoint, done)
-    topology = topology_of(pipeline)
-    on_columns = stored_on_columns(checkpoint, topology)
-    plan = physical_plan(topology, stored=on_columns)
-    groups = KeyGroups.balanced(description.partitions, description.groups)
-    state = StateParts.of(pipeline, plan, on_columns, groups.count)
     folder.create()
     with checkpoint_errors(folder.path):
         for step in state.parts:
@@ -193,6 +267,24 @@ _NEVER: Final = GroupTimes(MIN_TIMESTAMP, MIN_TIMESTAMP)
 
 def _checked(checkpoint: Checkpoint, pipeline: Pipeline) -> Description:
     """Returns the description of a checkpoint; refuses one whose state the steps of a pipeline cannot read."""
+    description = _described(checkpoint)
+    topology = topology_of(pipeline)
+    plan = physical_plan(topology, stored=stored_on_columns(checkpoint, topology))
+    # A run has decided by which time the query runs, and the state does not depend on it.
+    refused = refused_changes(checkpoint, description, plan, description.time)
+    if refused.lines:
+        raise IncompatibleStateError(
+            "the checkpoint belongs to another plan",
+            given="; ".join(refused.lines),
+            expected="the pipeline whose runs have written it",
+            where=str(checkpoint.path),
+            hint=refused.hint,
+        )
+    return description
+
+
+def _described(checkpoint: Checkpoint) -> Description:
+    """Returns the description of a checkpoint; refuses one that is drained, or lies elsewhere."""
     if not checkpoint.is_mounted:
         raise UnsupportedOperationError(
             "a savepoint is taken of a checkpoint in a mounted file system",
@@ -207,18 +299,6 @@ def _checked(checkpoint: Checkpoint, pipeline: Pipeline) -> Description:
             expected="the checkpoint of runs of this pipeline",
         )
     checkpoint.check_open(drain=False)
-    topology = topology_of(pipeline)
-    plan = physical_plan(topology, stored=stored_on_columns(checkpoint, topology))
-    # A run has decided by which time the query runs, and the state does not depend on it.
-    refused = refused_changes(checkpoint, description, plan, description.time)
-    if refused.lines:
-        raise IncompatibleStateError(
-            "the checkpoint belongs to another plan",
-            given="; ".join(refused.lines),
-            expected="the pipeline whose runs have written it",
-            where=str(checkpoint.path),
-            hint=refused.hint,
-        )
     return description
 
 

@@ -45,6 +45,8 @@ def prepare(options: Namespace) -> Callable[[], int]:
         for where, changes in upgrade.kept.items():
             print(f"goes on: {where}")
             print(*(f"  {change}\n" for change in changes), sep="", end="")
+        for line in upgrade.begun:
+            print(f"begins: {line}")
         for line in upgrade.unreadable:
             print(f"refused: {line}")
         for line in upgrade.moved:

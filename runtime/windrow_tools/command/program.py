@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "replay": "runs the batches of a checkpoint again by the interpreter, and compares",
     "savepoint": "writes the state of a checkpoint into files of Parquet, from which another checkpoint can begin",
     "rescale": "gives a checkpoint another number of partitions",
+    "upgrade": "gives a checkpoint another plan, which goes on with its state",
     "state": "shows what keys hold in a savepoint",
 }
 """What each subcommand does. It lies in the module of its name, with an underscore for a hyphen."""

@@ -1,0 +1,74 @@
+"""Gives a checkpoint that no run uses another plan, which goes on with the state, the positions and the batches.
+
+The former program is not needed. A savepoint is written beside the checkpoint, with .upgraded behind its name, and the
+checkpoint begins anew from that; the former files of the checkpoint lie in the folder "former" of the savepoint. A
+warning says what begins empty and what is gone. If the command is interrupted, run it again: until it has finished, no
+run goes on with the checkpoint. Delete the savepoint when you do not need it any more.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable
+
+from windrow.errors import InvalidArgumentError
+from windrow_tools.command.failures import ExitCode
+from windrow_tools.command.user_file import add_accepted, add_pipeline, chosen_pipeline
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Adds the arguments of the subcommand."""
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the folder of the checkpoint of a run on Spark")
+    add_pipeline(parser)
+    parser.add_argument(
+        "--renamed",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="the new name of a step or a source; may be given several times",
+    )
+    add_accepted(parser)
+    parser.add_argument("--partitions", type=int, metavar="N", help="the new number of partitions; default: as before")
+    parser.add_argument(
+        "--key-groups-per-partition",
+        type=int,
+        metavar="N",
+        help="the new number of key groups of each; default: as before",
+    )
+
+
+def prepare(options: Namespace) -> Callable[[], int]:
+    """Imports the pipeline; returns what moves the state."""
+    from windrow_spark import check_installed
+
+    check_installed()
+    from windrow_spark.savepoint.stopped import upgrade
+
+    renamed = _renamed(options.renamed)
+    pipeline = chosen_pipeline(options)
+
+    def move() -> int:
+        folder = upgrade(
+            options.checkpoint,
+            pipeline,
+            renamed=renamed,
+            accept_changes=options.accept_changes,
+            partitions=options.partitions,
+            key_groups_per_partition=options.key_groups_per_partition,
+        )
+        print(f"{options.checkpoint} begins anew from the savepoint {folder}")
+        return ExitCode.OK
+
+    return move
+
+
+def _renamed(pairs: Iterable[str]) -> dict[str, str]:
+    renamed: dict[str, str] = {}
+    for pair in pairs:
+        old, equals, new = pair.partition("=")
+        if not (old and equals and new) or old in renamed:
+            raise InvalidArgumentError(
+                "a renamed step has an old name and a new one", given=f"--renamed {pair}", expected="--renamed OLD=NEW"
+            )
+        renamed[old] = new
+    return renamed
