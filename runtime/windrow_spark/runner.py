@@ -444,7 +444,7 @@ class SparkRunner:
             opened.callback(lock.release)
             claims = opened.enter_context(ExitStack())  # released after the outputs are closed
             self._check_sinks(topology.sinks)
-            if self._savepoint is None and has_begun_to_grow(checkpoint):
+            if has_begun_to_grow(checkpoint):
                 finish_growth(self.spark, checkpoint, pipeline, self._restoration(is_in_place=True))
             if check_restored(checkpoint, self._savepoint):
                 assert self._savepoint is not None, "it is restored"
@@ -511,15 +511,14 @@ class SparkRunner:
     def _wanted(self) -> Parallelism:
         return Parallelism(self._partitions, self._groups_per_partition, own_partitions(self.spark))
 
-    def _change(self) -> PlanChange:
-        return PlanChange(self._renamed, self._accepted, self._columnar)
-
     def _restoration(self, *, is_in_place: bool = False) -> Restoration:
         def time(plan: PhysicalPlan, saved: Checkpoint) -> str:
             by_partition = per_partition(plan.topology, saved, lambda: is_connect(self.spark))
             return time_of(plan, own_clock=self._clock is not None, per_partition=by_partition)
 
-        return Restoration(self._wanted(), self._change(), time, self._clock, is_in_place=is_in_place)
+        # Steps were renamed when the checkpoint began.
+        change = PlanChange({} if is_in_place else self._renamed, self._accepted, self._columnar)
+        return Restoration(self._wanted(), change, time, self._clock, is_in_place=is_in_place)
 
     def _batch(self, pipeline: Pipeline, topology: Topology, spark: SparkSession) -> Lowered:
         """Lowers a pipeline to a batch job; refuses unbounded sources, and steps that wait for the clock."""

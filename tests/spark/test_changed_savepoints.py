@@ -167,9 +167,16 @@ def test_a_changed_plan_goes_on_from_a_savepoint(
         r"its state becomes Python objects, since its columns would be others",
     ):
         assert said in str(warning.message)
+    local = LocalRunner(savepoint=tmp_path / "saved", renamed={"means": "averages"})
+    with pytest.warns(WindrowWarning, match="gone is gone, and so is its state"):
+        debugged = plan.of(local.run(plan.pipeline))
     # The checkpoint goes on by itself, and says nothing again.
     second = plan.of(runner.run(plan.pipeline))
     rest = {name: [*first[name], *second[name]] for name in first}
+    assert {name: in_order(each) for name, each in debugged.items() if name in plan.sinks} == {
+        name: in_order(rest[name]) for name in plan.sinks
+    }
+    assert sum(debugged["late for totals"]) == sum(rest["late for totals"])
     expected = undisturbed(folder)
     assert in_order(stopped["means"] + rest["averages"]) == in_order(expected["means"])
     assert in_order(stopped["seen"] + rest["seen"]) == in_order(expected["seen"])

@@ -69,6 +69,12 @@ def test_state_of_every_kind_goes_on_with_other_partitions(spark: SparkSession, 
     assert all(before.values())
     assert all(after.values())
     assert partitions_of(new) == 3
+    local = LocalRunner(savepoint=tmp_path / "saved")
+    if name == "joined":
+        with pytest.raises(IncompatibleStateError, match="its state cannot leave its columns"):
+            local.run(plan)
+    else:
+        assert plain(outputs.of(local.run(plan))) == after
 
 
 def rows_in(out: Path) -> dict[str, list[Any]]:

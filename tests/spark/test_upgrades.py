@@ -13,7 +13,7 @@ from tests.spark.test_columns import readings, stamped, write
 from windrow import Pipeline
 from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError, WindrowWarning
 from windrow.sinks import CollectSink
-from windrow_runtime.savepoint import upgrade
+from windrow_runtime.savepoint import take, upgrade
 from windrow_runtime.spark import SparkRunner
 from windrow_spark.savepoint import in_place, restoring
 
@@ -110,11 +110,16 @@ def test_a_plan_grows_while_its_checkpoint_goes_on(
     """A keyed step and an aggregate more. The run that begins with them dies at each of its steps."""
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     write(folder, range(2))
-    before = Plan(folder)
-    stopped = before.of(SparkRunner(spark, checkpoint=checkpoint, partitions=2).run(before.pipeline, drain=False))
+    before, after = Plan(folder), grown(folder)
+    stopped = before.of(
+        SparkRunner(spark, checkpoint=tmp_path / "first", partitions=2).run(before.pipeline, drain=False)
+    )
+    # It began from a savepoint, which the program still names.
+    take(tmp_path / "first", before.pipeline, tmp_path / "saved", spark=spark)
+    runner = SparkRunner(spark, checkpoint=checkpoint, savepoint=tmp_path / "saved", renamed={"gone": "gone"})
+    nothing = before.of(runner.run(before.pipeline, drain=False))
+    assert not any(nothing[name] for name in ("means", "totals", "visits", "seen"))
     write(folder, range(2, 4))
-    after = grown(folder)
-    runner = SparkRunner(spark, checkpoint=checkpoint)
     for module, name, is_after in (
         (in_place, "write_for_change", True),
         (restoring, "clear_written", True),

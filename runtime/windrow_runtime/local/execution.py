@@ -18,6 +18,7 @@ from windrow_runtime.inputs.partitions import alignments, held_partitions, parti
 from windrow_runtime.local.function_rules import OpenedFunctions, Renewal, renewals_of, sent_steps
 from windrow_runtime.local.journal import Recorders
 from windrow_runtime.local.key_order import KeyOrder, by_key, due_keys, one_by_one
+from windrow_runtime.local.run_start import RunStart
 from windrow_runtime.metrics.step_metrics import Metrics, StepMetrics
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.choose import operator_for
@@ -498,3 +499,13 @@ class Execution:
             operator.current_watermark, operator.current_processing_time = step.watermark, step.clock
         for identifier, memory in trackers.items():
             self.trackers[identifier].remember(memory)
+
+    def go_on(self, start: RunStart) -> None:
+        """Take the state of a savepoint, in an execution that has processed nothing yet."""
+        for identifier, step in start.steps.items():
+            operator = self.operators[identifier]
+            operator.bind(step.state, self._buffers[identifier])
+            operator.current_watermark, operator.current_processing_time = step.watermark, step.clock
+        for identifier, memory in start.trackers.items():
+            self.trackers[identifier].remember(memory)
+        self._watermarks, self._seen = dict(start.watermarks), dict(start.previous)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
@@ -9,7 +10,8 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from windrow.errors import warn
+from windrow.addresses.paths import checked_path
+from windrow.errors import InvalidArgumentError, warn
 from windrow.functions.names import function_name
 from windrow.plan import Form, Pipeline, Step
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
@@ -23,7 +25,9 @@ from windrow_runtime.local.batch_reports import BatchReports
 from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.local.journal import recorders_of, recording_of
 from windrow_runtime.local.key_order import KeyOrder
+from windrow_runtime.local.run_start import RunStart, savepoint_reader
 from windrow_runtime.operators.choose import form_text
+from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.operators.outcome import short_tracebacks
 from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, source_of, topology_of
@@ -65,6 +69,13 @@ class LocalRunner:
         progress: Whether a run of more than a second shows how far it is, in the last row of the terminal that stderr
             is, or in the notebook; elsewhere nothing is shown.
         lineage: Tells a catalog what each run reads and writes, :class:`windrow_runtime.lineage.OpenLineage`.
+        savepoint: The folder of a savepoint of a run on Spark, from which each run begins: its state, its watermarks,
+            and what its sources, which are collections and files, have left. The plan may have changed since as for
+            ``SparkRunner(savepoint=)``. Sinks write elsewhere than that run did: this is another one.
+        renamed: The new names of steps and sources, by their names in the savepoint.
+
+    Raises:
+        InvalidArgumentError: If ``renamed`` is given without a savepoint, or an argument is not what it has to be.
     """
 
     def __init__(
@@ -77,7 +88,17 @@ class LocalRunner:
         shuffles_keys: int | None = None,
         progress: bool = True,
         lineage: OpenLineage | None = None,
+        savepoint: str | os.PathLike[str] | None = None,
+        renamed: Mapping[str, str] | None = None,
     ) -> None:
+        if renamed and savepoint is None:
+            raise InvalidArgumentError(
+                "steps are renamed between a savepoint and a plan",
+                given=f"renamed={dict(renamed)!r}",
+                expected="LocalRunner(savepoint=..., renamed=...)",
+            )
+        if savepoint is not None:
+            checked_path(savepoint, "a savepoint is kept at")
         KeyOrder.of(shuffles_keys)  # refuses what is no seed
         self._clock = clock if clock is not None else now_millis
         self._fast = fast and not record and shuffles_keys is None
@@ -86,6 +107,8 @@ class LocalRunner:
         self._shuffles_keys = shuffles_keys
         self._shows_progress = progress
         self._lineage = lineage
+        self._savepoint = savepoint
+        self._renamed = dict(renamed or {})
         self._is_stopping = False
 
     def __repr__(self) -> str:
@@ -98,6 +121,8 @@ class LocalRunner:
             shuffles_keys=None if self._shuffles_keys is None else str(self._shuffles_keys),
             progress=None if self._shows_progress else "False",
             lineage=None if self._lineage is None else repr(self._lineage),
+            savepoint=None if self._savepoint is None else repr(os.fspath(self._savepoint)),
+            renamed=repr(self._renamed) if self._renamed else None,
         )
 
     def forms(self, pipeline: Pipeline) -> dict[str, Form]:
@@ -125,7 +150,11 @@ class LocalRunner:
             UserFunctionError: If a function of the pipeline raised.
             SinkError: If a sink cannot be written, a table does not fit the elements, or the folder of a file sink
                 holds the batches of another run.
-            UnsupportedOperationError: For a source or a sink that only Spark has.
+            UnsupportedOperationError: For a source or a sink that only Spark has, and for a source of which the
+                savepoint does not tell what was read.
+            IncompatibleStateError: If the savepoint is that of another plan, or the state of a step cannot leave its
+                columns.
+            CheckpointError: If a file of the savepoint is damaged.
 
         Example:
             >>> from windrow import Pipeline, from_collection
@@ -143,6 +172,7 @@ class LocalRunner:
         check_sources(topology.sources)
         for step in topology.sinks:
             writer_of(step).check_local()
+        start = self._start(pipeline)
         # There is no checkpoint, so each run is a separate query.
         query = uuid.uuid4().hex
         check_free(topology.sinks, query, begins=True)
@@ -157,8 +187,10 @@ class LocalRunner:
                 isolates_functions=self._isolates_functions,
                 order=KeyOrder.of(self._shuffles_keys),
             )
+            if start is not None:
+                execution.go_on(start)
             reports = BatchReports(pipeline.name, topology, execution)
-            run = _Run(execution, topology, self._clock, query, outputs, reports)
+            run = _Run(execution, topology, self._clock, query, outputs, reports, start)
             streaming = not all(source_of(step).is_bounded for step in topology.sources)
             with (
                 RunLineage(self._lineage, pipeline, "the interpreter", streaming=streaming).during_run(),
@@ -185,6 +217,21 @@ class LocalRunner:
             histograms=metrics.histograms,
         )
 
+    def _start(self, pipeline: Pipeline) -> RunStart | None:
+        """Reads the savepoint, if there is one; a warning names the changes of the plan since."""
+        if self._savepoint is None:
+            return None
+        start = savepoint_reader()(self._savepoint, pipeline, self._renamed)
+        if start.changes:
+            warn(
+                "the plan has changed since the savepoint",
+                given="; ".join(start.changes),
+                where=os.fspath(self._savepoint),
+                hint="if you meant this, nothing is to be done",
+                location=line_of_caller(),
+            )
+        return start
+
     def stop(self) -> None:
         """Ends the run after the batch at hand, from a signal handler or another thread; open windows do not fire.
 
@@ -204,14 +251,16 @@ class _Run:
         query: str,
         outputs: Mapping[str, Output],
         reports: BatchReports,
+        start: RunStart | None,
     ) -> None:
         self._reports = reports
+        self._start = start
         self.execution = execution
         self._topology = topology
         self._clock = clock
         self._query = query
         self._outputs = outputs
-        self._batch = 0
+        self._batch = 0 if start is None else start.batch
         self._rows = 0
         self._watermark = MIN_TIMESTAMP
         # Any: elements of every sink.
@@ -221,8 +270,10 @@ class _Run:
 
     def batches(self, *, drain: bool, is_stopping: Callable[[], bool]) -> None:
         watermark = dict.fromkeys((step.id for step in self._topology.keyed), MIN_TIMESTAMP)
+        if self._start is not None:
+            watermark |= self._start.watermarks
         sources = self._topology.sources
-        readers = [reader_of(step).batches(partial(self.execution.held, step.id)) for step in sources]
+        readers = [self._batches_of(step) for step in sources]
         ending = [ends_when_silent(step, drain=drain) for step in sources]
         ended: set[str] = set()
         scale = TimestampScale(self._topology)
@@ -245,6 +296,10 @@ class _Run:
             watermark = following
         if drain:
             self._round({}, dict.fromkeys(watermark, MAX_TIMESTAMP), ended)
+
+    def _batches_of(self, step: Step) -> Iterator[SourceBatch]:
+        left = None if self._start is None else self._start.sources.get(step.id)
+        return reader_of(step).batches(partial(self.execution.held, step.id)) if left is None else left()
 
     def _read(self, batches: Iterator[tuple[SourceBatch | None, ...]]) -> Iterator[tuple[SourceBatch | None, ...]]:
         """Reads the batches of all sources, and measures the time that it takes."""

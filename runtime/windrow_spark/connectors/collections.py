@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -21,7 +21,7 @@ from windrow_spark.checkpoint.stored_file import checkpoint_errors
 from windrow_spark.paths import as_read_path
 from windrow_spark.sinks.spark_writer import SparkWriter, WrittenBy
 from windrow_spark.sources.scan import ANY_AGE, Scan, ScanContext
-from windrow_spark.sources.scanner import SparkScanner
+from windrow_spark.sources.scanner import ReadFiles, SparkScanner
 from windrow_spark.storage.values import StateCodec
 
 # Any in this module: elements of every type, DataFrames, which the language does not know, and pyarrow.
@@ -46,6 +46,10 @@ class _StoredScanner(SparkScanner[R]):
             if number in wanted:
                 source_batch.add(batch)
         return source_batch
+
+    def left(self, read: ReadFiles) -> Iterator[SourceBatch]:
+        done = {int(match[1]) for name in read.names if (match := _STORED.fullmatch(name))}
+        return (batch for number, batch in enumerate(self.reader.batches()) if number not in done)
 
 
 class CollectionScanner(_StoredScanner[CollectionReader]):

@@ -74,6 +74,7 @@ class FittedPlan:
         sources: Where its sources were in the savepoint.
         changes: A line for each change that the user has to know.
         gone: The names of steps in the savepoint that the plan does not have.
+        other_forms: A line for each step whose state leaves its columns.
     """
 
     plan: PhysicalPlan
@@ -85,6 +86,7 @@ class FittedPlan:
     sources: SourcePlaces
     changes: Sequence[str]
     gone: Sequence[str]
+    other_forms: Sequence[str]
 
     @property
     def grows(self) -> bool:
@@ -158,7 +160,9 @@ def fitted(
     gone = sorted(stored.steps.keys() - {each.origin for each in fit.steps.values()})
     fit.changes += [f"{name.lstrip('#')} is gone, and so is its state" for name in gone]
     on_columns = frozenset(fit.on_columns)
-    return FittedPlan(plan, origins, fit.steps, on_columns, fit.shapes, own_streams, sources, fit.changes, gone)
+    return FittedPlan(
+        plan, origins, fit.steps, on_columns, fit.shapes, own_streams, sources, fit.changes, gone, fit.other_forms
+    )
 
 
 def _form_in(saved: Mapping[str, SavedStep], origin: str | None) -> str | None:
@@ -214,6 +218,7 @@ class _Fit:
         self.shapes: dict[str, Shape] = {}
         self.refused: list[str] = []
         self.changes: list[str] = []
+        self.other_forms: list[str] = []
 
     def add(self, step: Step) -> None:
         """Fits a keyed step."""
@@ -285,7 +290,7 @@ class _Fit:
         if former.state_text_of(fields) != before["form"]:
             self.refused.append(f"{step.where}: the columns of its state were {before['form']}")
             return None
-        self.changes.append(f"{step.where}: its state becomes Python objects, since {why}")
+        self.other_forms.append(f"{step.where}: its state becomes Python objects, since {why}")
         return replace(fitted_step, former=former)
 
     def _has_other_windows(self, step: Step, origin: str, before: Shape, now: Shape) -> bool:

@@ -102,7 +102,7 @@ def growth(checkpoint: Checkpoint, stored: Description, pipeline: Pipeline, chan
         fit = fitted_to(checkpoint, stored, pipeline, change)
     except IncompatibleStateError:
         return None
-    return fit.changes if fit.grows else None
+    return [*fit.changes, *fit.other_forms] if fit.grows else None
 
 
 def has_begun_to_grow(checkpoint: Checkpoint) -> bool:

@@ -142,6 +142,11 @@ def _with_sources(offsets: Path, sources: QuerySources) -> bytes:
     return b"\n".join([*head, *(_NOTHING if place is None else lines[place] for place in sources.wanted)])
 
 
+def offsets_of(offsets: Path) -> list[bytes]:
+    """Returns the lines of sources in a file of Spark's log of offsets."""
+    return _lines(offsets)[1]
+
+
 def _lines(offsets: Path) -> tuple[list[bytes], list[bytes]]:
     """Returns the first lines of a file of Spark's log of offsets, and those of sources."""
     lines = offsets.read_bytes().split(b"\n")

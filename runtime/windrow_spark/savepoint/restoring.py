@@ -24,14 +24,12 @@ from windrow.plan import Pipeline
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.operators.outcome import secrets_of
-from windrow_runtime.operators.topology import timestamps_of
-from windrow_runtime.operators.watermarks import WatermarkTracker, clock_millis
+from windrow_runtime.operators.watermarks import clock_millis
 from windrow_spark.checkpoint.folder import Checkpoint, Description
 from windrow_spark.checkpoint.lock import LOCK_FILE
 from windrow_spark.checkpoint.stored_file import StoredFile, checkpoint_errors, damaged_file, file_numbers, is_there
 from windrow_spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, Parallelism
-from windrow_spark.clock import BatchClock, ClockFiles, TrackerNote, encoded_note
-from windrow_spark.exchange.classes import state_codec
+from windrow_spark.clock import ClockFiles
 from windrow_spark.exchange.rows import EXCHANGE_SCHEMA, SOURCE_SCHEMA, PackedRow
 from windrow_spark.faults import engine_errors
 from windrow_spark.key_groups import KeyGroups
@@ -41,7 +39,8 @@ from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.run.background import uninterrupted
 from windrow_spark.savepoint.description import SavepointDescription, SavepointFolder
 from windrow_spark.savepoint.fitting import FittedPlan, PlanChange, fitted
-from windrow_spark.savepoint.log_files import QuerySources, copy_logs, fit_logs, next_watermark
+from windrow_spark.savepoint.log_files import QuerySources, copy_logs, fit_logs
+from windrow_spark.savepoint.next_clock import clock_of_spark
 from windrow_spark.savepoint.seeding import FileLine, SeedLevel, SeedRows, SeedStep
 from windrow_spark.savepoint.step_parts import ColumnPart, ConvertedPart, ObjectPart, StepChange, StepPart
 from windrow_spark.savepoint.writing import check_session
@@ -71,6 +70,7 @@ class RestoredFrom:
     savepoint: str  # its identity
     is_whole: bool  # whether the checkpoint has all of it
     is_cleared: bool = True  # whether the files of the runs before have left the folder
+    origin: str = ""  # the identity of the savepoint from which it began before it began anew in its place
 
 
 def restored_file(checkpoint: Checkpoint) -> StoredFile[RestoredFrom]:
@@ -102,7 +102,7 @@ def check_restored(checkpoint: Checkpoint, folder: SavepointFolder | None) -> bo
     if stored is not None and stored.is_whole and not is_there(folder.file.path):
         return False  # it was deleted since
     saved = folder.description()
-    if stored is None or stored.savepoint != saved.id:
+    if stored is None or saved.id not in (stored.savepoint, stored.origin):
         raise IncompatibleStateError(
             "the checkpoint did not begin from this savepoint",
             given=str(folder.path),
@@ -188,12 +188,12 @@ def restore(
         parallelism.partitions or stored.partitions, parallelism.key_groups_per_partition or stored.groups
     )
     marker = restored_file(checkpoint)
-    if wanted.former is not None:
-        noted = marker.read()
-        if noted is None or noted.is_whole or not noted.is_cleared:
-            marker.write(RestoredFrom(saved.id, is_whole=False, is_cleared=False))
-            _move_written(checkpoint, wanted.former)
-    marker.write(RestoredFrom(saved.id, is_whole=False))
+    noted = marker.read()
+    begun = RestoredFrom(saved.id, is_whole=False, origin=_origin(noted, saved) if wanted.is_in_place else "")
+    if wanted.former is not None and (noted is None or noted.is_whole or not noted.is_cleared):
+        marker.write(replace(begun, is_cleared=False))
+        _move_written(checkpoint, wanted.former)
+    marker.write(begun)
     clear_written(checkpoint)
     if fit.plan.topology.keyed:
         seed = _Seed(spark, checkpoint, folder, saved, replace(stored, time=time), groups)
@@ -211,7 +211,9 @@ def restore(
         shutil.rmtree(Path(checkpoint.path, "sources", stored.sources[place].folder), ignore_errors=True)
     _rename_clock(checkpoint, fit)
     if (stored.time, time) in ((EVENT_TIME, KEPT_TIME), (PROCESSING_TIME, KEPT_TIME)):
-        _begin_clock(checkpoint, pipeline, fit, saved, wanted.clock)
+        clock = clock_of_spark(checkpoint, pipeline, fit, saved)
+        now = None if wanted.clock is None else clock_millis(wanted.clock)
+        ClockFiles(checkpoint.clock_folder).write(saved.batch + 1, replace(clock, now=now))
     if fit.streams is not None:
         checkpoint.streams.write(fit.streams)
     # The run of a savepoint that was taken meanwhile goes on, and sinks would take the batches of both for one run's.
@@ -227,15 +229,22 @@ def restore(
         steps=fit.shapes,
     )
     checkpoint.plan.write(description)
-    marker.write(RestoredFrom(saved.id, is_whole=True))
-    if fit.changes:
+    marker.write(replace(begun, is_whole=True))
+    if changes := [*fit.changes, *fit.other_forms]:
         warn(
             f"the plan has changed since the {'run before' if wanted.is_in_place else 'savepoint'}",
-            given="; ".join(fit.changes),
+            given="; ".join(changes),
             where=str(checkpoint.path if wanted.is_in_place else folder.path),
             hint="if you meant this, nothing is to be done; if not, stop, and begin again with the plan of before",
             location=line_of_caller(),
         )
+
+
+def _origin(noted: RestoredFrom | None, saved: SavepointDescription) -> str:
+    """Returns the savepoint from which a checkpoint began that begins anew in its place; an empty text: from none."""
+    if noted is None:
+        return ""
+    return noted.origin if noted.savepoint == saved.id else noted.origin or noted.savepoint
 
 
 def _rename_clock(checkpoint: Checkpoint, fit: FittedPlan) -> None:
@@ -247,40 +256,6 @@ def _rename_clock(checkpoint: Checkpoint, fit: FittedPlan) -> None:
         clock = files.read(batch)
         ended = [places[place] for place in clock.ended_sources if place in places]
         files.file(batch).write(replace(clock.renamed(names), ended_sources=ended))
-
-
-def _begin_clock(
-    checkpoint: Checkpoint,
-    pipeline: Pipeline,
-    fit: FittedPlan,
-    saved: SavepointDescription,
-    clock: Callable[[], int] | None,
-) -> None:
-    """Stores the watermark that Spark has kept so far for the next batch, of which windrow keeps it.
-
-    Steps that go on keep theirs. Those that are new have none before their first elements, nor has a new source.
-    """
-    plan, topology = fit.plan, fit.plan.topology
-    watermark = next_watermark(checkpoint, saved.batch)
-    steps = [name for step in topology.keyed if (name := plan.state_ids[step.id]) in fit.steps]
-    timed = {plan.state_ids[step.id] for step in topology.keyed if topology.timestamp_steps[step.id]}
-    codec = state_codec(known_classes(topology.steps), allow_pickled=pipeline.allow_pickled_state)
-    trackers: dict[str, TrackerNote] = {}
-    for step in topology.timestamps:
-        name = plan.state_ids[step.id]
-        if name in fit.origins:
-            tracker = WatermarkTracker(step, timestamps_of(step))
-            tracker.watermark = watermark
-            trackers[name] = encoded_note(codec, step, tracker.memory())
-    ClockFiles(checkpoint.clock_folder).write(
-        saved.batch + 1,
-        BatchClock(
-            watermarks={name: watermark for name in steps if name in timed},
-            previous={name: saved.steps[fit.steps[name].origin].watermark for name in steps if name in timed},
-            now=None if clock is None else clock_millis(clock),
-            trackers=trackers,
-        ),
-    )
 
 
 def _seed_folder(checkpoint: Checkpoint) -> Path:

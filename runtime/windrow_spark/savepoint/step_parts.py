@@ -217,6 +217,12 @@ class ObjectPart(StepPart):
             for number, part in self._division.divide(state).items():
                 yield number, self._pages.dump(part, _refuse_segment)
 
+    def whole(self, files: Iterable[pq.ParquetFile], shared: bytes) -> OperatorState:
+        """Returns the state in several files, and what belongs to no key."""
+        state = self._division.join([each for file in files for each in self.saved(file)])
+        state.shared = self._pages.load_shared(shared)
+        return state
+
     def saved(self, file: pq.ParquetFile) -> Iterator[OperatorState]:
         """Yields the state in a file, some keys at a time."""
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[PAGE]):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from windrow.entry_points import has
@@ -29,6 +30,19 @@ A source whose reader has ``reads`` needs none.
 """
 
 # Any in this module: sources and elements of every type.
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFiles:
+    """The files of a source that batches have read.
+
+    Attributes:
+        unread: Returns the files that no batch has read, of some.
+        names: The names without folders of those that were read, where a checkpoint has stored the elements.
+    """
+
+    unread: Callable[[Iterable[str]], set[str]]
+    names: frozenset[str] = frozenset()
 
 
 class SparkScanner(Generic[R_co]):
@@ -99,6 +113,10 @@ class SparkScanner(Generic[R_co]):
 
     def replayed(self, files: Sequence[str]) -> SourceBatch:
         """Returns what a batch has read that Spark has noted with some files."""
+        raise NotImplementedError(f"{self.source.describe()} is not replayable")
+
+    def left(self, read: ReadFiles) -> Iterator[SourceBatch]:
+        """Yields the batches that the source has left, once some files were read."""
         raise NotImplementedError(f"{self.source.describe()} is not replayable")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 from windrow.sources import FileSource
@@ -23,9 +23,15 @@ class FileSourceReader(SourceReader[FileSource[Any]]):
     """Reads text, JSON, CSV and Parquet files."""
 
     def batches(self, held: Held = tuple) -> Iterator[SourceBatch]:
+        return self.batches_of(set)
+
+    def batches_of(self, chosen: Callable[[Iterable[str]], Container[str]]) -> Iterator[SourceBatch]:
+        """Yields the batches of the files that are ``chosen`` among those that are there."""
         reader = self._format()  # refuses unsuitable options even if there are no files
         self._check_opened()
-        files = FileOrder.of(self.source, self.step).sorted_files()
+        there = FileOrder.of(self.source, self.step).sorted_files()
+        wanted = chosen(there)
+        files = [file for file in there if file in wanted]
         size = self.source.files_per_batch or max(len(files), 1)
         starts = range(0, len(files), size)
         return self.warned(self._batch(reader, files[start : start + size]) for start in starts)

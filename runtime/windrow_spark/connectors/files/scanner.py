@@ -50,7 +50,7 @@ from windrow_spark.faults import engine_errors
 from windrow_spark.paths import FILE_COLUMN, FILE_SCHEMA, LINE_SCHEMA, path_of_url, source_path
 from windrow_spark.sources.ranges import range_frame
 from windrow_spark.sources.scan import ANY_AGE, Scan, ScanContext, scan_rows
-from windrow_spark.sources.scanner import SparkScanner
+from windrow_spark.sources.scanner import ReadFiles, SparkScanner
 from windrow_spark.spark_schema import as_stored, check_spark_schema, spark_ddl, spark_names, with_texts
 
 if TYPE_CHECKING:
@@ -91,6 +91,9 @@ class FileScanner(SparkScanner[FileSourceReader]):
 
     def replayed(self, files: Sequence[str]) -> SourceBatch:
         return self.reader.batch_of(files)
+
+    def left(self, read: ReadFiles) -> Iterator[SourceBatch]:
+        return self.reader.batches_of(read.unread)
 
     def has_large_files(self, size: int) -> bool:
         source = self.reader.source

@@ -1,0 +1,51 @@
+"""Makes the time of the next batch, of which windrow keeps the watermark, of the one that Spark has kept so far."""
+
+from __future__ import annotations
+
+from windrow.plan import Pipeline
+from windrow_runtime.operators.topology import timestamps_of
+from windrow_runtime.operators.watermarks import WatermarkTracker
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.clock import BatchClock, TrackerNote, encoded_note
+from windrow_spark.exchange.classes import state_codec
+from windrow_spark.savepoint.description import SavepointDescription
+from windrow_spark.savepoint.fitting import FittedPlan
+from windrow_spark.savepoint.log_files import next_watermark
+from windrow_spark.shipping import known_classes
+
+
+def clock_of_spark(
+    checkpoint: Checkpoint, pipeline: Pipeline, fit: FittedPlan, saved: SavepointDescription
+) -> BatchClock:
+    """Returns the time of the batch after a savepoint; steps have the names that they have in the plan.
+
+    Steps that go on keep their watermark. Those that are new have none before their first elements, nor has a new
+    source.
+    """
+    plan, topology = fit.plan, fit.plan.topology
+    watermark = next_watermark(checkpoint, saved.batch)
+    timed = [
+        name
+        for step in topology.keyed
+        if topology.timestamp_steps[step.id] and (name := plan.state_ids[step.id]) in fit.steps
+    ]
+    codec = state_codec(known_classes(topology.steps), allow_pickled=pipeline.allow_pickled_state)
+    trackers: dict[str, TrackerNote] = {}
+    for step in topology.timestamps:
+        name = plan.state_ids[step.id]
+        if name in fit.origins:
+            tracker = WatermarkTracker(step, timestamps_of(step))
+            tracker.watermark = watermark
+            trackers[name] = encoded_note(codec, step, tracker.memory())
+    # Steps without state, such as process functions without keys, have no other name than their id.
+    stateless = [
+        step.id
+        for step in topology.steps
+        if step.node.has_watermark and not step.node.is_keyed and (own := topology.timestamp_steps[step.id])
+        if all(plan.state_ids[each] in fit.origins for each in own)
+    ]
+    return BatchClock(
+        watermarks=dict.fromkeys([*timed, *stateless], watermark),
+        previous={name: saved.steps[fit.steps[name].origin].watermark for name in timed},
+        trackers=trackers,
+    )
