@@ -83,7 +83,10 @@ def test_another_plan_is_refused(windrow: Command, write: Write, tmp_path: Path)
     done = windrow("check-upgrade", tmp_path / "checkpoint", "other.py")
     assert (done.code, done.err) == (1, "")
     assert "refused: coldest (TumblingEventTimeWindows(size=300 ms)) is gone\n" in done.out
-    assert "one may not go on from this checkpoint\n  hint:     windrow upgrade CHECKPOINT FILE moves the state" in done.out
+    assert (
+        "one may not go on from this checkpoint\n  hint:     windrow upgrade CHECKPOINT FILE moves the state"
+        in done.out
+    )
     # A file that is lost keeps every plan from going on.
     (tmp_path / "checkpoint" / "plan").unlink()
     done = windrow("check-upgrade", tmp_path / "checkpoint", "other.py")

@@ -73,20 +73,25 @@ class Plan:
 
 
 class Life:
-    """A job that is stopped again and again, and goes on with another plan from a savepoint."""
+    """A job that is stopped again and again, and goes on with another plan: from a savepoint, or as its plan grows."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark, self._folder, self._number = spark, folder, 0
         self.results: dict[str, list[Any]] = {}
         self.late = 0
+        self._checkpoint = folder
 
-    def go_on(self, plan: Plan, *, drain: bool = False, said: Sequence[str] = ()) -> None:
-        checkpoint, saved = (self._folder / f"{name}-{self._number}" for name in ("checkpoint", "saved"))
-        before = self._folder / f"saved-{self._number - 1}"
-        more: dict[str, Any] = {"savepoint": before} if self._number else {}
-        runner = SparkRunner(self._spark, checkpoint=checkpoint, partitions=1 + self._number % 2, **more)
+    def go_on(self, plan: Plan, *, drain: bool = False, said: Sequence[str] = (), grows: bool = False) -> None:
+        saved, before = (self._folder / f"saved-{number}" for number in (self._number, self._number - 1))
+        if grows:
+            runner = SparkRunner(self._spark, checkpoint=self._checkpoint)
+        else:
+            self._checkpoint = self._folder / f"checkpoint-{self._number}"
+            more: dict[str, Any] = {"savepoint": before} if self._number else {}
+            runner = SparkRunner(self._spark, checkpoint=self._checkpoint, partitions=1 + self._number % 2, **more)
         if said:
-            with pytest.warns(WindrowWarning, match="the plan has changed since the savepoint") as caught:
+            since = "run before" if grows else "savepoint"
+            with pytest.warns(WindrowWarning, match=f"the plan has changed since the {since}") as caught:
                 result = runner.run(plan.pipeline, drain=drain)
             for text in said:
                 assert any(text in str(warning.message) for warning in caught), [str(each.message) for each in caught]
@@ -96,7 +101,7 @@ class Life:
             self.results.setdefault(name, []).extend(result.collected(sink))
         self.late += sum(counts.get("late_records_dropped", 0) for counts in result.counters.values())
         if not drain:
-            take(checkpoint, plan.pipeline, saved, spark=self._spark)
+            take(self._checkpoint, plan.pipeline, saved, spark=self._spark)
         self._number += 1
 
 
@@ -120,6 +125,7 @@ def test_a_job_grows_a_keyed_step_a_source_and_a_watermark_and_loses_them(spark:
     life.go_on(
         Plan({"copy": stream, "a": counted(stream, "count of a")}, out),
         said=[".count of a, ", "is new, and begins empty"],
+        grows=True,
     )
     write(b, 0, [1, 2, 8])
     write(b, 1, [9, 14])
@@ -133,6 +139,7 @@ def test_a_job_grows_a_keyed_step_a_source_and_a_watermark_and_loses_them(spark:
     life.go_on(
         Plan({"b": counted(of_b, "count of b"), "copy": of_a, "a": counted(of_a, "count of a")}, out),
         said=[".b, ", "is new, and is read from its beginning", ".count of b, "],
+        grows=True,
     )
     write(b, 2, [21, 22])
     of_b, _ = both()
