@@ -54,6 +54,7 @@ from windrow.triggers import (
     repeatedly,
 )
 from windrow.windows import (
+    CalendarWindows,
     EventTimeSessionWindows,
     GlobalWindow,
     GlobalWindows,
@@ -317,6 +318,21 @@ def sliding_windows() -> Picture:
 def sliding_windows_with_gaps() -> Picture:
     events = (Came(3, 1, 2), Came(7, 2, 6), Came(12, 3, 12), Passed(14, 13), Came(19, 4, 18), Passed(21, 20))
     return assigned(SlidingEventTimeWindows.of(3 * SECOND, 10 * SECOND), *events, until=21)
+
+
+@drawn
+def calendar_windows() -> Picture:
+    """Days of Berlin around the night in which the clock is put back; the axis is that of UTC."""
+    source = PushSource(int)
+    moments = ("2025-10-24T20:00Z", "2025-10-25T08:00Z", "2025-10-25T21:30Z", "2025-10-26T22:30Z", "2025-10-26T23:15Z")
+    windows = CalendarWindows.days("Europe/Berlin")
+    days = from_source(source).key_by(lambda number: "all").window(windows).apply(contents)
+    with StreamHarness(days, source, record=True) as harness:
+        for number, moment in enumerate(map(datetime.fromisoformat, moments), start=1):
+            harness.process_element(number, timestamp=moment)
+            harness.process_watermark(moment - timedelta(hours=1))
+        harness.process_watermark(datetime.fromisoformat("2025-10-27T23:00Z"))
+        return Picture(windows.describe(), harness.recording)
 
 
 @drawn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,6 +16,7 @@ from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow.windows import (
+    CalendarWindows,
     EventTimeSessionWindows,
     GlobalWindows,
     SlidingEventTimeWindows,
@@ -24,6 +25,7 @@ from windrow.windows import (
     WindowAssigner,
     WindowStagger,
 )
+from windrow_runtime.testing import assign_windows
 from windrow_tools.view.open_windows import open_windows
 
 
@@ -84,6 +86,35 @@ def test_many_windows_are_told_by_their_ends_alone() -> None:
     found = open_windows(step_of(TumblingEventTimeWindows.of(MS), lateness=1_000), 0)
     assert found is not None
     assert (found.spans, found.number, found.first, found.last) == ((), 1_004, -999, 5)
+
+
+HOUR = timedelta(hours=1) // MS
+
+
+@pytest.mark.parametrize(
+    "assigner",
+    [
+        CalendarWindows.hours("Australia/Lord_Howe"),
+        CalendarWindows.days("Pacific/Apia"),
+        CalendarWindows.days("Pacific/Apia", size=3, slide=1),
+        CalendarWindows.weeks("Europe/Berlin", size=2, slide=1),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("moment", ["2011-12-30T10:00Z", "2025-04-05T15:00Z", "1970-01-01T00:00Z"])
+def test_those_of_the_calendar_are_the_ones_that_an_element_can_still_be_in(
+    assigner: CalendarWindows, moment: str
+) -> None:
+    at = datetime.fromisoformat(moment).timestamp() * 1000
+    lateness = 30 * HOUR
+    for watermark in range(int(at) - 3 * HOUR, int(at) + 3 * HOUR, HOUR // 2):
+        found = open_windows(step_of(assigner, lateness), watermark)
+        moments = range(watermark - lateness - 600 * HOUR, watermark + 5, HOUR // 4)
+        windows = {window for each in [*moments, watermark + 4] for window in assign_windows(assigner, None, each)}
+        expected = sorted(window for window in windows if window.max_timestamp() + lateness > watermark)
+        assert found is not None
+        assert (found.first, found.last, found.number) == (expected[0].start, expected[-1].end, len(expected))
+        assert list(found.spans) == expected
 
 
 def test_sessions_have_a_range() -> None:

@@ -57,7 +57,8 @@ class Declaration:
         for role, selector in self.selectors:
             text = selector_text(selector)
             arguments.append(f"{role}={text}" if arguments else text)
-        arguments.extend(f"{name}={value!r}" for name, value in self.parameters)
+        for name, value in self.parameters:
+            arguments.append(f"{name}={value.__name__ if isinstance(value, type) else repr(value)}")
         return f"{self.kind}({', '.join(arguments)})"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Never, NoReturn, final
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, ClassVar, Final, Generic, Never, NoReturn, final, overload
 
 from typing_extensions import TypeVar
 
@@ -17,6 +18,7 @@ from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.type_names import type_name
 from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
 from windrow.plan.fitting import is_value_of
+from windrow.plan.location import caller_location
 from windrow.plan.types import parameter_types
 
 # Any in this module: keys, elements and results are of every type.
@@ -35,6 +37,7 @@ class WindowFact(DeclaredAggregate[T, None, R, R, K], Generic[T, R, K]):
     commutative: ClassVar[bool] = True
 
     kind: str
+    as_datetime: bool = False  # whether a bound of the window is a datetime
 
     def create_accumulator(self) -> None:
         return None
@@ -53,12 +56,14 @@ class WindowFact(DeclaredAggregate[T, None, R, R, K], Generic[T, R, K]):
 
     @property
     def declaration(self) -> Declaration:
-        return Declaration(self.kind)
+        return Declaration(self.kind, parameters=(("as_type", datetime),) if self.as_datetime else ())
 
     def result_type(
         self, element_type: object | None, *, key_type: object | None = None, may_be_empty: bool = False
     ) -> object | None:
-        return key_type if self.kind == "key" else int
+        if self.kind == "key":
+            return key_type
+        return datetime if self.as_datetime else int
 
 
 # The type variables below are solved by the call around: pyright would have them replaced by object, and then infers
@@ -74,14 +79,96 @@ def key() -> WindowFact[T, Key, Key]:  # pyright: ignore[reportInvalidTypeVarUse
     return WindowFact("key")
 
 
-def window_start() -> WindowFact[T, int, object]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """The start of the window in epoch milliseconds; it stands in :func:`into` or :func:`combine`, as :func:`key`."""
-    return WindowFact("window_start")
+@overload
+def window_start() -> WindowFact[T, int, object]: ...  # pyright: ignore[reportInvalidTypeVarUse]
 
 
-def window_end() -> WindowFact[T, int, object]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """The end of the window in epoch milliseconds, which is no longer in it; otherwise as :func:`window_start`."""
-    return WindowFact("window_end")
+@overload
+def window_start(as_type: type[datetime]) -> WindowFact[T, datetime, object]: ...  # pyright: ignore[reportInvalidTypeVarUse]
+
+
+def window_start(as_type: type[datetime] | None = None) -> WindowFact[T, Any, object]:  # pyright: ignore[reportInvalidTypeVarUse]
+    """The start of the window; it stands in :func:`into` or :func:`combine`, as :func:`key`.
+
+    Args:
+        as_type: ``datetime`` makes it an aware datetime, in the time zone of the windows where these have one, as those
+            of :class:`~windrow.windows.CalendarWindows`, and in UTC elsewhere. By default it is the number of
+            milliseconds since the epoch.
+
+    Raises:
+        InvalidArgumentError: If ``as_type`` is anything else.
+
+    Example:
+        >>> from datetime import datetime
+        >>> from windrow.aggregates import combine, count, key, window_start
+        >>> combine(key(), window_start(datetime), count())
+        combine(key(), window_start(as_type=datetime), count())
+    """
+    return _bound("window_start", as_type)
+
+
+@overload
+def window_end() -> WindowFact[T, int, object]: ...  # pyright: ignore[reportInvalidTypeVarUse]
+
+
+@overload
+def window_end(as_type: type[datetime]) -> WindowFact[T, datetime, object]: ...  # pyright: ignore[reportInvalidTypeVarUse]
+
+
+def window_end(as_type: type[datetime] | None = None) -> WindowFact[T, Any, object]:  # pyright: ignore[reportInvalidTypeVarUse]
+    """The end of the window, which is no longer in it; otherwise as :func:`window_start`.
+
+    Args:
+        as_type: ``datetime`` makes it an aware datetime; by default it is the number of milliseconds since the epoch.
+
+    Raises:
+        InvalidArgumentError: If ``as_type`` is anything else.
+    """
+    return _bound("window_end", as_type)
+
+
+def _bound(kind: str, as_type: type[datetime] | None) -> WindowFact[Any, Any, object]:
+    if as_type is not None and as_type is not datetime:
+        raise InvalidArgumentError(
+            "the bounds of windows are milliseconds or datetimes",
+            given=as_type,
+            expected=f"{kind}() or {kind}(datetime)",
+            where=caller_location(),
+        )
+    return WindowFact(kind, as_type is datetime)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BoundTime:
+    """A bound of windows as a datetime, in a result.
+
+    Attributes:
+        kind: The kind of the fact, such as ``window_start``.
+        zone: The time zone of the datetime.
+    """
+
+    kind: str
+    zone: tzinfo
+
+    def of(self, bound: int) -> datetime:
+        """The datetime of a bound in milliseconds.
+
+        Raises:
+            InvalidArgumentError: If it is not within the years 1 to 9999, which ``datetime`` has.
+        """
+        try:
+            return (_EPOCH + timedelta(milliseconds=bound)).astimezone(self.zone)
+        except OverflowError:
+            raise InvalidArgumentError(
+                "a bound of a window is no datetime",
+                given=f"{bound} ms",
+                expected="a moment in the years 1 to 9999",
+                hint=f"{self.kind}() gives milliseconds",
+            ) from None
 
 
 @final
@@ -91,12 +178,12 @@ class FilledWindow(ProcessWindowFunction[tuple[Any, ...], Any, Any, Any]):
 
     Attributes:
         combined: The combination, or the fact that stands alone.
-        places: For each member the place of its result among those of the aggregates, or the kind of the fact.
+        places: For each member the place of its result among those of the aggregates, or the fact that it is.
         key_fields: The fields for the key with their types, where the plan does not know the type of the key.
     """
 
     combined: Combined[Any, Any, Any, Any] | WindowFact[Any, Any, Any]
-    places: tuple[int | str, ...]
+    places: tuple[int | str | BoundTime, ...]
     key_fields: tuple[tuple[str, object], ...] = ()
 
     def process(
@@ -118,7 +205,7 @@ class FilledWindow(ProcessWindowFunction[tuple[Any, ...], Any, Any, Any]):
             elif place == "key":
                 values.append(key)
             else:
-                values.append(context.window.start if place == "window_start" else context.window.end)
+                values.append(fact_of(place, context.window.start, context.window.end))
         return (self.made_of(values),)
 
     def made_of(self, values: Sequence[Any]) -> Any:
@@ -143,20 +230,34 @@ class FilledWindow(ProcessWindowFunction[tuple[Any, ...], Any, Any, Any]):
         return self.combined.describe()
 
 
+def fact_of(place: str | BoundTime, start: int, end: int) -> Any:
+    """A bound of a window, as a result has it.
+
+    Args:
+        place: The fact.
+        start: The start of the window, in milliseconds.
+        end: Its end.
+    """
+    kind = place.kind if isinstance(place, BoundTime) else place
+    bound = start if kind == "window_start" else end
+    return place.of(bound) if isinstance(place, BoundTime) else bound
+
+
 def filled(
-    function: AggregateFunction[Any, Any, Any, Any, Any], key_type: object | None
+    function: AggregateFunction[Any, Any, Any, Any, Any], key_type: object | None, zone: tzinfo | None = None
 ) -> tuple[Combined[Any, Any, Any, Any], FilledWindow] | None:
     """Splits an aggregate with facts into one of elements, and a function that adds the facts; None: it has none.
 
     Args:
         function: The aggregate.
         key_type: The type of the key, where the plan knows it.
+        zone: The time zone of the windows; None: they have none.
 
     Raises:
         InvalidArgumentError: For facts in a combination within a combination.
     """
     if isinstance(function, WindowFact):
-        return Combined((("", count()),), None), FilledWindow(function, (function.kind,))
+        return Combined((("", count()),), None), FilledWindow(function, (_place_of(function, zone),))
     if not isinstance(function, Combined):
         return None
     for _, member in function.members:
@@ -166,11 +267,11 @@ def filled(
                 given=member.describe(),
                 expected="key(), window_start() and window_end() directly in the outer one",
             )
-    places: list[int | str] = []
+    places: list[int | str | BoundTime] = []
     aggregates: list[tuple[str, AggregateFunction[Any, Any, Any, Any, Any]]] = []
     for _, member in function.members:
         if isinstance(member, WindowFact):
-            places.append(member.kind)
+            places.append(_place_of(member, zone))
         else:
             places.append(len(aggregates))
             aggregates.append(("", member))
@@ -179,6 +280,10 @@ def filled(
     # Some aggregate has to hold that there are elements.
     inner: Combined[Any, Any, Any, Any] = Combined(tuple(aggregates) or (("", count()),), None)
     return inner, FilledWindow(function, tuple(places), () if key_type is not None else _key_fields(function))
+
+
+def _place_of(fact: WindowFact[Any, Any, Any], zone: tzinfo | None) -> str | BoundTime:
+    return BoundTime(fact.kind, zone or UTC) if fact.as_datetime else fact.kind
 
 
 def _key_fields(combined: Combined[Any, Any, Any, Any]) -> tuple[tuple[str, object], ...]:

@@ -305,7 +305,7 @@ class WindowStage(Stage, Generic[T, W]):
     ) -> AggregateSpec | None:
         """The spec of an aggregate whose result has the key or the window in it; None: it has neither."""
         try:
-            split = filled(function, self._key_type())
+            split = filled(function, self._key_type(), self._settings.assigner.time_zone)
         except InvalidArgumentError as error:
             raise error.at(caller_location()) from None
         if split is None:
@@ -318,9 +318,9 @@ class WindowStage(Stage, Generic[T, W]):
                 expected="one or the other",
                 where=caller_location(),
             )
-        if isinstance(self._settings.assigner, GlobalWindows) and {"window_start", "window_end"} & {
-            place for place in process.places if isinstance(place, str)
-        }:
+        if isinstance(self._settings.assigner, GlobalWindows) and any(
+            not isinstance(place, int) and place != "key" for place in process.places
+        ):
             raise InvalidArgumentError(
                 "the window of all time has no start and no end",
                 given=process.describe(),

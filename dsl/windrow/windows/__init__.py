@@ -1,6 +1,7 @@
 """Windows and the assigners that put elements into them."""
 
 from windrow.windows.assigner import AssignerContext, Merge, MergingWindowAssigner, WindowAssigner
+from windrow.windows.calendar import CalendarProcessingTimeWindows, CalendarWindows, Weekday
 from windrow.windows.global_windows import GlobalWindows
 from windrow.windows.sessions import (
     DynamicEventTimeSessionWindows,
@@ -17,6 +18,8 @@ from windrow.windows.window import GlobalWindow, TimeWindow, Window, window_star
 
 __all__ = [
     "AssignerContext",
+    "CalendarProcessingTimeWindows",
+    "CalendarWindows",
     "DynamicEventTimeSessionWindows",
     "DynamicProcessingTimeSessionWindows",
     "EventTimeSessionWindows",
@@ -31,6 +34,7 @@ __all__ = [
     "TimeWindow",
     "TumblingEventTimeWindows",
     "TumblingProcessingTimeWindows",
+    "Weekday",
     "Window",
     "WindowAssigner",
     "WindowStagger",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Generic, Protocol, TypeVar
 
 from windrow.triggers.call_text import constructor_text
@@ -54,6 +55,11 @@ class WindowAssigner(ABC, Generic[T_contra, W]):
     @abstractmethod
     def is_event_time(self) -> bool:
         """Whether windows live in event time, are cleaned up by the watermark, and have lateness."""
+
+    @property
+    def time_zone(self) -> tzinfo | None:
+        """The time zone in which results have the bounds of windows as datetimes; None: UTC."""
+        return None
 
     def describe(self) -> str:
         """One line for ``explain()``."""

@@ -47,6 +47,7 @@ from windrow.triggers.composable import (
 )
 from windrow.triggers.trigger import with_parts
 from windrow.windows import (
+    CalendarWindows,
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
     GlobalWindows,
@@ -58,12 +59,14 @@ from windrow.windows import (
     WindowAssigner,
     WindowStagger,
 )
+from windrow.windows.calendar_cuts import Calendar
 
 __all__ = [
     "FARTHEST",
     "UNFIRED",
     "AlignedWindows",
     "AtEnd",
+    "CalendarSpans",
     "Condition",
     "Counts",
     "Declined",
@@ -99,6 +102,15 @@ class AlignedWindows:
 
 
 @dataclass(frozen=True, slots=True)
+class CalendarSpans:
+    """Windows of units of a calendar, such as days of a time zone, which begin at the same times for every key."""
+
+    calendar: Calendar
+    units: int  # how many units a window has
+    slide: int  # how many units after one window the next one begins
+
+
+@dataclass(frozen=True, slots=True)
 class GapWindows:
     """Sessions, with their gap in milliseconds; None: each element has a gap of its own."""
 
@@ -110,7 +122,7 @@ class WindowOfAllTime:
     """The global window, which no watermark ends."""
 
 
-WindowShape: TypeAlias = AlignedWindows | GapWindows | WindowOfAllTime
+WindowShape: TypeAlias = AlignedWindows | CalendarSpans | GapWindows | WindowOfAllTime
 
 Condition: TypeAlias = AfterCount | AfterProcessingTime
 """What a window waits for, again and again, to fire the next pane."""
@@ -260,6 +272,8 @@ class WindowSpec:
             return AlignedWindows(assigner.size, assigner.size, assigner.offset) if is_aligned else None
         if isinstance(assigner, _SLIDING) and type(assigner) in _SLIDING:
             return AlignedWindows(assigner.size, assigner.slide, assigner.offset)
+        if type(assigner) is CalendarWindows:
+            return CalendarSpans(assigner.calendar, assigner.units, assigner.slide_units)
         return None
 
     @property
@@ -361,7 +375,7 @@ class WindowSpec:
         if evictor is None and type(trigger) is EventTimeTrigger and purges and self.lateness:
             if self._declined_shape is not None:
                 return self._declined_shape
-            if isinstance(self.shape, AlignedWindows) and not self.by_clock:
+            if isinstance(self.shape, (AlignedWindows, CalendarSpans)) and not self.by_clock:
                 return AtEnd(purges=True)
         if self.why_asked is not None:
             return Declined(self.why_asked)
@@ -414,7 +428,9 @@ class WindowSpec:
             return self._no_form
         if isinstance(shape, GapWindows):
             return Declined("the gap is too long for columns") if (shape.gap or 0) > FARTHEST else None
-        if isinstance(shape, WindowOfAllTime):
+        if isinstance(shape, CalendarSpans) and shape.slide < shape.units and shape.calendar.leaves_out_units:
+            return Declined("windows end together where the zone left out a day")
+        if isinstance(shape, (WindowOfAllTime, CalendarSpans)):
             return None
         if shape.slide > shape.size:
             # Whether an element between two windows is late depends on its own timestamp.
@@ -444,10 +460,13 @@ class WindowSpec:
             return Declined(f"{trigger.describe()} is asked where sessions merge")
         interval = trigger.interval if isinstance(trigger, _CONTINUOUS) else None
         rule = Intervals(interval, purges, by_clock)
-        if not isinstance(shape, AlignedWindows) and interval is not None:
+        if isinstance(shape, WindowOfAllTime) and interval is not None:
             return rule
-        if not isinstance(shape, AlignedWindows) or self.by_clock != by_clock:
+        if not isinstance(shape, (AlignedWindows, CalendarSpans)) or self.by_clock != by_clock:
             return Declined(f"{trigger.describe()} goes by another time than the windows")
+        if isinstance(shape, CalendarSpans):
+            is_sliding = interval is not None and shape.slide < shape.units
+            return Declined("windows that slide may end when others fire at intervals") if is_sliding else rule
         if interval is not None and shape.slide < shape.size:
             if self.lateness:
                 return Declined("a late element fires some of its windows at once, and others at intervals")

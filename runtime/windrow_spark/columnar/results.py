@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.distinct import CollectSet
+from windrow.aggregates.facts import BoundTime
 from windrow.panes import Change, PaneInfo, PaneTiming, WindowResult
 from windrow.plan.records import hook_of
 from windrow.windows import GlobalWindow, TimeWindow
@@ -28,7 +29,7 @@ from windrow_spark.columnar.windows.step_windows import assigned_slices
 
 # Any in this module: keys, accumulators and results are of every type.
 
-_Member: TypeAlias = tuple[Any, pa.Array]  # an aggregate and its results; None for a fact of the window
+_Member: TypeAlias = tuple[Any, pa.Array]  # an aggregate and its results; None for a fact of the window, or its time
 
 _TIMINGS: Final = (PaneTiming.EARLY, PaneTiming.ON_TIME, PaneTiming.LATE)
 """Timings by their numbers in the columns of panes."""
@@ -64,6 +65,8 @@ def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) ->
         return _combined(form, fired, aggregate, _with_columns(aggregate, column))
     if aggregate is None:
         return python_values(column)
+    if isinstance(aggregate, BoundTime):
+        return list(map(aggregate.of, column.to_pylist()))
     if isinstance(aggregate, CollectSet):
         return list(map(_set_of, python_values(column)))
     return element_values(column, form.stored_element)
@@ -156,8 +159,8 @@ def _result_batch(form: ColumnarForm, fired: Fired, record_type: RecordType) -> 
     if fired.panes is not None:
         return _pane_batch(form, fired, fired.panes, record_type)
     aggregate_columns = _members(form, fired)
-    if any(isinstance(aggregate, CollectSet) for aggregate, _ in aggregate_columns):
-        return None  # the columns hold lists, which only a field for frozensets may get
+    if any(isinstance(aggregate, (CollectSet, BoundTime)) for aggregate, _ in aggregate_columns):
+        return None  # the columns hold lists, which only a field for frozensets may get, and times without their zones
     members = [column for _, column in aggregate_columns]
     if form.combined is None and _is_element(form, fired.results, record_type):
         return pa.RecordBatch.from_arrays(fired.results.flatten(), schema=arrow_schema(record_type))
@@ -234,7 +237,15 @@ def _members(form: ColumnarForm, fired: Fired) -> list[_Member]:
     if form.filled is None:
         return members
     facts = {"key": fired.keys, "window_start": pa.array(fired.starts), "window_end": pa.array(fired.ends)}
-    return [members[place] if isinstance(place, int) else (None, facts[place]) for place in form.filled.places]
+    filled: list[_Member] = []
+    for place in form.filled.places:
+        if isinstance(place, int):
+            filled.append(members[place])
+        elif isinstance(place, BoundTime):
+            filled.append((place, facts[place.kind]))
+        else:
+            filled.append((None, facts[place]))
+    return filled
 
 
 def _with_columns(combined: Combined[Any, Any, Any, Any], column: pa.Array) -> list[_Member]:

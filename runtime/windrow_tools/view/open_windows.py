@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from windrow.plan import Node, Step, WindowNode
-from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows, WindowStagger
+from windrow.windows import (
+    CalendarWindows,
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowStagger,
+)
 from windrow_tools.view.snapshot import OpenWindows
 
 __all__ = ["open_windows"]
 
 _MOST_SPANS: Final = 40
+_MOST_UNITS: Final = 10_000
 
 
 def open_windows(step: Step, watermark: int | None) -> OpenWindows | None:
@@ -32,6 +39,8 @@ def open_windows(step: Step, watermark: int | None) -> OpenWindows | None:
     if isinstance(assigner, EventTimeSessionWindows):
         first, last = watermark - lateness - assigner.gap + 2, newest + assigner.gap
         return OpenWindows(step.id, watermark, newest, first, last, (), None)
+    if isinstance(assigner, CalendarWindows):
+        return _in_calendar(step, assigner, watermark, newest, lateness)
     if isinstance(assigner, TumblingEventTimeWindows):
         if assigner.stagger is not WindowStagger.ALIGNED:
             return None  # each task shifts them by itself
@@ -48,6 +57,21 @@ def open_windows(step: Step, watermark: int | None) -> OpenWindows | None:
     starts = range(first, latest + 1, slide) if number <= _MOST_SPANS else ()
     spans = tuple((start, start + size) for start in starts)
     return OpenWindows(step.id, watermark, newest, first, latest + size, spans, number)
+
+
+def _in_calendar(
+    step: Step, assigner: CalendarWindows, watermark: int, newest: int, lateness: int
+) -> OpenWindows | None:
+    calendar, units, slide = assigner.calendar, assigner.units, assigner.slide_units
+    first = calendar.number_of(watermark - lateness + 1) - units + 1
+    numbers = range(first + -first % slide, calendar.number_of(newest) + 1, slide)
+    if not numbers or len(numbers) > _MOST_UNITS:
+        return None
+    bounds = [(calendar.start_of(number), calendar.start_of(number + units)) for number in numbers]
+    # Of those that begin together, all but the last begin with a unit that does not exist.
+    spans = tuple(span for span, after in zip(bounds, [*bounds[1:], (None, None)], strict=True) if span[0] != after[0])
+    shown = spans if len(spans) <= _MOST_SPANS else ()
+    return OpenWindows(step.id, watermark, newest, spans[0][0], spans[-1][1], shown, len(spans))
 
 
 def _delay_of(node: WindowNode) -> int | None:

@@ -18,6 +18,8 @@ from windrow.plan.types import base_argument
 from windrow.triggers import DeltaTrigger, Trigger
 from windrow.triggers.trigger import with_parts
 from windrow.windows import (
+    CalendarProcessingTimeWindows,
+    CalendarWindows,
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
@@ -167,7 +169,7 @@ def _is_index(value: object) -> bool:
 
 # The parts of windrow's own that show elements to users' code, or keep them. One that is not named here gets no copies:
 # a test fails for each new trigger, evictor and assigner until somebody has decided.
-_SLIDING = (SlidingEventTimeWindows, SlidingProcessingTimeWindows)
+_SLIDING = (*(CalendarWindows, CalendarProcessingTimeWindows), *(SlidingEventTimeWindows, SlidingProcessingTimeWindows))
 _DYNAMIC = (DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows)
 
 

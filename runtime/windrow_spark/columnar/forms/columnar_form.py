@@ -32,6 +32,7 @@ from windrow_spark.columnar.kernels.totals import CountingKernel
 from windrow_spark.columnar.rows.columns import WholeElement
 from windrow_spark.columnar.rows.groups import hash_keys
 from windrow_spark.columnar.rows.new_fields import NO_DEFAULTS, defaults_of, narrowed, stored_type
+from windrow_spark.columnar.windows.calendar_slices import CalendarSlices
 from windrow_spark.columnar.windows.column_operator import PartialAggregation, StepTraits
 from windrow_spark.columnar.windows.counted import CountOperator
 from windrow_spark.columnar.windows.geometry import Slices
@@ -55,6 +56,7 @@ _Operator: TypeAlias = SliceOperator | SessionOperator | CountOperator | TimedOp
 
 _OPERATORS: Final[Mapping[type, Callable[[Any, Kernel, pa.DataType, StepTraits], _Operator]]] = {
     Slices: SliceOperator,
+    CalendarSlices: SliceOperator,
     Sessions: SessionOperator,
     Counts: CountOperator,
     Intervals: TimedOperator,

@@ -9,6 +9,7 @@ import datetime
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from windrow.aggregates.facts import BoundTime
 from windrow.windows.spec import Panes
 from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
@@ -54,9 +55,13 @@ def result_type(form: OnColumns) -> RecordType:
     kernels = form.kernel.members if isinstance(form.kernel, CombinedKernel) else (form.kernel,)
     values = [_value_of(form, kernel) for kernel in kernels]
     if form.filled is not None:
+        if any(isinstance(place, BoundTime) for place in form.filled.places):
+            raise DeclinedError("it gives bounds of windows with their time zone")
         key = form.routes[0].key
         facts = {"key": ValueType(Kind.NONE, type(None), nullable=True) if key is None else key.value}
-        values = [values[place] if isinstance(place, int) else facts.get(place, _INT) for place in form.filled.places]
+        values = [
+            values[place] if isinstance(place, int) else facts.get(str(place), _INT) for place in form.filled.places
+        ]
     combined = form.combined
     if combined is None:
         return check_made(single(values[0]))

@@ -203,8 +203,10 @@ class RowForm(ScanTarget):
         except USER_ERRORS as error:
             start, windows = folds.starts[len(accumulators)], aggregation.windows
             if isinstance(windows, Slices):
-                start -= (start - windows.offset) % windows.slide
-            end = start + windows.size if isinstance(windows, Slices) else folds.ends[len(accumulators)]
+                last = windows.last_windows(np.array([start]))
+                start, end = int(last[0]), int(windows.ends(last)[0])
+            else:
+                end = folds.ends[len(accumulators)]
             call = call_description(owners[len(accumulators)], window=TimeWindow(start, end), element=value)
             raise_call_error(self.step, error, call)
         return accumulators

@@ -61,7 +61,9 @@ class WindowJoinOperator(JoinOperator[StateRows], PagedOperator[Pairs]):
                 return
             until = watermark
             if windows.windows_each > 1:
-                until = min(watermark, first + (max(1, portions.joined_rows // len(slices)) - 1) * windows.slide)
+                until = min(
+                    watermark, first + (max(1, portions.joined_rows // len(slices)) - 1) * windows.typical_slide
+                )
             row_numbers, starts = windows.windows(slices, before, until)
             yield from self._ended(rows, keys, row_numbers, starts, portions.pairs)
             before = until
@@ -71,7 +73,7 @@ class WindowJoinOperator(JoinOperator[StateRows], PagedOperator[Pairs]):
     ) -> Iterator[Pairs]:
         """Makes the pairs of windows that end: of numbered rows, each with the start of a window of it."""
         windows = self.windows
-        numbers = (starts - windows.offset) // windows.slide
+        numbers = windows.window_numbers(starts)
         cells = cells_of(Keys(keys.codes[row_numbers], keys.distinct), numbers).groups
         is_left = rows.column(2).to_numpy()[row_numbers] == LEFT
         left, right = (Groups(cells.ids[mask], cells.count) for mask in (is_left, ~is_left))

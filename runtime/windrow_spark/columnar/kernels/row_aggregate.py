@@ -18,7 +18,7 @@ from windrow.aggregates import DeclaredAggregate
 from windrow.aggregates.arithmetic import Count
 from windrow.aggregates.arrival import CollectList
 from windrow.aggregates.combined import Combined
-from windrow.aggregates.facts import FilledWindow
+from windrow.aggregates.facts import FilledWindow, fact_of
 from windrow.functions import AggregateFunction
 from windrow.plan import Step
 from windrow.windows import TimeWindow
@@ -80,11 +80,13 @@ class RowAggregate:
                 firing = LateFiring(key, TimeWindow(start, end), own(result), row[0] if takes_element else NOTHING)
                 return firing, end - 1
             if self.filled is not None:
-                facts = {"key": key, "window_start": start, "window_end": end}
-                places = self.filled.places
-                result = self.filled.made_of(
-                    [result[place] if isinstance(place, int) else facts[place] for place in places]
-                )
+                values: list[Any] = []
+                for place in self.filled.places:
+                    if isinstance(place, int):
+                        values.append(result[place])
+                    else:
+                        values.append(key if place == "key" else fact_of(place, start, end))
+                result = self.filled.made_of(values)
         except USER_ERRORS as error:
             raise_call_error(self.step, error, call_description(key, window=TimeWindow(start, end)))
         return result, end - 1

@@ -62,6 +62,11 @@ class Slices:
         return max(1, -(-self.size // self.slide))
 
     @property
+    def typical_slide(self) -> int:
+        """About how many milliseconds after one window the next one begins."""
+        return self.slide
+
+    @property
     def _cut(self) -> int:
         """The distance from the start of a window to the next end of another one; 0: windows end where others start."""
         return self.size % self.slide
@@ -83,6 +88,18 @@ class Slices:
     def slices_of(self, stamps: Ints) -> Ints:
         """The start of each timestamp's slice."""
         return self.slices_at(self.numbers_of(stamps))
+
+    def window_numbers(self, windows: Ints) -> Ints:
+        """Numbers windows, given by their starts, in order of time."""
+        return (windows - self.offset) // self.slide
+
+    def windows_at(self, numbers: Ints) -> Ints:
+        """The starts of windows, by their numbers."""
+        return numbers * self.slide + self.offset
+
+    def ends(self, windows: Ints) -> Ints:
+        """The ends of windows, by their starts; they are no longer in the windows."""
+        return windows + self.size
 
     def last_windows(self, slices: Ints) -> Ints:
         """The start of the last window that each slice is in."""

@@ -41,9 +41,9 @@ def keyed_windows_of(slices: Slices, rows: pa.RecordBatch, keys: pa.Array, start
     if slices.is_global:
         return KeyedWindows(encoded.codes, encoded.distinct, np.zeros(len(encoded.distinct), np.int64))
     both = np.concatenate([rows.column(1).to_numpy(), starts])
-    cells = cells_of(Keys(encoded.codes, encoded.distinct), (both - slices.offset) // slices.slide)
+    cells = cells_of(Keys(encoded.codes, encoded.distinct), slices.window_numbers(both))
     keys = encoded.distinct.take(pa.array(cells.codes))
-    return KeyedWindows(cells.groups.ids, keys, cells.places * slices.slide + slices.offset)
+    return KeyedWindows(cells.groups.ids, keys, slices.windows_at(cells.places))
 
 
 class Runs:

@@ -90,7 +90,7 @@ def _merged_one_by_one(
     stored_count = len(stored[1])
     encoded = encode_keys(pa.concat_arrays([stored[0], late[0]]))
     starts = np.concatenate([stored[1], late[1]])
-    cells = cells_of(Keys(encoded.codes, encoded.distinct), (starts - windows.offset) // windows.slide)
+    cells = cells_of(Keys(encoded.codes, encoded.distinct), windows.window_numbers(starts))
     keyed_windows = cells.groups
     # In each keyed window the row that is stored comes first.
     order = keyed_windows.order
@@ -102,14 +102,14 @@ def _merged_one_by_one(
     results = kernel.results([column.take(firing) for column in merged])
     newest = pa.array(keyed_windows.starts + keyed_windows.sizes - 1)
     keys = encoded.distinct.take(pa.array(cells.codes))
-    window_starts = cells.places * windows.slide + windows.offset
+    window_starts = windows.windows_at(cells.places)
     return results, (keys, window_starts, [column.take(newest) for column in merged])
 
 
 def _stored_states(windows: Slices, kernel: Kernel, chunks: Chunks, keys: pa.Array, starts: Ints) -> WindowStates:
     """Reads from the state what it has of the windows that fire."""
     distinct = np.unique(starts)
-    low, high = int(distinct[0]), int(distinct[-1]) + windows.size
+    low, high = int(distinct[0]), int(windows.ends(distinct[-1:])[0])
     parts: list[pa.RecordBatch] = []
     in_chunks = chunks.read(lambda entry: entry.first < high and entry.last >= low)
     for rows in [*(rows for _, rows in in_chunks), chunks.read_tail()]:
@@ -152,13 +152,14 @@ def fire_late_rows(
     key_values = python_values(keys)
     rows = aggregate.rows(inputs, len(key_values))
     # Of each element the later windows come first, as they are assigned.
-    for index, start in zip(places.tolist(), starts.tolist(), strict=True):
+    bounds = zip(places.tolist(), starts.tolist(), windows.ends(starts).tolist(), strict=True)
+    for index, start, end in bounds:
         keyed_window = (key_values[index], start)
         accumulator = accumulators[keyed_window] if keyed_window in accumulators else function.create_accumulator()
         accumulator = function.add(rows[index], accumulator)
         if not windows.purges:
             accumulators[keyed_window] = accumulator
-        yield aggregate.result(*keyed_window, start + windows.size, accumulator, rows[index])
+        yield aggregate.result(*keyed_window, end, accumulator, rows[index])
 
 
 def fire_late_sessions(

@@ -7,8 +7,9 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 from windrow.plan import WindowNode
 from windrow.plan.changing import takes_changes
-from windrow.windows.spec import AlignedWindows, AtEnd, Counts, Declined, GapWindows, Intervals, Panes
+from windrow.windows.spec import AlignedWindows, AtEnd, CalendarSpans, Counts, Declined, GapWindows, Intervals, Panes
 from windrow_runtime.operators.errors import DeclinedError
+from windrow_spark.columnar.windows.calendar_slices import CalendarSlices
 from windrow_spark.columnar.windows.geometry import Slices
 
 R_co = TypeVar("R_co", bound=Counts | Intervals | Panes, covariant=True)
@@ -60,7 +61,9 @@ def windows_of(node: WindowNode) -> Windows:
     by_clock = rule.by_clock if isinstance(rule, Intervals) else spec.by_clock
     purges = isinstance(rule, AtEnd) and rule.purges
     if isinstance(shape, AlignedWindows):
-        slices = Slices(shape.size, shape.slide, shape.offset, lateness, by_clock, purges)
+        slices: Slices = Slices(shape.size, shape.slide, shape.offset, lateness, by_clock, purges)
+    elif isinstance(shape, CalendarSpans):
+        slices = CalendarSlices(shape.units, shape.slide, 0, lateness, by_clock, purges, calendar=shape.calendar)
     else:
         slices = Slices(0, 1, 0, 0, by_clock)
     return slices if isinstance(rule, AtEnd) else RuledWindows(slices, rule)

@@ -1,0 +1,91 @@
+"""Windows of the calendar on Spark, around the night in which clocks are put back, over a restart."""
+
+from __future__ import annotations
+
+import os
+import random
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.sinks import CollectSink
+from windrow.sources import ParquetFileSource
+from windrow.windows import CalendarWindows, TimeWindow
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.spark import SparkRunner
+
+# Any in this module: results of every type.
+
+HOUR = 3_600_000
+FIRST = int(datetime.fromisoformat("2025-10-24T00:00Z").timestamp()) * 1000
+
+
+class Reading(NamedTuple):
+    sensor: str
+    at: int
+    celsius: float
+
+
+class Day(NamedTuple):
+    sensor: str
+    start: datetime
+    end: datetime
+    readings: int
+    mean: float | None
+
+
+def write(folder: Path, numbers: range) -> None:
+    """The files of these numbers: each has 100 readings of a day, with disorder."""
+    folder.mkdir(exist_ok=True)
+    for number in numbers:
+        chance = random.Random(number)
+        ats = [FIRST + number * 24 * HOUR + chance.randrange(-3 * HOUR, 24 * HOUR) for _ in range(100)]
+        celsius = [chance.randrange(1000) / 8 for _ in ats]
+        table = {"sensor": [chance.choice("abc") for _ in ats], "at": ats, "celsius": celsius}
+        file = folder / f"{number}.parquet"
+        pq.write_table(pa.table(table), file)
+        os.utime(file, (1_600_000_000 + number,) * 2)
+
+
+def day_of() -> Any:
+    return agg.into(
+        Day, agg.key(), agg.window_start(datetime), agg.window_end(datetime), agg.count(), agg.mean(lambda r: r.celsius)
+    )
+
+
+def hours(key: str, window: TimeWindow, elements: Any) -> list[tuple[str, int, int]]:
+    return [(key, window.start, window.end)]
+
+
+def test_days_go_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    write(folder, range(2))
+    stamped = from_source(ParquetFileSource(str(folder), Reading, files_per_batch=1)).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=2)), timestamp=lambda r: r.at
+    )
+    keyed = stamped.key_by(lambda r: r.sensor)
+    streams = [
+        keyed.window(CalendarWindows.days("Europe/Berlin")).allowed_lateness(timedelta(hours=1)).aggregate(day_of()),
+        keyed.window(CalendarWindows.days("Europe/Berlin", size=3, slide=1)).aggregate(day_of()),
+        keyed.window(CalendarWindows.hours("Australia/Lord_Howe")).apply(hours),
+        keyed.window(CalendarWindows.weeks("Europe/Berlin")).reduce(lambda a, b: a if a.celsius < b.celsius else b),
+    ]
+    sinks = [CollectSink[Any]() for _ in streams]
+    plan = Pipeline("days", *(stream.sink_to(sink) for stream, sink in zip(streams, sinks, strict=True)))
+    runner = SparkRunner(spark, checkpoint=checkpoint, partitions=1)
+    assert plan.explain(runner).count("runs as columns") == 3
+    before = runner.run(plan, drain=False)
+    write(folder, range(2, 4))
+    after = SparkRunner(spark, checkpoint=checkpoint, partitions=1).run(plan)
+    expected = LocalRunner().run(plan)
+    for sink in sinks:
+        found = [*before.collected(sink), *after.collected(sink)]
+        assert sorted(map(repr, found)) == sorted(map(repr, expected.collected(sink)))
+        assert before.collected(sink)
+        assert after.collected(sink)
