@@ -55,6 +55,7 @@ from windrow.triggers import (
 )
 from windrow.windows import (
     CalendarWindows,
+    CumulativeEventTimeWindows,
     EventTimeSessionWindows,
     GlobalWindow,
     GlobalWindows,
@@ -318,6 +319,12 @@ def sliding_windows() -> Picture:
 def sliding_windows_with_gaps() -> Picture:
     events = (Came(3, 1, 2), Came(7, 2, 6), Came(12, 3, 12), Passed(14, 13), Came(19, 4, 18), Passed(21, 20))
     return assigned(SlidingEventTimeWindows.of(3 * SECOND, 10 * SECOND), *events, until=21)
+
+
+@drawn
+def cumulative_windows() -> Picture:
+    events = (Came(1, 1, 1), Came(4, 2, 4), Passed(6, 5), Came(8, 3, 7), Passed(11, 10), Passed(16, 15))
+    return assigned(CumulativeEventTimeWindows.of(15 * SECOND, 5 * SECOND), *events, until=16)
 
 
 @drawn

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.budget import examples
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.windows.spec import FARTHEST
+from windrow_spark.columnar.windows.cumulative_slices import CumulativeSlices
 from windrow_spark.columnar.windows.geometry import Slices
 
 DAY = 24 * 3_600_000
@@ -143,3 +144,27 @@ def test_a_slide_that_hardly_divides_the_size_cuts_each_window_into_two() -> Non
     slices = Slices(60 * SECOND, 7_001, 0, 0)
     assert len(np.unique(slices.slices_of(np.arange(60 * SECOND)))) == 17
     assert slices.windows_each == 9
+
+
+@examples(100)
+@given(st.integers(1, 9), st.integers(1, 6), st.integers(0, 60), stamps, watermarks, watermarks)
+def test_cumulative_windows_are_made_of_steps(
+    step: int, steps: int, offset: int, moments: list[int], after: int, until: int
+) -> None:
+    length = step * steps
+    slices = CumulativeSlices(step, step, offset % length, 0, length=length)
+    found = np.unique(slices.slices_of(np.array(moments)))
+    pairs = [
+        (place, slice_start - (slice_start - slices.offset) % length, end)
+        for place, slice_start in enumerate(found.tolist())
+        for end in range(slice_start - (slice_start - slices.offset) % length + length, slice_start, -step)
+        if after < end - 1 <= until
+    ]
+    places, windows = slices.windows(found, after, until)
+    bounds = slices.starts(windows).tolist(), slices.ends(windows).tolist()
+    assert list(zip(places.tolist(), *bounds, strict=True)) == pairs
+    ending = [window for some in slices.ending(found, after, until) for window in some.tolist()]
+    assert slices.ends(np.array(ending, np.int64)).tolist() == sorted({end for _, _, end in pairs})
+    begins, ends = slices.held_by(found, np.array(ending, np.int64))
+    assert sum((ends - begins).tolist()) == len(pairs)
+    assert slices.any_ends(int(found[0]), int(found[-1]), after, until) >= bool(pairs)

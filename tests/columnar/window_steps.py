@@ -34,6 +34,7 @@ from windrow.triggers import (
     repeatedly,
 )
 from windrow.windows import (
+    CumulativeEventTimeWindows,
     EventTimeSessionWindows,
     GlobalWindows,
     ProcessingTimeSessionWindows,
@@ -166,6 +167,10 @@ def sliding(size: int, slide: int, offset: int = 0) -> SlidingEventTimeWindows:
     return SlidingEventTimeWindows.of(millis(size), millis(slide), millis(offset))
 
 
+def cumulative(size: int, step: int, offset: int = 0) -> CumulativeEventTimeWindows:
+    return CumulativeEventTimeWindows.of(millis(size), millis(step), millis(offset))
+
+
 def sessions(gap: int) -> EventTimeSessionWindows:
     return EventTimeSessionWindows.with_gap(millis(gap))
 
@@ -241,6 +246,10 @@ IN_TIME: dict[str, Plan] = {
     "sliding by an odd time": planned(sliding(60, 17, -5), UNORDERED, least=100),
     "sliding in order with late output": planned(sliding(50, 20), FROM_START, lateness=15, late=True, least=100),
     "sliding in order by an odd time": planned(sliding(60, 17, -5), FROM_START, least=100),
+    "cumulative": planned(cumulative(90, 30, 4), UNORDERED, least=100),
+    "cumulative in order with late output": planned(cumulative(80, 10, -7), FROM_START, lateness=15, late=True),
+    "cumulative with lateness": planned(cumulative(60, 20), WHOLE_WINDOW, lateness=50, least=100),
+    "cumulative elements with lateness": planned(cumulative(60, 15), OF_ELEMENTS, lateness=30, late=True, least=100),
     "sessions": planned(sessions(12), UNORDERED, least=100),
     "sessions with late output": planned(sessions(4), UNORDERED, late=True, least=100),
     "sessions with lateness": planned(sessions(9), UNORDERED, lateness=50, least=100),
@@ -331,6 +340,7 @@ TIMED: dict[str, Plan] = {
     "purged at the end, sessions": planned(sessions(12), TO_END, AT_END, batches=MANY),
     "late, purged at the end": timed(AT_END, lateness=70, late=True),
     "late, purged at the end, sliding": planned(sliding(90, 20), WHOLE_WINDOW, AT_END, lateness=40, late=True),
+    "late, purged at the end, cumulative": planned(cumulative(90, 15), WHOLE_WINDOW, AT_END, lateness=40, late=True),
     "late, purged at the end for ever": timed(AT_END, lateness=FOR_EVER, late=True),
     "clock": planned(ON_CLOCK, WHOLE_WINDOW),
     "clock, purged": planned(ENDS_WITH_BATCHES, WHOLE_WINDOW, AT_END_OF_CLOCK),

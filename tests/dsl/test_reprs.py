@@ -96,6 +96,7 @@ WRITTEN = [
     "TumblingProcessingTimeWindows.of(timedelta(days=1), offset=timedelta(hours=-8))",
     "TumblingEventTimeWindows.of(timedelta(hours=1), stagger=WindowStagger.NATURAL)",
     "SlidingEventTimeWindows.of(timedelta(minutes=1), timedelta(milliseconds=500))",
+    "CumulativeEventTimeWindows.of(max_size=timedelta(hours=1), step=timedelta(minutes=5))",
     "CalendarWindows.days('Europe/Berlin', size=7, slide=1)",
     "SlidingProcessingTimeWindows.of(timedelta(minutes=1), timedelta(seconds=7), offset=timedelta(seconds=1))",
     "EventTimeSessionWindows.with_gap(timedelta(minutes=30))",

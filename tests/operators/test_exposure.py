@@ -44,7 +44,7 @@ def test_a_part_of_windrow_that_hands_elements_to_functions_is_named_where_copie
         *("InEventTime", "InProcessingTime"),
         # An element is in several windows.
         *("SlidingEventTimeWindows", "SlidingProcessingTimeWindows"),
-        *("CalendarProcessingTimeWindows", "CalendarWindows"),
+        *("CalendarProcessingTimeWindows", "CalendarWindows", "CumulativeEventTimeWindows"),
         # A function gets each element.
         *("DynamicEventTimeSessionWindows", "DynamicProcessingTimeSessionWindows"),
     }

@@ -10,6 +10,7 @@ from tests.support.records import millis
 from windrow.errors import InvalidArgumentError, MissingTimestampError
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.windows import (
+    CumulativeEventTimeWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TimeWindow,
@@ -68,6 +69,35 @@ def test_a_timestamp_is_in_every_sliding_window_around_it(size: int, slide: int,
     }
     assert set(windows) == expected
     assert len(windows) == len(expected)
+
+
+@given(step=st.integers(1, 20), steps=st.integers(1, 12), offset=st.integers(-239, 239), timestamp=timestamps)
+@example(step=5, steps=3, offset=-2, timestamp=-3)
+def test_cumulative_windows_end_after_each_step(step: int, steps: int, offset: int, timestamp: int) -> None:
+    size = step * steps
+    assume(abs(offset) < size)
+    assigner = CumulativeEventTimeWindows.of(millis(size), millis(step), millis(offset))
+    # The model: of all windows that begin nearby, those that hold the timestamp, the longest first.
+    starts = [start for start in range(timestamp - size, timestamp + 1) if (start - offset) % size == 0]
+    found = [TimeWindow(start, start + step * number) for start in starts for number in range(steps, 0, -1)]
+    expected = [window for window in found if window.start <= timestamp < window.end]
+    assert assign_windows(assigner, None, timestamp) == expected
+    assert 1 <= len(expected) <= steps
+
+
+@pytest.mark.parametrize(
+    ("size", "step", "offset", "why"),
+    [
+        (10, 3, 0, "does not divide the largest size"),
+        (0, 1, 0, "largest size of cumulative windows"),
+        (10, 0, 0, "step of cumulative windows"),
+        (10, 5, 10, "smaller than their largest size"),
+        (200_000, 1, 0, "in too many cumulative windows"),
+    ],
+)
+def test_sizes_of_cumulative_windows_that_are_refused(size: int, step: int, offset: int, why: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=why):
+        CumulativeEventTimeWindows.of(millis(size), millis(step), millis(offset))
 
 
 @given(count=st.integers(1, 20), slide=sizes, timestamp=timestamps)

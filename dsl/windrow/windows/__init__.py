@@ -2,6 +2,7 @@
 
 from windrow.windows.assigner import AssignerContext, Merge, MergingWindowAssigner, WindowAssigner
 from windrow.windows.calendar import CalendarProcessingTimeWindows, CalendarWindows, Weekday
+from windrow.windows.cumulative import CumulativeEventTimeWindows
 from windrow.windows.global_windows import GlobalWindows
 from windrow.windows.sessions import (
     DynamicEventTimeSessionWindows,
@@ -20,6 +21,7 @@ __all__ = [
     "AssignerContext",
     "CalendarProcessingTimeWindows",
     "CalendarWindows",
+    "CumulativeEventTimeWindows",
     "DynamicEventTimeSessionWindows",
     "DynamicProcessingTimeSessionWindows",
     "EventTimeSessionWindows",

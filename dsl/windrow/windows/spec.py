@@ -48,6 +48,7 @@ from windrow.triggers.composable import (
 from windrow.triggers.trigger import with_parts
 from windrow.windows import (
     CalendarWindows,
+    CumulativeEventTimeWindows,
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
     GlobalWindows,
@@ -69,6 +70,7 @@ __all__ = [
     "CalendarSpans",
     "Condition",
     "Counts",
+    "CumulativeSteps",
     "Declined",
     "FiringRule",
     "GapWindows",
@@ -111,6 +113,15 @@ class CalendarSpans:
 
 
 @dataclass(frozen=True, slots=True)
+class CumulativeSteps:
+    """Windows that begin together and grow by a step, at the same times for every key, in milliseconds."""
+
+    max_size: int
+    step: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class GapWindows:
     """Sessions, with their gap in milliseconds; None: each element has a gap of its own."""
 
@@ -122,7 +133,7 @@ class WindowOfAllTime:
     """The global window, which no watermark ends."""
 
 
-WindowShape: TypeAlias = AlignedWindows | CalendarSpans | GapWindows | WindowOfAllTime
+WindowShape: TypeAlias = AlignedWindows | CalendarSpans | CumulativeSteps | GapWindows | WindowOfAllTime
 
 Condition: TypeAlias = AfterCount | AfterProcessingTime
 """What a window waits for, again and again, to fire the next pane."""
@@ -274,6 +285,8 @@ class WindowSpec:
             return AlignedWindows(assigner.size, assigner.slide, assigner.offset)
         if type(assigner) is CalendarWindows:
             return CalendarSpans(assigner.calendar, assigner.units, assigner.slide_units)
+        if type(assigner) is CumulativeEventTimeWindows:
+            return CumulativeSteps(assigner.max_size, assigner.step, assigner.offset)
         return None
 
     @property
@@ -364,9 +377,11 @@ class WindowSpec:
     @cached_property
     def column_rule(self) -> FiringRule | Declined:
         """The rule by which columns fire the windows, or why they cannot."""
+        trigger, evictor = _inside(self.asked_trigger), self.evictor
+        if isinstance(self.shape, CumulativeSteps) and (self.fires_panes or type(trigger) is not EventTimeTrigger):
+            return Declined("windows that begin together are fired by more than their ends")
         if self.fires_panes:
             return self._declined_shape or self._panes
-        trigger, evictor = _inside(self.asked_trigger), self.evictor
         purges = trigger is not self.asked_trigger
         if type(trigger) is CountTrigger and (evictor is None or type(evictor) is CountEvictor):
             return self._declined_shape or self._counts(trigger.max_count, purges=purges)
@@ -375,7 +390,7 @@ class WindowSpec:
         if evictor is None and type(trigger) is EventTimeTrigger and purges and self.lateness:
             if self._declined_shape is not None:
                 return self._declined_shape
-            if isinstance(self.shape, (AlignedWindows, CalendarSpans)) and not self.by_clock:
+            if isinstance(self.shape, (AlignedWindows, CalendarSpans, CumulativeSteps)) and not self.by_clock:
                 return AtEnd(purges=True)
         if self.why_asked is not None:
             return Declined(self.why_asked)
@@ -432,6 +447,8 @@ class WindowSpec:
             return Declined("windows end together where the zone left out a day")
         if isinstance(shape, (WindowOfAllTime, CalendarSpans)):
             return None
+        if isinstance(shape, CumulativeSteps):
+            return Declined("windows are too large for columns") if shape.max_size > FARTHEST else None
         if shape.slide > shape.size:
             # Whether an element between two windows is late depends on its own timestamp.
             return Declined("there are gaps between windows")

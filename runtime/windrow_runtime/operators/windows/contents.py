@@ -20,6 +20,7 @@ from windrow.triggers.trigger import with_parts
 from windrow.windows import (
     CalendarProcessingTimeWindows,
     CalendarWindows,
+    CumulativeEventTimeWindows,
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
@@ -169,7 +170,13 @@ def _is_index(value: object) -> bool:
 
 # The parts of windrow's own that show elements to users' code, or keep them. One that is not named here gets no copies:
 # a test fails for each new trigger, evictor and assigner until somebody has decided.
-_SLIDING = (*(CalendarWindows, CalendarProcessingTimeWindows), *(SlidingEventTimeWindows, SlidingProcessingTimeWindows))
+_SLIDING = (
+    CalendarProcessingTimeWindows,
+    CalendarWindows,
+    CumulativeEventTimeWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+)
 _DYNAMIC = (DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows)
 
 

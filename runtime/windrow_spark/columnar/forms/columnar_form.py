@@ -35,6 +35,7 @@ from windrow_spark.columnar.rows.new_fields import NO_DEFAULTS, defaults_of, nar
 from windrow_spark.columnar.windows.calendar_slices import CalendarSlices
 from windrow_spark.columnar.windows.column_operator import PartialAggregation, StepTraits
 from windrow_spark.columnar.windows.counted import CountOperator
+from windrow_spark.columnar.windows.cumulative_slices import CumulativeSlices
 from windrow_spark.columnar.windows.geometry import Slices
 from windrow_spark.columnar.windows.panes import PanedOperator
 from windrow_spark.columnar.windows.sessions import SessionOperator
@@ -57,6 +58,7 @@ _Operator: TypeAlias = SliceOperator | SessionOperator | CountOperator | TimedOp
 _OPERATORS: Final[Mapping[type, Callable[[Any, Kernel, pa.DataType, StepTraits], _Operator]]] = {
     Slices: SliceOperator,
     CalendarSlices: SliceOperator,
+    CumulativeSlices: SliceOperator,
     Sessions: SessionOperator,
     Counts: CountOperator,
     Intervals: TimedOperator,

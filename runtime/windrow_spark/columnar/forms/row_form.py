@@ -204,7 +204,7 @@ class RowForm(ScanTarget):
             start, windows = folds.starts[len(accumulators)], aggregation.windows
             if isinstance(windows, Slices):
                 last = windows.last_windows(np.array([start]))
-                start, end = int(last[0]), int(windows.ends(last)[0])
+                start, end = int(windows.starts(last)[0]), int(windows.ends(last)[0])
             else:
                 end = folds.ends[len(accumulators)]
             call = call_description(owners[len(accumulators)], window=TimeWindow(start, end), element=value)

@@ -79,7 +79,7 @@ def fired_windows(
     panes: pa.Array | None = None,
 ) -> Fired:
     """Returns firings of windows, given by their starts."""
-    return Fired(keys, starts, slices.ends(starts), slices.last_times(starts), results, kinds, panes)
+    return Fired(keys, slices.starts(starts), slices.ends(starts), slices.last_times(starts), results, kinds, panes)
 
 
 class KeptWindows(NamedTuple):

@@ -97,6 +97,10 @@ class Slices:
         """The starts of windows, by their numbers."""
         return numbers * self.slide + self.offset
 
+    def starts(self, windows: Ints) -> Ints:
+        """The starts of windows, by what they are known by: their starts, where no two windows begin together."""
+        return windows
+
     def ends(self, windows: Ints) -> Ints:
         """The ends of windows, by their starts; they are no longer in the windows."""
         return windows + self.size

@@ -109,7 +109,7 @@ def _merged_one_by_one(
 def _stored_states(windows: Slices, kernel: Kernel, chunks: Chunks, keys: pa.Array, starts: Ints) -> WindowStates:
     """Reads from the state what it has of the windows that fire."""
     distinct = np.unique(starts)
-    low, high = int(distinct[0]), int(windows.ends(distinct[-1:])[0])
+    low, high = int(windows.starts(distinct[:1])[0]), int(windows.ends(distinct[-1:])[0])
     parts: list[pa.RecordBatch] = []
     in_chunks = chunks.read(lambda entry: entry.first < high and entry.last >= low)
     for rows in [*(rows for _, rows in in_chunks), chunks.read_tail()]:
@@ -152,14 +152,14 @@ def fire_late_rows(
     key_values = python_values(keys)
     rows = aggregate.rows(inputs, len(key_values))
     # Of each element the later windows come first, as they are assigned.
-    bounds = zip(places.tolist(), starts.tolist(), windows.ends(starts).tolist(), strict=True)
-    for index, start, end in bounds:
+    bounds = zip(windows.starts(starts).tolist(), windows.ends(starts).tolist(), strict=True)
+    for index, start, (first, end) in zip(places.tolist(), starts.tolist(), bounds, strict=True):
         keyed_window = (key_values[index], start)
         accumulator = accumulators[keyed_window] if keyed_window in accumulators else function.create_accumulator()
         accumulator = function.add(rows[index], accumulator)
         if not windows.purges:
             accumulators[keyed_window] = accumulator
-        yield aggregate.result(*keyed_window, end, accumulator, rows[index])
+        yield aggregate.result(keyed_window[0], first, end, accumulator, rows[index])
 
 
 def fire_late_sessions(

@@ -147,7 +147,7 @@ class SliceOperator(ColumnOperator[Slices, Chunks]):
         after = MIN_TIMESTAMP if kept >= FARTHEST else max(watermark - kept, MIN_TIMESTAMP)
         slice_rows = SliceRows(windows, self.kernel, self.merged(rows), ROW_CHUNKS)
         for keys, starts, states in slice_rows.held_by(windows.ending(slice_rows.slices, after, MAX_TIMESTAMP)):
-            yield KeptWindows(keys, starts, windows.ends(starts), states)
+            yield KeptWindows(keys, windows.starts(starts), windows.ends(starts), states)
 
     def _measure(self, watermark: int, rows: pa.RecordBatch) -> tuple[int, int, int]:
         """Measures rows for the entry of their chunk: when they are due, their first and their last slice."""

@@ -7,9 +7,20 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 from windrow.plan import WindowNode
 from windrow.plan.changing import takes_changes
-from windrow.windows.spec import AlignedWindows, AtEnd, CalendarSpans, Counts, Declined, GapWindows, Intervals, Panes
+from windrow.windows.spec import (
+    AlignedWindows,
+    AtEnd,
+    CalendarSpans,
+    Counts,
+    CumulativeSteps,
+    Declined,
+    GapWindows,
+    Intervals,
+    Panes,
+)
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar.windows.calendar_slices import CalendarSlices
+from windrow_spark.columnar.windows.cumulative_slices import CumulativeSlices
 from windrow_spark.columnar.windows.geometry import Slices
 
 R_co = TypeVar("R_co", bound=Counts | Intervals | Panes, covariant=True)
@@ -64,6 +75,9 @@ def windows_of(node: WindowNode) -> Windows:
         slices: Slices = Slices(shape.size, shape.slide, shape.offset, lateness, by_clock, purges)
     elif isinstance(shape, CalendarSpans):
         slices = CalendarSlices(shape.units, shape.slide, 0, lateness, by_clock, purges, calendar=shape.calendar)
+    elif isinstance(shape, CumulativeSteps):
+        step = shape.step
+        slices = CumulativeSlices(step, step, shape.offset, lateness, by_clock, purges, length=shape.max_size)
     else:
         slices = Slices(0, 1, 0, 0, by_clock)
     return slices if isinstance(rule, AtEnd) else RuledWindows(slices, rule)
