@@ -90,6 +90,7 @@ nitpick_ignore = [
     ("py:class", "Query"),
     ("py:class", "CheckpointLock"),
     ("py:class", "OnProgress"),
+    ("py:class", "timedelta"),
     # Of the package openlineage-python, whose pages have no inventory.
     ("py:class", "OpenLineageClient"),
 ]

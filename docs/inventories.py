@@ -19,7 +19,20 @@ PYTHON: Final = "https://docs.python.org/3"
 PYSPARK: Final = "https://spark.apache.org/docs/latest/api/python"
 
 _MODULES: Final = (
-    *("collections.abc", "contextlib", "datetime", "decimal", "enum", "os", "pathlib", "re", "types", "typing", "uuid"),
+    *(
+        "collections.abc",
+        "contextlib",
+        "datetime",
+        "decimal",
+        "enum",
+        "os",
+        "pathlib",
+        "re",
+        "types",
+        "typing",
+        "uuid",
+        "zoneinfo",
+    ),
 )
 _OF_FUNCTIONS: Final = ("bool", "float", "int", "object", "type")
 """The types that Python describes among its functions; it describes the others on the page of types."""

@@ -695,6 +695,16 @@ class Unpaid(KeyedCoProcessFunction[int, str, int, str]):
 
 
 @drawn
+def distinct_elements() -> Picture:
+    pages = PushSource(str)
+    once = from_source(pages).key_by(lambda page: "ann").distinct(within=10 * SECOND)
+    with StreamHarness(once, pages, record=True) as harness:
+        for page, second in (("/a", 1), ("/b", 2), ("/a", 5), ("/a", 10.9), ("/a", 11)):
+            harness.process_element(page, timestamp=millis(second))
+        return LanesPicture("distinct(within=10 s)", harness.recording)
+
+
+@drawn
 def connected_streams() -> Picture:
     placed, paid = PushSource(str), PushSource(int)
     both = from_source(placed).connect(from_source(paid))

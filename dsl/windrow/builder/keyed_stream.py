@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, overload
 
 from typing_extensions import deprecated
 
@@ -35,6 +35,7 @@ from windrow.plan.location import caller_location
 from windrow.plan.nodes import FromChangesNode, KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type
+from windrow.repeated import DistinctOfKey, FirstOfKey, OnChange, StatefulFlatMap, StatefulMap
 from windrow.rolling import (
     Comparable,
     Extreme,
@@ -46,7 +47,9 @@ from windrow.rolling import (
     higher,
     lower,
 )
+from windrow.state import StateTtlConfig
 from windrow.tags import OutputTag
+from windrow.time import TimeDomain
 from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
 
 if TYPE_CHECKING:
@@ -433,6 +436,144 @@ class KeyedStream(Stage, Generic[T, K]):
         settings.check()
         return PatternStream(self._node, settings)
 
+    def distinct(
+        self,
+        selector: Callable[[T], Hashable] | None = None,
+        *,
+        within: timedelta,
+        by: TimeDomain = TimeDomain.EVENT_TIME,
+        name: str | None = None,
+    ) -> DataStream[T]:
+        """The elements of each key, without those whose value passed before; Spark's ``dropDuplicatesWithinWatermark``.
+
+        The first element to arrive passes. For ``within`` after it others with the same value are left out, and none of
+        them prolongs that time. In event time an element counts at its timestamp, or at the watermark where that is
+        later: none is late, and a replay leaves out the same ones. To have the earliest of several pass, call
+        :meth:`in_event_time_order` before. State has an entry for each value of the last ``within``.
+
+        Args:
+            selector: Takes from an element what is compared, which has a hash; by default the element itself.
+            within: For how long an element is remembered.
+            by: ``TimeDomain.EVENT_TIME``, or ``TimeDomain.PROCESSING_TIME``: the clock at which elements arrive.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If ``within`` is no positive time, ``by`` no time domain, or the selector cannot be
+                called.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import from_collection
+            >>> from windrow.time import TimeDomain
+            >>> clicks = from_collection([("ann", "/a"), ("ann", "/b"), ("ann", "/a"), ("bob", "/a")])
+            >>> by_user = clicks.key_by(lambda click: click[0])
+            >>> hour = timedelta(hours=1)
+            >>> sorted(by_user.distinct(within=hour, by=TimeDomain.PROCESSING_TIME).collect())
+            [('ann', '/a'), ('ann', '/b'), ('bob', '/a')]
+        """
+        if selector is not None:
+            check_function(selector, "distinct")
+        function: DistinctOfKey[K, T] = DistinctOfKey(selector, _remembered(within, by))
+        return self._process(function, self._node.element_type, name, "fail")
+
+    def first(
+        self, *, within: timedelta, by: TimeDomain = TimeDomain.EVENT_TIME, name: str | None = None
+    ) -> DataStream[T]:
+        """The first element of each key, and no other one for ``within`` after it; then the next one, and so on.
+
+        Times are those of :meth:`distinct`. State has a mark for each key of the last ``within``.
+
+        Args:
+            within: For how long no other element of the key passes.
+            by: ``TimeDomain.EVENT_TIME``, or ``TimeDomain.PROCESSING_TIME``: the clock at which elements arrive.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If ``within`` is no positive time, or ``by`` no time domain.
+        """
+        function: FirstOfKey[K, T] = FirstOfKey(_remembered(within, by))
+        return self._process(function, self._node.element_type, name, "fail")
+
+    def on_change(self, selector: Callable[[T], object], *, name: str | None = None) -> DataStream[T]:
+        """The elements of each key whose selected value is not equal to that of the element before; the first passes.
+
+        Elements come in order of arrival; :meth:`in_event_time_order` before it has them by timestamp. State has the
+        value of each key, for good.
+
+        Args:
+            selector: Takes from an element what is compared.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
+
+        Example:
+            >>> from windrow import from_collection
+            >>> doors = from_collection([("a", "open"), ("a", "open"), ("a", "shut"), ("a", "open")])
+            >>> doors.key_by(lambda door: door[0]).on_change(lambda door: door[1]).collect()
+            [('a', 'open'), ('a', 'shut'), ('a', 'open')]
+        """
+        check_function(selector, "on_change")
+        return self._process(OnChange(selector), self._node.element_type, name, "fail")
+
+    def stateful_map(
+        self,
+        initial: Callable[[], S],
+        function: Callable[[S, T], tuple[S | None, R]],
+        *,
+        ttl: StateTtlConfig | None = None,
+        name: str | None = None,
+    ) -> DataStream[R]:
+        """Make one element from each, with a state by key.
+
+        Args:
+            initial: Makes the state of a key that has none, such as ``int`` or a class.
+            function: Gets the state and an element, and returns the new state and the result. With None for a state the
+                key is forgotten.
+            ttl: How long a state lives after the last element of its key; None: until it is None.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If ``initial`` or ``function`` cannot be called, or ``ttl`` is no
+                :class:`~windrow.state.StateTtlConfig`.
+
+        Example:
+            >>> from windrow import from_collection
+            >>> payments = from_collection([("ann", 5), ("bob", 1), ("ann", 2)])
+            >>> def numbered(count: int, payment: tuple[str, int]) -> tuple[int, str]:
+            ...     return count + 1, f"{payment[0]} {count + 1}"
+            >>> sorted(payments.key_by(lambda payment: payment[0]).stateful_map(int, numbered).collect())
+            ['ann 1', 'ann 2', 'bob 1']
+        """
+        _check_stateful(initial, function, ttl, "stateful_map")
+        process: StatefulMap[K, T, S, R] = StatefulMap(initial, function, ttl)
+        return self._process(process, _second(result_type(function)), name, "fail")
+
+    def stateful_flat_map(
+        self,
+        initial: Callable[[], S],
+        function: Callable[[S, T], tuple[S | None, Iterable[R]]],
+        *,
+        ttl: StateTtlConfig | None = None,
+        name: str | None = None,
+    ) -> DataStream[R]:
+        """Make any number of elements from each, with a state by key; otherwise as :meth:`stateful_map`.
+
+        Args:
+            initial: Makes the state of a key that has none.
+            function: Gets the state and an element, and returns the new state and an iterable of results. With None for
+                a state the key is forgotten.
+            ttl: How long a state lives after the last element of its key; None: until it is None.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If ``initial`` or ``function`` cannot be called, or ``ttl`` is no
+                :class:`~windrow.state.StateTtlConfig`.
+        """
+        _check_stateful(initial, function, ttl, "stateful_flat_map")
+        process: StatefulFlatMap[K, T, S, R] = StatefulFlatMap(initial, function, ttl)
+        return self._process(process, iterable_item(_second(result_type(function))), name, "fail")
+
     def process(
         self, function: KeyedProcessFunction[K, T, R], *, on_error: OnError[T | None] = "fail", name: str | None = None
     ) -> DataStream[R]:
@@ -642,6 +783,28 @@ class KeyedStream(Stage, Generic[T, K]):
         return node_line("KeyedStream", self._node)
 
 
+def _remembered(within: timedelta, by: TimeDomain) -> StateTtlConfig:
+    """How long an element is remembered; errors have the line of the program."""
+    try:
+        return StateTtlConfig(within, time_domain=by)
+    except InvalidArgumentError as error:
+        raise error.at(caller_location()) from None
+
+
+def _check_stateful(initial: object, function: object, ttl: object, call: str) -> None:
+    check_function(initial, call)
+    check_function(function, call)
+    if ttl is not None:
+        check_kind(ttl, StateTtlConfig, "ttl says how long a state lives", "a StateTtlConfig")
+
+
+def _second(type_form: object | None) -> object | None:
+    """The type of the second member of a pair; None where annotations do not say."""
+    arguments = get_args(type_form) if get_origin(type_form) is tuple else ()
+    return arguments[1] if len(arguments) == _PAIR else None
+
+
+_PAIR = 2
 _BEFORE = "keys change no element: take it from the stream, before key_by"
 _OF_STREAMS = (
     "add_sink assign_timestamps_and_watermarks broadcast changelog co_group collect count_window_all element_type "

@@ -58,7 +58,7 @@ class WindowAssigner(ABC, Generic[T_contra, W]):
 
     @property
     def time_zone(self) -> tzinfo | None:
-        """The time zone in which results have the bounds of windows as datetimes; None: UTC."""
+        """The time zone in which results have the bounds of windows as datetimes, or None for UTC."""
         return None
 
     def describe(self) -> str:

@@ -23,10 +23,20 @@ _MOST_WINDOWS: Final = 100_000
 
 
 class _CalendarWindows(WindowAssigner[object, TimeWindow]):
+    """Windows of a calendar; :meth:`days` and the methods beside it make them.
+
+    Args:
+        calendar: Numbers the units.
+        unit: The name of one.
+        size: How many units a window has.
+        slide: How many units after one window the next one begins.
+        first: The day or the month with which weeks, quarters or years begin; None: Monday or January.
+    """
+
     def __init__(self, calendar: Calendar, unit: str, size: int, slide: int, first: str | int | None = None) -> None:
         self.calendar = calendar
         self.unit = unit
-        self.first = first  # the day or the month with which weeks, quarters or years begin
+        self.first = first
         self.units = _whole(size, f"the size of windows, in {unit}s,")
         self.slide_units = _whole(slide, f"the slide of windows, in {unit}s,")
         if not self.slide_units <= self.units <= self.slide_units * _MOST_WINDOWS:
@@ -206,7 +216,7 @@ class CalendarWindows(_CalendarWindows, InEventTime[object]):
     """Hours, days, weeks, months, quarters or years of a time zone, in event time.
 
     They are Beam's ``CalendarWindows``, whose numbers of days, months and years count from 1970-01-01 as well. The
-    rules of zones are those of :mod:`zoneinfo`: of the machine, or of the package ``tzdata`` where it has none.
+    rules of zones are those of ``zoneinfo``: of the machine, or of the package ``tzdata`` where it has none.
     """
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> list[TimeWindow]:

@@ -1,0 +1,165 @@
+"""Functions of keyed streams that leave out what repeats, and functions with a state by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Final, Generic, TypeVar
+
+from windrow.errors import InvalidArgumentError
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RichFunction, RuntimeContext
+from windrow.functions.names import function_name
+from windrow.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from windrow.time import TimeDomain, duration_text
+
+__all__ = ["DistinctOfKey", "FirstOfKey", "OnChange", "StatefulFlatMap", "StatefulMap"]
+
+T = TypeVar("T")
+K = TypeVar("K")
+R = TypeVar("R")
+S = TypeVar("S")
+
+_PARTS: Final = 2
+_DOMAINS: Final = {TimeDomain.EVENT_TIME: "event time", TimeDomain.PROCESSING_TIME: "clock"}
+
+
+class FirstOfKey(KeyedProcessFunction[K, T, T], Generic[K, T]):
+    """Passes on an element of a key, and no other one for some time after it."""
+
+    def __init__(self, remembered: StateTtlConfig) -> None:
+        self._seen = ValueStateDescriptor("seen", ttl=remembered, type_=bool)
+
+    def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
+        """Passes on the element if the mark of an earlier one has expired."""
+        seen = context.get_state(self._seen)
+        if seen.value() is not None:
+            return ()
+        seen.update(True)
+        return (value,)
+
+    def describe(self) -> str:
+        return f"first within {_time_text(self._seen.ttl)}"
+
+
+class DistinctOfKey(KeyedProcessFunction[K, T, T], Generic[K, T]):
+    """Passes on an element of a key, and none with the same selected value for some time after it."""
+
+    def __init__(self, selector: Callable[[T], Hashable] | None, remembered: StateTtlConfig) -> None:
+        self._selector = selector
+        self._seen: MapStateDescriptor[Hashable, bool] = MapStateDescriptor("seen", ttl=remembered)
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if isinstance(self._selector, RichFunction):
+            self._selector.open(runtime_context)
+
+    def close(self) -> None:
+        if isinstance(self._selector, RichFunction):
+            self._selector.close()
+
+    def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
+        """Passes on the element if the entry of its selected value has expired."""
+        # Without a selector elements are hashable, or state refuses them.
+        selected: Hashable = value if self._selector is None else self._selector(value)
+        seen = context.get_state(self._seen)
+        if seen.contains(selected):
+            return ()
+        seen.put(selected, True)
+        return (value,)
+
+    def describe(self) -> str:
+        return f"distinct within {_time_text(self._seen.ttl)}"
+
+
+class OnChange(KeyedProcessFunction[K, T, T], Generic[K, T]):
+    """Passes on an element whose selected value is another than that of the key's element before it."""
+
+    # A list of at most one value, so that None can be one.
+    _BEFORE: ListStateDescriptor[object] = ListStateDescriptor("before")
+
+    def __init__(self, selector: Callable[[T], object]) -> None:
+        self._selector = selector
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if isinstance(self._selector, RichFunction):
+            self._selector.open(runtime_context)
+
+    def close(self) -> None:
+        if isinstance(self._selector, RichFunction):
+            self._selector.close()
+
+    def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
+        """Compares the selected value with the one before."""
+        before = context.get_state(self._BEFORE)
+        held, selected = before.get(), self._selector(value)
+        if held and held[0] == selected:
+            return ()
+        before.update((selected,))
+        return (value,)
+
+    def describe(self) -> str:
+        return "on change"
+
+
+class _Stateful(KeyedProcessFunction[K, T, R], Generic[K, T, S, R]):
+    """The base of functions that get the state of a key, and return the new one."""
+
+    def __init__(
+        self, initial: Callable[[], S], function: Callable[[S, T], object], ttl: StateTtlConfig | None
+    ) -> None:
+        self._initial = initial
+        self._function = function
+        self._state: ListStateDescriptor[S] = ListStateDescriptor("state", ttl=ttl)
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if isinstance(self._function, RichFunction):
+            self._function.open(runtime_context)
+
+    def close(self) -> None:
+        if isinstance(self._function, RichFunction):
+            self._function.close()
+
+    # Any: the builder has typed what the function returns.
+    def _called(self, value: T, context: KeyedProcessContext[K]) -> Any:
+        """Calls the function with the state of the key, stores the new state, and returns the rest."""
+        state = context.get_state(self._state)
+        held = state.get()
+        answer = self._function(held[0] if held else self._initial(), value)
+        if not isinstance(answer, tuple) or len(answer) != _PARTS:
+            raise InvalidArgumentError(
+                f"the function of {self.describe()} returns the new state and what it makes of the element",
+                given=f"{answer!r:.200}",
+                expected="a tuple of two",
+            )
+        following, made = answer
+        if following is None:
+            state.clear()
+        else:
+            state.update((following,))
+        return made
+
+
+class StatefulMap(_Stateful[K, T, S, R], Generic[K, T, S, R]):
+    """Makes an element of each, with a state by key."""
+
+    def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[R]:
+        """Calls the function for the element."""
+        return (self._called(value, context),)
+
+    def describe(self) -> str:
+        return f"stateful map {function_name(self._function)}"
+
+
+class StatefulFlatMap(_Stateful[K, T, S, R], Generic[K, T, S, R]):
+    """Makes any number of elements of each, with a state by key."""
+
+    def process_element(self, value: T, context: KeyedProcessContext[K]) -> Iterable[R]:
+        """Calls the function for the element."""
+        made: Iterable[R] = self._called(value, context)
+        return made
+
+    def describe(self) -> str:
+        return f"stateful flat map {function_name(self._function)}"
+
+
+def _time_text(ttl: StateTtlConfig | None) -> str:
+    assert ttl is not None, "marks expire"
+    return f"{duration_text(ttl.millis)} of {_DOMAINS[ttl.time_domain]}"
