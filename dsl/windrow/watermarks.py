@@ -137,6 +137,8 @@ class WatermarkStrategy(Generic[T_contra]):
         out_of_orderness: The delay in milliseconds of the bounded strategies; None for others.
         idleness: After this many milliseconds of processing time without elements the stream, or a partition of its
             source, no longer holds back the watermark of others; None: it always does.
+        silence: After this many milliseconds in which nothing arrived the watermark of the stream, or of a partition of
+            its source, follows the clock; None: only elements move it.
         alignment: How far partitions of sources may be ahead of each other; None: they are read as they come.
     """
 
@@ -146,12 +148,15 @@ class WatermarkStrategy(Generic[T_contra]):
     idleness: int | None = None
     ingestion_time: bool = False
     alignment: WatermarkAlignment | None = None
+    silence: int | None = None
 
     def describe(self) -> str:
         """One line for ``explain()``, with the settings that go with the strategy."""
         settings = [self._kind()]
         if self.idleness is not None:
             settings.append(f"idle after {duration_text(self.idleness)}")
+        if self.silence is not None:
+            settings.append(f"follows the clock after {duration_text(self.silence)} of silence")
         if self.alignment is not None:
             drift = duration_text(self.alignment.max_drift)
             settings.append(f"aligned with {self.alignment.group!r} within {drift}")
@@ -232,6 +237,57 @@ class WatermarkStrategy(Generic[T_contra]):
         """
         return replace(self, idleness=positive_millis(timeout, "the idleness timeout"))
 
+    def with_silence(self, after: timedelta) -> WatermarkStrategy[T_contra]:
+        """The same strategy for a stream whose windows have to come although nothing follows them.
+
+        When nothing has arrived from the source for ``after``, the watermark goes to the time of the clock less the
+        bound of out-of-orderness, as if an element with that time had come. It follows the clock until something
+        arrives. What arrives then and is older is late, and counted as such. So timestamps have to be times of the same
+        clock: give hosts a bound that their clocks keep.
+
+        What counts is arrival: a source is silent when a batch has asked it, and it had nothing new. One that is behind
+        is not, however old its elements are and however few of them pass the steps before this one. If a source has
+        partitions, each falls silent by itself, and the lowest of their watermarks counts as always. On Spark a batch
+        begins only when elements came, or when a window or timer is due by the clock. The time of the last arrival and
+        the watermark are kept in the checkpoint.
+
+        An input that is idle (:meth:`with_idleness`) leaves the watermark to others, and where it is once all are idle;
+        a silent one goes on with the clock. Source of the rule: Beam's ``CustomTimestampPolicyWithLimitedDelay``, which
+        lets the watermark of a partition without a backlog follow the clock less a delay.
+
+        Args:
+            after: How long nothing has arrived, by the clock of the runner.
+
+        Raises:
+            InvalidArgumentError: If ``after`` is not positive, the strategy has no bound of out-of-orderness (a
+                generator of your own, no watermarks), or it is aligned with others.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import WatermarkStrategy
+            >>> bounded = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5))
+            >>> bounded.with_silence(after=timedelta(seconds=30))
+            WatermarkStrategy(bounded out-of-orderness, 5 s, follows the clock after 30 s of silence)
+        """
+        silence = positive_millis(after, "the time of silence")
+        if self.out_of_orderness is None:
+            raise InvalidArgumentError(
+                "a strategy without a bound does not say how far behind the clock the watermark may come",
+                given=f"{self.describe()}, with_silence(after={after!r})",
+                expected="for_bounded_out_of_orderness(...), for_monotonous_timestamps() or for_ingestion_time()",
+                hint="for_bounded_out_of_orderness(timedelta(...)).with_silence(after=...)",
+            )
+        self._refuse_alignment(self.alignment, silence)
+        return replace(self, silence=silence)
+
+    def _refuse_alignment(self, alignment: WatermarkAlignment | None, silence: int | None) -> None:
+        if alignment is not None and silence is not None:
+            raise InvalidArgumentError(
+                "a partition that waits for others is not asked for elements, so nobody knows whether it is silent",
+                given=f"with_silence(after={duration_text(silence)}), aligned with {alignment.group!r}",
+                expected="one of the two",
+            )
+
     def with_watermark_alignment(self, group: str, max_drift: timedelta) -> WatermarkStrategy[T_contra]:
         """The same strategy for partitions that are read in step, so that less state waits for the slowest one.
 
@@ -246,12 +302,15 @@ class WatermarkStrategy(Generic[T_contra]):
             max_drift: How far a partition may be ahead, a ``timedelta`` in event time.
 
         Raises:
-            InvalidArgumentError: If ``group`` is empty, or ``max_drift`` is not positive.
+            InvalidArgumentError: If ``group`` is empty, ``max_drift`` is not positive, or the strategy has
+                :meth:`with_silence`.
         """
         if not group:
             raise InvalidArgumentError("the group of an alignment has a name", given=group, expected="a text")
         drift = positive_millis(max_drift, "the largest drift")
-        return replace(self, alignment=WatermarkAlignment(group, drift))
+        alignment = WatermarkAlignment(group, drift)
+        self._refuse_alignment(alignment, self.silence)
+        return replace(self, alignment=alignment)
 
 
 @dataclass(frozen=True, slots=True)

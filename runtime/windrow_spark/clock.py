@@ -7,10 +7,11 @@ part of Spark's range: 0 stays "none", the topmost value is the end of the strea
 beyond waits for the end of the stream.
 
 Spark follows one watermark, computed from the rows of its sources. A plan with several timestamp-assigning steps, with
-one downstream of a window, with a user's generator, or with several partitions of a source needs more: the driver
-computes the watermark at the end of a batch, as the interpreter does, stores it in a file, and the workers read it when
-the next batch begins. A batch that runs again finds the same file. The same holds for a plan that waits for the clock,
-with chained keyed steps: Spark shows its watermark only to the first stateful operator then.
+one downstream of a window, with a user's generator, with several partitions of a source, or whose watermark follows the
+clock in silence needs more: the driver computes the watermark at the end of a batch, as the interpreter does, stores it
+in a file, and the workers read it when the next batch begins. A batch that runs again finds the same file. The same
+holds for a plan that waits for the clock, with chained keyed steps: Spark shows its watermark only to the first
+stateful operator then.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.partitions import PartitionedSource, held_partitions
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology, timestamps_of
-from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
+from windrow_runtime.operators.watermarks import Arrivals, TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
+from windrow_spark.checkpoint.asked import AskedSources
 from windrow_spark.checkpoint.lock import checkpoint_in_use
 from windrow_spark.checkpoint.storage import StoragePath
 from windrow_spark.checkpoint.stored_file import (
@@ -124,7 +126,10 @@ TrackerNote: TypeAlias = tuple[StoredTime, bool, StoredTime | None, str]
 """A tracker's state: its watermark, whether it is idle, its last active time, its generator's encoded attributes."""
 
 _NO_PARTITIONS: Final[Mapping[str, PartitionedSource]] = MappingProxyType({})
+_NOTHING_DUE: Final[Mapping[str, int]] = MappingProxyType({})
 _NOT_ALIGNED: Final[Mapping[str, WatermarkAlignment]] = MappingProxyType({})
+
+_AGAIN_MILLIS: Final = 1000
 
 _HIGHEST_ONLY: Final = (BoundedOutOfOrdernessWatermarks, NoWatermarks)
 """The watermark generators that need only the highest timestamp of a batch."""
@@ -146,11 +151,22 @@ class BatchClock:
     released: Mapping[str, StoredTime] = field(default_factory=dict)
     # The partitions that have elements which the previous batch has left, by the step id of the source.
     waiting: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # Of steps whose watermark follows the clock in silence: the clock at the last arrival, of all and per partition.
+    arrivals: Mapping[str, StoredTime] = field(default_factory=dict)
+    partition_arrivals: Mapping[str, Mapping[str, StoredTime]] = field(default_factory=dict)
+    # When the next event timer of each keyed step that has one is due, after the previous batch; None: not known.
+    due: Mapping[str, StoredTime] | None = None
 
     @property
     def settled(self) -> bool:
-        """Whether no watermark has advanced since the previous batch."""
-        return self.watermarks == self.previous
+        """Whether no watermark has advanced since the previous batch, or nothing is known to be due by it."""
+        return self.watermarks == self.previous if self.due is None else not self.is_due
+
+    @property
+    def is_due(self) -> bool:
+        """Whether event timers are known to be due under the watermarks of this batch."""
+        due = {} if self.due is None else self.due
+        return any(time <= self.watermarks.get(step, MIN_TIMESTAMP) for step, time in due.items())
 
     def held(
         self, aligned: Mapping[str, WatermarkAlignment], sources: Mapping[str, PartitionedSource]
@@ -176,6 +192,9 @@ class BatchClock:
             partitions=named(self.partitions),
             released=named(self.released),
             waiting=named(self.waiting),
+            arrivals=named(self.arrivals),
+            partition_arrivals=named(self.partition_arrivals),
+            due=None if self.due is None else named(self.due),
         )
 
 
@@ -290,6 +309,8 @@ def needs_keeper(plan: PhysicalPlan) -> bool:
     topology = plan.topology
     if not topology.keyed or not topology.timestamps:
         return False
+    if silent_steps(topology):
+        return True  # without elements Spark's watermark stays
     if not sees_highest_only(topology.timestamps) or topology.keyed_before(topology.timestamps[0]):
         return True
     return any(
@@ -306,6 +327,11 @@ def sees_highest_only(timestamps: Sequence[Step]) -> bool:
     return sees_highest(timestamps_of(step))
 
 
+def silent_steps(topology: Topology) -> set[str]:
+    """Returns the ids of the timestamp-assigning steps whose watermark follows the clock in silence."""
+    return {step.id for step in topology.timestamps if timestamps_of(step).strategy.silence is not None}
+
+
 class ClockKeeper:
     """Computes the time of the next batch when a batch has ended.
 
@@ -313,7 +339,13 @@ class ClockKeeper:
     watermark generators. ``ending`` are the sources, by step id, that no step waits for once a batch has read nothing
     from them, each with whether it may have more in a later run. Batches up to ``planned`` do not count for that, since
     an earlier run has planned them. ``partitioned`` has the sources of steps whose watermark is made per partition, and
-    ``aligned`` the alignments of such steps.
+    ``aligned`` the alignments of such steps. ``asked`` tells when sources were asked, if watermarks follow the clock
+    in silence.
+
+    Attributes:
+        asked: Tells when sources were asked; None: no watermark follows the clock.
+        wake_at: The clock at which a batch has something to do after the newest one although no element comes, in
+            milliseconds; None: never, or nobody asks.
     """
 
     def __init__(
@@ -327,7 +359,10 @@ class ClockKeeper:
         planned: int = -1,
         partitioned: Mapping[str, PartitionedSource] = _NO_PARTITIONS,
         aligned: Mapping[str, WatermarkAlignment] = _NOT_ALIGNED,
+        asked: AskedSources | None = None,
     ) -> None:
+        self.asked = asked
+        self.wake_at: int | None = None
         self._files = files
         self._codec = codec
         self._topology = topology
@@ -338,6 +373,11 @@ class ClockKeeper:
         self._aligned = dict(aligned)
         # The trackers that have seen all batches before the one with this number.
         self._known: tuple[int, dict[str, WatermarkTracker]] = (-1, {})
+
+    @property
+    def is_by_machine(self) -> bool:
+        """Whether the clock is the machine's, and not one that the user has given."""
+        return self._clock is None
 
     def begin(self) -> None:
         """Store the time of the first batch, unless Spark's clock gives it."""
@@ -352,12 +392,15 @@ class ClockKeeper:
         ended: bool,
         read: Collection[str] = (),
         open_partitions: Iterable[tuple[str, OpenPartitions]] = (),
+        due: Mapping[str, int] = _NOTHING_DUE,
     ) -> None:
         """Compute and store the time of the batch after ``batch``, from what its tasks saw, in order.
 
         ``read`` are the ids of the sources from which the batch has read elements. ``open_partitions``
-        are those that tasks have reported, with the step ids of their sources.
+        are those that tasks have reported, with the step ids of their sources. ``due`` has the time of the next event
+        timer of each keyed step that has one, if watermarks follow the clock.
         """
+        self.wake_at = now_millis()
         if self._files.exists(batch + 1):
             # The batch ran before, and perhaps the next one did as well: the stored time stays.
             return
@@ -374,12 +417,17 @@ class ClockKeeper:
             tracker.observe(timestamps.values, timestamps.timestamps)
         now = now_millis() if stored.now is None else stored.now
         by_source: dict[str, OpenPartitions] = {}
-        for source, (open_, waiting) in open_partitions:
-            before = by_source.get(source, OpenPartitions((), ()))
-            by_source[source] = OpenPartitions([*before.open, *open_], [*before.waiting, *waiting])
+        for source, (open_, waiting, read_partitions) in open_partitions:
+            before = by_source.get(source, OpenPartitions(()))
+            by_source[source] = OpenPartitions(
+                [*before.open, *open_], [*before.waiting, *waiting], [*before.read, *read_partitions]
+            )
+        arrivals = self._arrivals(batch, stored, read, by_source)
         for step, tracker in trackers.items():
             partitioned = self._partitioned.get(step)
-            tracker.end_batch(now, partitioned and partitioned.read(by_source.get(partitioned.step)))
+            tracker.end_batch(
+                now, partitioned and partitioned.read(by_source.get(partitioned.step)), arrivals.get(step)
+            )
         ended = ended or stored.ended
         # A source that waits for others has not ended.
         going_on = {*read, *stored.held(self._aligned, self._partitioned)}
@@ -397,26 +445,70 @@ class ClockKeeper:
             ).items()
         }
         memories = {step: tracker.memory() for step, tracker in trackers.items()}
-        self._files.write(
-            batch + 1,
-            BatchClock(
-                watermarks=watermarks,
-                # A step that was added at a restart has no stored watermark.
-                previous={step: stored.watermarks.get(step, MIN_TIMESTAMP) for step in watermarks},
-                now=None if self._clock is None else clock_millis(self._clock),
-                ended=ended,
-                trackers={step: self._encoded(step, memory) for step, memory in memories.items()},
-                ended_sources=ended_indices,
-                partitions={
-                    step: {name: self._encoded(step, each) for name, each in memories[step].partitions.items()}
-                    for step in self._partitioned
-                },
-                released={step: memories[step].released for step in self._partitioned},
-                waiting={source: list(each.waiting) for source, each in by_source.items() if each.waiting},
-            ),
-            once=True,
+        following = BatchClock(
+            watermarks=watermarks,
+            # A step that was added at a restart has no stored watermark.
+            previous={step: stored.watermarks.get(step, MIN_TIMESTAMP) for step in watermarks},
+            now=None if self._clock is None else clock_millis(self._clock),
+            ended=ended,
+            trackers={step: self._encoded(step, memory) for step, memory in memories.items()},
+            ended_sources=ended_indices,
+            partitions={
+                step: {name: self._encoded(step, each) for name, each in memories[step].partitions.items()}
+                for step in self._partitioned
+            },
+            released={step: memories[step].released for step in self._partitioned},
+            waiting={source: list(each.waiting) for source, each in by_source.items() if each.waiting}
+            if self._aligned
+            else {},
+            arrivals={step: each.arrived for step, each in memories.items() if each.arrived is not None},
+            partition_arrivals={
+                step: {name: each.arrived for name, each in memory.partitions.items() if each.arrived is not None}
+                for step, memory in memories.items()
+                if memory.arrived is not None and memory.partitions
+            },
+            due=None if self.asked is None else dict(due),
         )
+        self._files.write(batch + 1, following, once=True)
         self._known = (batch + 1, trackers)
+        if self.asked is not None:
+            self.wake_at = self._next_wake(following, trackers, min(each.asked for each in arrivals.values()))
+
+    def _arrivals(
+        self, batch: int, stored: BatchClock, read: Collection[str], partitions: Mapping[str, OpenPartitions]
+    ) -> dict[str, Arrivals]:
+        """Returns what a batch tells of arrivals at the sources of each timestamp-assigning step, by step id."""
+        if self.asked is None:
+            return {}
+        asked = self.asked.at(batch) if stored.now is None else stored.now
+        news = {*read, *self.asked.with_news(batch)}
+        arrivals = {}
+        for step in self._topology.timestamps:
+            sources = self._topology.boundaries_before[step.id]
+            reported = [partitions[source] for source in sources if source in partitions]
+            names = {name for each in reported for name in (*each.read, *each.waiting)}
+            arrivals[step.id] = Arrivals(asked, any=not news.isdisjoint(sources), partitions=names)
+        return arrivals
+
+    def _next_wake(self, clock: BatchClock, trackers: Mapping[str, WatermarkTracker], asked: int) -> int | None:
+        """Returns when a batch after the newest one, which asked the sources at a time, has something to do."""
+        assert self.asked is not None, "watermarks follow the clock"
+        now = now_millis()
+        ended = {self._topology.sources[index].id for index in clock.ended_sources}
+        if clock.is_due or clock.waiting or not ended.issuperset(self._ending):
+            return now
+        clocks: list[int] = []
+        for step, time in (clock.due or {}).items():
+            watermark = clock.watermarks.get(step, MIN_TIMESTAMP)
+            of_step = [trackers[each] for each in self._topology.timestamp_steps[step]]
+            holding = [each for each in of_step if not each.idle and each.watermark < time]
+            reached = [each.reaches(time) for each in holding]
+            if watermark < time < MAX_TIMESTAMP and reached and None not in reached:
+                clocks.append(max(clock for clock in reached if clock is not None) + self.asked.slack)
+        if not clocks:
+            return None
+        # A batch that was late enough has not fired it, for a reason that time alone does not remove.
+        return min(clocks) if min(clocks) > asked + self.asked.slack else max(min(clocks), now + _AGAIN_MILLIS)
 
     def _has_ended(self, source: str, batch: int, *, was_over: bool) -> bool:
         """Returns whether a source from which a batch has read nothing has ended."""
@@ -436,7 +528,11 @@ class ClockKeeper:
                     memory = decoded_note(self._codec, stored.trackers[step.id])
                     by_name = {name: decoded_note(self._codec, note) for name, note in partitions.items()}
                     released = stored.released.get(step.id, memory.watermark)
-                    tracker.remember(memory._replace(partitions=by_name, released=released))
+                    arrived = stored.partition_arrivals.get(step.id, {})
+                    by_name = {name: each._replace(arrived=arrived.get(name)) for name, each in by_name.items()}
+                    tracker.remember(
+                        memory._replace(partitions=by_name, released=released, arrived=stored.arrivals.get(step.id))
+                    )
         return trackers
 
     def _encoded(self, step: str, memory: TrackerMemory) -> TrackerNote:

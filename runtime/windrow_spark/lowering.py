@@ -30,7 +30,15 @@ from windrow_spark.checkpoint.planner_paths import for_planners
 from windrow_spark.checkpoint.storage import unset_elsewhere
 from windrow_spark.checkpoint.stored_file import checkpoint_errors
 from windrow_spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan
-from windrow_spark.clock import END_OF_STREAM, Alignment, ClockFiles, has_own_clock, needs_keeper, sees_highest
+from windrow_spark.clock import (
+    END_OF_STREAM,
+    Alignment,
+    ClockFiles,
+    has_own_clock,
+    needs_keeper,
+    sees_highest,
+    silent_steps,
+)
 from windrow_spark.division import Division
 from windrow_spark.exchange.classes import register_classes, state_codec
 from windrow_spark.exchange.fragment import PortFragment
@@ -177,6 +185,7 @@ class Lowered:
         if checkpoint is not None and stored.time == KEPT_TIME:
             self.clock = ClockFiles(checkpoint.clock_folder, plan.state_ids)
             self.partitioned, self.aligned = partitioned_sources(topology), alignments(topology)
+        self._silent = silent_steps(topology) if self.clock is not None else set[str]()
         # Spark runs no batch for a watermark that it does not know, unless it runs batches without end.
         self.by_clock = self.clock is not None or bool(topology.by_clock)
         self._bounds = WatermarkBounds(None if checkpoint is None else checkpoint.progress_file, self.clock)
@@ -223,6 +232,11 @@ class Lowered:
         # Whether Spark handles no record by itself: workers open what the sources name, and no sink is Spark's.
         self.has_few_rows = writers <= {WrittenBy.RESULTS, WrittenBy.OUTPUT, WrittenBy.WORKERS}
         self.frame = self._job(now) if self._checkpoint is None else self._query(self._checkpoint)
+
+    @property
+    def follows_clock(self) -> bool:
+        """Whether watermarks follow the clock while nothing arrives."""
+        return bool(self._silent)
 
     @property
     def division(self) -> Division | None:
@@ -344,6 +358,7 @@ class Lowered:
         ordered = not all(keyed.takes_any_order for keyed in shipped.keyed.values()) or self._sees_order(step)
         # A streaming DataFrame may have several sources.
         number = None if any(scanner_of(each).is_stream_of_user for each in self.topology.sources) else place
+        tells_arrivals = any(step.id in self.topology.boundaries_before[silent] for silent in self._silent)
         context = ScanContext(
             self.spark,
             step,
@@ -354,6 +369,7 @@ class Lowered:
             number,
             marks_partitions=step.id in {each.step for each in self.partitioned.values()},
             alignment=self._alignment(step),
+            tells_arrivals=tells_arrivals,
             columns=needed,
             in_parts=place in self._division.in_parts,
             tasks=self.groups.partitions,
@@ -381,6 +397,7 @@ class Lowered:
             record_type=scan.record_type,
             bounds=self._bounds,
             note=self._task_note,
+            tells_arrivals=tells_arrivals,
             sinks=None if self.topology.depth else self.parts,
         )
         frame = scan.frame.mapInArrow(stage, SOURCE_SCHEMA)
@@ -416,4 +433,5 @@ class Lowered:
             allow_pickled=self.pipeline.allow_pickled_state,
             clock=self.clock,
             sinks=self._sinks_of(number),
+            tells_timers=self.follows_clock,
         )

@@ -31,6 +31,7 @@ from windrow_spark.clock import BatchClock, ClockFiles
 from windrow_spark.exchange.facts import (
     GROUP_ROWS,
     LATE,
+    NEXT_TIMER,
     OPEN_WINDOWS,
     RECORDS_IN,
     RECORDS_OUT,
@@ -175,7 +176,7 @@ class ProgressKeeper:
         for step, name, number in facts:
             if name == WATERMARK:
                 seen = max(seen, number)
-            else:
+            elif name != NEXT_TIMER:
                 if name == GROUP_ROWS:
                     largest[step] = max(number, largest[step])
                 counts[step, name] += number

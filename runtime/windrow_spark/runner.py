@@ -33,6 +33,7 @@ from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import check_free, claim_targets, closing_outputs, open_outputs
 from windrow_runtime.outputs.result import PipelineResult
+from windrow_spark.checkpoint.asked import AskedSources
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.checkpoint.lease import lock_of
 from windrow_spark.checkpoint.storage import HadoopPath, StoragePath, unset_elsewhere, warn_of_uploads
@@ -481,6 +482,7 @@ class SparkRunner:
                     planned=checkpoint.last_planned(),
                     partitioned=lowered.partitioned,
                     aligned=lowered.aligned,
+                    asked=_asked_sources(lowered, checkpoint, waits=waits),
                 )
                 keeper.begin()
             query = Query(
@@ -590,12 +592,21 @@ class SparkRunner:
                 raise UnsupportedOperationError(
                     "Spark writes to this sink by itself, and the plan's watermark has to be computed after each batch",
                     given=sink_of(step).describe(),
-                    expected="one timestamp-assigning step, upstream of all keyed steps, with a strategy of windrow's, "
-                    "and no keyed step downstream of another one if one of them waits for the clock",
+                    expected="one timestamp-assigning step, upstream of all keyed steps, with a strategy of windrow's "
+                    "without with_silence, and no keyed step downstream of another one if one of them waits for the "
+                    "clock",
                     where=step.where,
                     hint="write with a FunctionSink or to files, or assign timestamps once",
                 )
         return lowered
+
+
+def _asked_sources(lowered: Lowered, checkpoint: Checkpoint, *, waits: bool) -> AskedSources | None:
+    """Returns what tells when sources were asked, if watermarks follow the clock; a run ``waits`` for new elements."""
+    if not lowered.follows_clock:
+        return None
+    asked_once = None if waits else now_millis()
+    return AskedSources(checkpoint.spark_path, [step.id for step in lowered.topology.sources], asked_once)
 
 
 def _is_bounded(topology: Topology) -> bool:

@@ -43,6 +43,13 @@ STATE: Final[dict[str, str]] = {
 }
 """The settings that each query with state needs."""
 
+ONLY_WITH_DATA: Final[dict[str, str]] = {
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # With the usual 10 ms a query at interval 0 that has nothing to do takes a fifth of a core to ask its sources.
+    "spark.sql.streaming.pollingDelay": "100ms",
+}
+"""The settings of a query that begins batches without elements by lines in its control folder."""
+
 JOB_SETTINGS: Final[dict[str, str]] = {
     # Arrow batches are larger than by default, since each has a fixed cost in the stages.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",

@@ -31,6 +31,7 @@ from windrow.plan.own_parts import expiry_faults, state_faults, unrun_faults
 from windrow.plan.sink_faults import sink_faults, sink_set_faults
 from windrow.plan.steps import Step
 from windrow.plan.types import called_by, result_type
+from windrow.plan.walk import upstream_of
 from windrow.tags import OutputTag
 from windrow.text_options import is_line
 from windrow.time import duration_text
@@ -132,6 +133,12 @@ def _timestamps_faults(node: TimestampsNode, step: Step, earlier_tags: EarlierTa
             "the stream has no timestamps to make watermarks from",
             step.where,
             "assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
+        )
+    if node.strategy.silence is not None and any(each.is_keyed for each in upstream_of(node)):
+        yield Fault(
+            "the silence of a source says nothing about when a keyed step emits elements",
+            step.where,
+            "leave with_silence out here, and give it to the strategy at the source",
         )
 
 

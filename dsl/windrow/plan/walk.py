@@ -24,6 +24,18 @@ def walk(roots: Sequence[SinkNode]) -> Iterator[Node]:
             stack.extend((source, False) for source in reversed(node.inputs) if id(source) not in seen)
 
 
+def upstream_of(node: Node) -> Iterator[Node]:
+    """Yields the nodes from which a node gets elements, through any number of others, each once."""
+    seen: set[int] = set()
+    waiting = [*node.inputs]
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            waiting += each.inputs
+
+
 def map_steps(steps: Sequence[Step], change: Callable[[Node], Node]) -> list[Step]:
     """The steps of a plan with changed nodes, each of which reads from the changed nodes of its inputs.
 

@@ -23,6 +23,7 @@ class OpenPartitions(NamedTuple):
 
     open: Collection[str]  # those that may have more elements; of files, those that are read
     waiting: Collection[str] = ()  # those that have elements which the batch does not read
+    read: Collection[str] = ()  # those from which the batch reads, where somebody asks
 
 
 class PartitionMark(NamedTuple):
@@ -30,6 +31,7 @@ class PartitionMark(NamedTuple):
 
     name: str
     open_partitions: OpenPartitions | None = None  # None: another mark of the batch has them
+    is_read: bool = True  # whether the batch reads something from the partition
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import KeyedOperator, OperatorRuntimeContext
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology, sink_of, source_of
-from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
+from windrow_runtime.operators.watermarks import Arrivals, TrackerMemory, WatermarkTracker, watermarks_of
 from windrow_runtime.outputs.output import Output
 
 # Any in this module: elements of every type.
@@ -126,6 +126,8 @@ class Execution:
         self._partitioned = partitioned_sources(topology)
         self._aligned = alignments(topology)
         self._open_partitions: dict[str, OpenPartitions | None] = {}  # of the sources that the round reads, by step id
+        # The sources that had something new since the last end of a batch, by step id, with the partitions that had it.
+        self._arrived: defaultdict[str, set[str]] = defaultdict(set)
         self._waiting: dict[str, Collection[str]] = {}  # partitions with elements that the last round has left
         self.metrics: defaultdict[str, Metrics] = defaultdict(Metrics)
         self.sinks: defaultdict[str, StampedElements] = defaultdict(StampedElements)
@@ -200,6 +202,7 @@ class Execution:
             if batch is None:
                 continue
             partitions = batch.partitions if step.id in partitioned else ()
+            self._note_arrivals(step.id, batch)
             inputs[Port(step.id)] = StampedElements(batch.values, [None] * len(batch.values), partitions)
             if not batch.malformed:
                 continue
@@ -209,6 +212,12 @@ class Execution:
                 stamps: list[int | None] = [None] * len(batch.malformed)
                 inputs[Port(step.id, tag.name)] = StampedElements(list(batch.malformed), stamps)
         return inputs
+
+    def _note_arrivals(self, source: str, batch: SourceBatch) -> None:
+        """Notes what was new in a source: records that are left for a later batch or malformed ones, too."""
+        waiting = () if batch.open_partitions is None else batch.open_partitions.waiting
+        if batch.values or batch.malformed or batch.partitions or waiting:
+            self._arrived[source].update((name for name, _ in batch.partitions), waiting)
 
     def round(
         self,
@@ -227,6 +236,8 @@ class Execution:
         self._begin(processing_time)
         self._advance_seen(watermark)
         for port, elements in inputs.items():
+            if elements.values:
+                self._arrived[port.step].update(name for name, _ in elements.partitions)
             if port.tag is None:
                 self.given[port.step] += len(elements.values)
             self._pass_on(port, elements)
@@ -460,7 +471,11 @@ class Execution:
         """
         for identifier, tracker in self.trackers.items():
             source = self._partitioned.get(identifier)
-            tracker.end_batch(now, source and source.read(self._open_partitions.get(source.step)))
+            sources = self._arrived.keys() & set(self.topology.boundaries_before[identifier])
+            partitions = set[str]().union(*(self._arrived[each] for each in sources))
+            read = source and source.read(self._open_partitions.get(source.step))
+            tracker.end_batch(now, read, Arrivals(now, any=bool(sources), partitions=partitions))
+        self._arrived.clear()
         self._waiting = {
             step: partitions.waiting for step, partitions in self._open_partitions.items() if partitions is not None
         }
@@ -469,6 +484,14 @@ class Execution:
         before = {**self._watermarks, **of_operators}
         self._watermarks = watermarks_of(self.topology, self.trackers, before, ended, exhausted)
         return self._watermarks
+
+    def is_due(self, watermarks: Mapping[str, int]) -> bool:
+        """Returns whether watermarks by the ids of steps make an event timer due."""
+        for step, operator in self.operators.items():
+            earliest = operator.state.earliest_event_timer()
+            if earliest is not None and max(earliest, operator.current_watermark + 1) <= watermarks[step]:
+                return True
+        return False
 
     def held(self, source: str) -> Collection[str]:
         """Returns the partitions of a source of which the next round reads nothing, by the alignment of watermarks."""

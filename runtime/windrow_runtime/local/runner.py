@@ -30,7 +30,15 @@ from windrow_runtime.operators.choose import form_text
 from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.operators.outcome import short_tracebacks
 from windrow_runtime.operators.state.time_to_live import TtlTimer
-from windrow_runtime.operators.topology import Port, Topology, in_processing_time, sink_of, source_of, topology_of
+from windrow_runtime.operators.topology import (
+    Port,
+    Topology,
+    in_processing_time,
+    sink_of,
+    source_of,
+    timestamps_of,
+    topology_of,
+)
 from windrow_runtime.operators.watermarks import TimestampScale, clock_millis
 from windrow_runtime.outputs.output import Output
 from windrow_runtime.outputs.registry import (
@@ -260,6 +268,7 @@ class _Run:
         self._clock = clock
         self._query = query
         self._outputs = outputs
+        self._follows_clock = any(timestamps_of(step).strategy.silence is not None for step in topology.timestamps)
         self._batch = 0 if start is None else start.batch
         self._rows = 0
         self._watermark = MIN_TIMESTAMP
@@ -293,6 +302,9 @@ class _Run:
         ended = {step.id for step, ends in zip(sources, ending, strict=True) if ends}
         # The watermark of the last batch still has to take effect, and its results may lead to further watermarks.
         while (following := self._round({}, watermark, ended)) != watermark:
+            # A watermark that follows the clock has no end of its own.
+            if self._follows_clock and not self.execution.is_due(following):
+                break
             watermark = following
         if drain:
             self._round({}, dict.fromkeys(watermark, MAX_TIMESTAMP), ended)

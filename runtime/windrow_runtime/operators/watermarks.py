@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
@@ -13,7 +14,7 @@ from windrow.errors import PlanError, warn
 from windrow.plan import Step, TimestampsNode
 from windrow.plan.own_parts import lazy_faults
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
-from windrow.watermarks import BoundedOutOfOrdernessWatermarks
+from windrow.watermarks import BoundedOutOfOrdernessWatermarks, WatermarkStrategy
 from windrow_runtime.operators.class_facts import set_attributes
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, errors_at, lifecycle_errors, raise_call_error, shortened
@@ -48,6 +49,7 @@ class TrackerMemory(NamedTuple):
     now: int = MIN_TIMESTAMP
     partitions: Mapping[str, TrackerMemory] = MappingProxyType({})
     released: int = MIN_TIMESTAMP  # the highest watermark of partitions that have ended
+    arrived: int | None = None  # the clock at the last arrival, if the watermark follows the clock in silence
 
 
 class PartitionsRead(NamedTuple):
@@ -55,6 +57,55 @@ class PartitionsRead(NamedTuple):
 
     open: Collection[str] = ()  # those that may have more elements
     more_to_come: bool = False  # whether there may be files that no batch has read yet
+
+
+class Arrivals(NamedTuple):
+    """What a batch tells of the elements that have arrived at the sources of a step."""
+
+    asked: int  # the clock in milliseconds when the sources were asked, or an earlier one
+    any: bool  # whether one of the sources had something new, be it read or left for a later batch
+    partitions: Collection[str] = ()  # the partitions that had something new, if the source has some
+
+    def of_partition(self, name: str) -> Arrivals:
+        """Returns what the batch tells of one partition."""
+        return Arrivals(self.asked, name in self.partitions)
+
+
+@dataclass(slots=True)
+class Silence:
+    """Tells how long nothing has arrived from a source, or from a partition, and where its watermark is meanwhile.
+
+    Before anything has arrived, silence begins with the first batch.
+
+    Attributes:
+        after: How long nothing arrives before the watermark follows the clock, in milliseconds.
+        bound: How far it stays behind the clock, in milliseconds.
+        arrived: The clock when the sources were asked the last time that they had something new; None: never.
+    """
+
+    after: int
+    bound: int
+    arrived: int | None = None
+
+    @classmethod
+    def of(cls, strategy: WatermarkStrategy[Any]) -> Silence | None:
+        """Returns the silence that a strategy asks for; None: it asks for none."""
+        if strategy.silence is None or strategy.out_of_orderness is None:
+            return None
+        return cls(strategy.silence, strategy.out_of_orderness)
+
+    def end_batch(self, asked: int, *, has_arrived: bool) -> int | None:
+        """Returns the watermark by the clock at the end of a batch; None: the source is not silent."""
+        if has_arrived or self.arrived is None:
+            self.arrived = asked
+        elif asked - self.arrived >= self.after:
+            # An element with the time of the clock would bring the watermark there.
+            return max(asked - self.bound - 1, MIN_TIMESTAMP)
+        return None
+
+    def reaches(self, watermark: int) -> int | None:
+        """Returns the clock at which the watermark comes to one, if nothing arrives; None: no batch has run yet."""
+        return None if self.arrived is None else max(self.arrived + self.after, watermark + self.bound + 1)
 
 
 class WatermarkTracker:
@@ -67,6 +118,8 @@ class WatermarkTracker:
     of the partitions that are not idle, one that has had no elements holds it, and it never falls. If all are idle, it
     stays where those held it that were active last. A partition that has ended holds it no longer: without any the
     highest counts. The engine sets ``partition``, the one of the elements that it passes next.
+
+    If the strategy asks for it, the watermark of the step, or of each partition, follows the clock in silence.
     """
 
     def __init__(self, step: Step, node: TimestampsNode, *, partitioned: bool = False) -> None:
@@ -79,6 +132,7 @@ class WatermarkTracker:
         self.idle = False
         self.now = MIN_TIMESTAMP
         self._idleness = node.strategy.idleness
+        self._silence = Silence.of(node.strategy)
         self._generator = node.strategy.create_generator()
         if faults := list(lazy_faults(type(self._generator), step.where)):
             raise PlanError(faults)  # a lambda does not say before which class it makes
@@ -122,16 +176,21 @@ class WatermarkTracker:
             self._partitions[name] = self._new_partition()
         return self._partitions[name]
 
-    def end_batch(self, now: int, read: PartitionsRead | None = None) -> None:
+    def end_batch(self, now: int, read: PartitionsRead | None = None, arrivals: Arrivals | None = None) -> None:
         """Tell the generator to emit, and decide by the clock ``now`` whether the step is idle.
 
-        ``read`` has what the batch tells of the source's partitions; None: nothing.
+        ``read`` has what the batch tells of the source's partitions; None: nothing. ``arrivals`` says whether anything
+        has arrived at the sources; None: nobody was asked.
         """
         if self._new_partition is not None:
-            self._end_partitions(now, read)
+            self._end_partitions(now, read, arrivals)
         else:
             with lifecycle_errors(self.step, "on_periodic_emit", self._generator):
                 self._generator.on_periodic_emit(self)
+        if self._silence is not None and arrivals is not None:
+            by_clock = self._silence.end_batch(arrivals.asked, has_arrived=arrivals.any or self._active)
+            if by_clock is not None and not self._partitions:
+                self.emit_watermark(by_clock)
         if self._active or self._last_active is None:
             self._last_active = now
             self.idle = False
@@ -141,13 +200,27 @@ class WatermarkTracker:
         if self._partitions:
             self.idle = all(each.idle for each in self._partitions.values())
 
-    def _end_partitions(self, now: int, read: PartitionsRead | None) -> None:
+    def reaches(self, watermark: int) -> int | None:
+        """Returns the clock at which the step does not hold a watermark back any more, if no element comes.
+
+        None: only elements bring it there.
+        """
+        if self._partitions:
+            holding = [each for each in self._partitions.values() if not each.idle and each.watermark < watermark]
+            clocks = [each.reaches(watermark) for each in holding]
+            return None if None in clocks else max((clock for clock in clocks if clock is not None), default=None)
+        times = [None if self._silence is None else self._silence.reaches(watermark)]
+        if self._idleness is not None and self._last_active is not None and not self.idle:
+            times.append(self._last_active + self._idleness)
+        return min((time for time in times if time is not None), default=None)
+
+    def _end_partitions(self, now: int, read: PartitionsRead | None, arrivals: Arrivals | None) -> None:
         more_to_come = read is not None and read.more_to_come
         if read is not None:
             for name in read.open:
                 self._partition(name)
-        for each in self._partitions.values():
-            each.end_batch(now)
+        for name, each in self._partitions.items():
+            each.end_batch(now, None, arrivals and arrivals.of_partition(name))
         if read is not None and not more_to_come:
             self._release(self._partitions.keys() - set(read.open))
         holding = [each.watermark for each in self._partitions.values() if not each.idle] or self._active_last()
@@ -178,15 +251,26 @@ class WatermarkTracker:
         attributes = attributes_of(self._generator)
         partitions = {name: each.memory() for name, each in self._partitions.items()}
         return TrackerMemory(
-            self.watermark, self.idle, self._last_active, attributes, self._active, self.now, partitions, self._released
+            self.watermark,
+            self.idle,
+            self._last_active,
+            attributes,
+            self._active,
+            self.now,
+            partitions,
+            self._released,
+            None if self._silence is None else self._silence.arrived,
         )
 
     def remember(self, memory: TrackerMemory) -> None:
         """Restore the state that :meth:`memory` returned."""
-        self.watermark, self.idle, self._last_active, attributes, self._active, self.now, partitions, released = memory
-        self._released = released
-        set_attributes(self._generator, attributes)
-        for name, each in partitions.items():
+        self.watermark, self.idle = memory.watermark, memory.idle
+        self._last_active, self._active = memory.last_active, memory.active
+        self.now, self._released = memory.now, memory.released
+        if self._silence is not None:
+            self._silence.arrived = memory.arrived
+        set_attributes(self._generator, memory.attributes)
+        for name, each in memory.partitions.items():
             self._partition(name).remember(each)
 
 

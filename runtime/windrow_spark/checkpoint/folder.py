@@ -45,6 +45,9 @@ END_LINE: Final = "end"
 """The line in the control folder that ends the stream. Any other line only wakes the query."""
 
 _OWNER_ALONE: Final = 0o700
+_LINES_KEPT: Final = 3
+"""The batches after which a line that wakes a running query was read by one that is done."""
+
 """The mode of a checkpoint's folder: it has elements and state, which other users may neither read nor change."""
 _OTHERS: Final = 0o077
 
@@ -267,6 +270,18 @@ class Checkpoint:
                     line.unlink(missing_ok=True)
         if not (by_watermark and has_settled(self.spark_path, last)):
             self._write(self.control_folder / f"wake-{last + 1}", "wake")
+
+    def wake_running(self, batch: int) -> None:
+        """Give a running query, whose newest batch has begun, a line to read, so that Spark runs another batch.
+
+        There is at most one line for each batch, and each batch reads one. So older ones are read, and are deleted.
+        """
+        with checkpoint_errors(self.control_folder):
+            for line in self.control_folder.glob("wake-*"):
+                number = line.name.split("-")[1]
+                if number.isdecimal() and int(number) < batch - _LINES_KEPT:
+                    line.unlink(missing_ok=True)
+        self._write(self.control_folder / f"wake-{batch + 1}-{secrets.token_hex(4)}", "wake")
 
     def ending_batch(self) -> int:
         """Returns the number of the batch that reads the end of a drained stream; -1: none was planned.

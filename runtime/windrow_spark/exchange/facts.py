@@ -1,13 +1,14 @@
 """Defines the facts of steps: numbers that workers report with every batch, beside the metrics of users' functions.
 
 They are sent in the same rows as counters, as (step id, name, increment), where the name of a counter is a string and
-that of a fact a number. The driver adds them up; of watermarks it takes the highest, and of the rows of a
-key group the highest and the sum.
+that of a fact a number. The driver adds them up; of watermarks it takes the highest, of timers the earliest, and of the
+rows of a key group the highest and the sum.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from windrow_runtime.metrics.step_metrics import Metric
@@ -31,12 +32,24 @@ ROWS_READ: Final = 8
 GROUP_ROWS: Final = 9
 """The rows that one key group took: the driver compares the groups."""
 
+NEXT_TIMER: Final = 10
+"""When the next event timer of a step in one key group is due: the driver takes the earliest."""
+
 
 def facts_of(step: str, counts: Counter[int]) -> list[Count]:
     """Returns the facts of a step that are not zero, and resets them."""
     facts: list[Count] = [(step, name, number) for name, number in counts.items() if number]
     counts.clear()
     return facts
+
+
+def earliest_timers(facts: Iterable[Fact]) -> dict[str, int]:
+    """Returns when the next event timer of each step is due, by step id."""
+    earliest: dict[str, int] = {}
+    for step, name, time in facts:
+        if name == NEXT_TIMER:
+            earliest[step] = min(time, earliest.get(step, time))
+    return earliest
 
 
 def records_in(records: Counter[str]) -> list[Count]:

@@ -31,7 +31,7 @@ from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_spark.clock import BatchTimes, encode_timer
 from windrow_spark.exchange.classes import state_codec
-from windrow_spark.exchange.facts import GROUP_ROWS, OPEN_WINDOWS, STATE_BYTES, TIMERS
+from windrow_spark.exchange.facts import GROUP_ROWS, NEXT_TIMER, OPEN_WINDOWS, STATE_BYTES, TIMERS, Count
 from windrow_spark.exchange.packer import Packer, TaskSinkWriter
 from windrow_spark.exchange.rows import (
     Arrived,
@@ -295,7 +295,7 @@ class GroupTask:
                 del group.steps[step]
         for packer in self._packers:
             yield from packer.flush()
-        yield from self._notes(origin, label)
+        yield from self._notes(origin, label, self._timers_of(group, times) if self._level.tells_timers else [])
         yield self._update(group, times, spark_now, stream_ends=stream_ends)
 
     def _is_deeper(self, row: PackedRow) -> bool:
@@ -304,11 +304,11 @@ class GroupTask:
             return row.target != self._level.number
         return row.target not in self._runners
 
-    def _notes(self, origin: int, label: int) -> Iterator[PackedRow]:
-        """Yields rows with the timestamps and the counts for the driver."""
+    def _notes(self, origin: int, label: int, timers: list[Count]) -> Iterator[PackedRow]:
+        """Yields rows with the timestamps, the counts and the next timers for the driver."""
         runners = self._runners.values()
         seen: list[Any] = [timestamps for runner in runners for timestamps in runner.step.take_timestamps()]
-        counts: list[Any] = [count for part in (*runners, *self._packers) for count in part.take_counts()]
+        counts: list[Any] = [count for part in (*runners, *self._packers) for count in part.take_counts()] + timers
         number = notes_number(origin, 1)
         for kind, notes in ((RowKind.TIMESTAMPS, seen), (RowKind.COUNTERS, counts)):
             if notes:
@@ -323,6 +323,17 @@ class GroupTask:
         group.watermark, group.now = times.current
         group.timer = new
         return GroupUpdate(group.dump(self._level.fingerprint), old if changed else 0, new if changed else 0)
+
+    def _timers_of(self, group: GroupState, times: BatchTimes) -> list[Count]:
+        """Returns when the next event timer of each step in a group is due, in the form of a fact."""
+        timers: list[Count] = []
+        for runner in self._runners.values():
+            step = group.steps.get(runner.step.state_id)
+            earliest = None if step is None else step.earliest_event_timer
+            watermark = runner.times(times)[1].watermark
+            if earliest is not None and watermark != MAX_TIMESTAMP:
+                timers.append((runner.step.step_id, NEXT_TIMER, max(earliest, watermark + 1)))
+        return timers
 
     def _next_call(self, group: GroupState, times: BatchTimes, spark_now: int, *, stream_ends: bool) -> int:
         """Returns the Spark timer that calls the group when its next timer is due; 0 for none."""

@@ -122,6 +122,7 @@ class Level:
     allow_pickled: bool = False  # whether the state may hold values of classes that the plan does not name
     clock: ClockFiles | None = None  # has the time of each batch, if windrow keeps it; otherwise Spark does
     sinks: WorkerSinks | None = None  # the sinks that the level writes itself
+    tells_timers: bool = False  # whether the driver needs to know when the next event timers are due
     tuning: StateTuning = MEASURED
 
 

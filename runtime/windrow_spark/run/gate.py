@@ -47,6 +47,11 @@ class BatchGate:
         return self._held.is_set()
 
     @property
+    def begun(self) -> int:
+        """The number of the newest batch that has begun; -1: none."""
+        return self._begun
+
+    @property
     def is_stopping(self) -> bool:
         """Whether the query is being stopped."""
         return self._stopping.is_set()

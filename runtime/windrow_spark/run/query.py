@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from windrow.errors import CheckpointError, UnsupportedOperationError, WindrowError
 from windrow.plan import Step
+from windrow.time import now_millis
 from windrow_runtime.bar import progress_shown
 from windrow_runtime.lineage import RunLineage
 from windrow_runtime.metrics.health import Health
@@ -38,9 +39,11 @@ from windrow_spark.run.figures import QueryFigures
 from windrow_spark.run.gate import BatchGate, Interrupted
 from windrow_spark.run.idle import IdleBatches
 from windrow_spark.run.measures import RunMeasure
+from windrow_spark.run.waker import Waker
 from windrow_spark.session import (
     FEW_ROWS_SETTINGS,
     MOUNTED_SETTINGS,
+    ONLY_WITH_DATA,
     QUERY,
     QUERY_SETTINGS,
     SHUFFLE_PARTITIONS,
@@ -118,6 +121,8 @@ class Query:
         self._ending: Ending | None = None
         self._written = _by_query(lowered)
         self._loss: CheckpointError | None = None
+        self._keeper = keeper
+        self._waker: Waker | None = None  # begins batches when a window is due by the clock; None: Spark does
         if self._written is not None and isinstance(lock, LeaseLock):
             lock.on_loss = self._lose
         spooled = None
@@ -200,7 +205,7 @@ class Query:
         self._ending.close(error)
 
     def _lose(self, loss: CheckpointError) -> None:
-        """Ends a query whose batches Spark writes by itself, since another run has taken its checkpoint."""
+        """Ends a query, in a thread that is not its own: another run has its checkpoint, or it cannot be written."""
         self._loss = self.failure = loss
         if self._started is not None:
             self.kill(self._started)
@@ -257,6 +262,9 @@ class Query:
         self._gate = BatchGate()
         self._batches.division = division = lowered.division
         settings: dict[str, str | None] = {**QUERY, SHUFFLE_PARTITIONS: str(lowered.groups.partitions)}
+        if "processingTime" in trigger and self._can_sleep:
+            self._waker = Waker(self._wake_up)
+            settings |= ONLY_WITH_DATA
         if division is not None:
             settings |= division.fixed_settings
         defaults = {**(FEW_ROWS_SETTINGS if lowered.has_few_rows else {}), **QUERY_SETTINGS}
@@ -321,6 +329,8 @@ class Query:
             tell_now(frame.sparkSession)
             self.checkpoint.hand_on(frame.sparkSession, batch, self.lowered.clock)
             self._batches(frame, batch)
+            if self._waker is not None and self._keeper is not None:
+                self._waker.set(self._keeper.wake_at)
             report = self._results.latest_report()
             if report is not None:
                 self.reporter.report(report)
@@ -342,7 +352,25 @@ class Query:
         if self.lowered.topology.keyed:
             # The previous run may have ended after a batch that moved the watermark: due timers fire at once.
             self.checkpoint.wake()
-        return self._start(processingTime=f"{round(interval_seconds * 1000)} milliseconds")
+        interval = round(interval_seconds * 1000)
+        asked = None if self._keeper is None else self._keeper.asked
+        if asked is not None:
+            asked.asked_once, asked.interval = None, interval
+        return self._start(processingTime=f"{interval} milliseconds")
+
+    @property
+    def _can_sleep(self) -> bool:
+        """Whether the driver knows when a batch without elements has something to do, so that Spark runs no others."""
+        topology, keeper = self.lowered.topology, self._keeper
+        is_known = keeper is not None and keeper.asked is not None and keeper.is_by_machine
+        return is_known and not topology.by_clock and not is_connect(self.lowered.spark)
+
+    def _wake_up(self) -> None:
+        """Lets the running query run a batch; a checkpoint that cannot be written ends it."""
+        try:
+            self.checkpoint.wake_running(self._gate.begun)
+        except CheckpointError as error:
+            self._lose(error)
 
     def run_available(self) -> None:
         """Process the elements that the sources have now, and wait for the end.
@@ -353,6 +381,7 @@ class Query:
         # The first batch may be one that the previous run planned, before the sources had their present elements.
         planned = self.checkpoint.last_planned()
         self.lowered.wake()
+        self._ask_once()
         if self.lowered.by_clock:
             idle = IdleBatches(self.lowered.clock)
             self._run_until(lambda query: idle.newest(query) > planned)
@@ -360,11 +389,17 @@ class Query:
             self.wait(self._start(availableNow=True))
             self.check_lock()
 
+    def _ask_once(self) -> None:
+        """Notes that the run which begins asks the sources now, for all its batches."""
+        if self._keeper is not None and self._keeper.asked is not None:
+            self._keeper.asked.asked_once = now_millis()
+
     def _run_until(self, condition: Callable[[StreamingQuery], bool]) -> None:
         """Process the elements that the sources have now until a condition holds or the query ends, and stop it.
 
         Spark asks the sources for their offsets once, at the start, and runs as many batches as their elements need.
         """
+        self._ask_once()
         query = self._start(availableNow=True)
         try:
             ended = self._wait_until(query, lambda: condition(query))
@@ -434,6 +469,9 @@ class Query:
 
         The next run repeats a batch that is interrupted, under its number.
         """
+        if self._waker is not None:
+            self._waker.close()
+            self._waker = None
         self._gate.release()
         query.stop()
         wait_for_tasks(self.lowered.spark, str(query.runId))
@@ -447,12 +485,31 @@ class Query:
 
     def wait_idle(self, query: StreamingQuery) -> None:
         """Wait until a batch that begins later finds nothing to read."""
+        if self._waker is not None:
+            self._wait_asleep(query)
+            return
         # The last planned batch may be older than the elements that the sources have now; so may the next one, which
         # Spark may be planning.
         next_batch = self.checkpoint.last_planned() + 1
         idle = IdleBatches(self.lowered.clock)
         if self._wait_until(query, lambda: idle.newest(query) > next_batch):
             raise UnsupportedOperationError("the query was stopped by somebody else", given=self.lowered.pipeline.name)
+
+    def _wait_asleep(self, query: StreamingQuery) -> None:
+        """Wait until the elements that the sources have now are processed, and nothing is due by them."""
+        assert self.lowered.clock is not None, "windrow keeps the time of such a query"
+        while True:
+            try:
+                query.processAllAvailable()
+            except StreamingQueryException:
+                self.wait(query)
+            following = self.lowered.clock.find(self.checkpoint.last_planned() + 1)
+            if following is None or following.settled:
+                return
+            if self.wait(query, _POLL_SECONDS):
+                raise UnsupportedOperationError(
+                    "the query was stopped by somebody else", given=self.lowered.pipeline.name
+                )
 
     def wait(self, query: StreamingQuery, timeout_seconds: float | None = None) -> bool:
         """Wait for the end of a query; returns whether it has ended, and raises its failure."""

@@ -28,7 +28,7 @@ from windrow_spark.checkpoint.stored_file import StoredFile
 from windrow_spark.clock import ClockKeeper, SeenTimestamps
 from windrow_spark.division import Division
 from windrow_spark.exchange.classes import register_classes
-from windrow_spark.exchange.facts import RECORDS_IN, ROWS_READ, Count, Fact
+from windrow_spark.exchange.facts import RECORDS_IN, ROWS_READ, Count, Fact, earliest_timers
 from windrow_spark.exchange.rows import PackedRow, RowKind, load_values
 from windrow_spark.faults import failures_marked, secrets_hidden
 from windrow_spark.progress import ProgressKeeper
@@ -204,7 +204,8 @@ class BatchWriter:
             seen = [SeenTimestamps(*each) for each in values[RowKind.TIMESTAMPS]]
             read = {step for step, name, _ in self._facts if name == ROWS_READ}
             partitions = [(step, OpenPartitions(*each)) for step, each in values[RowKind.PARTITIONS]]
-            self.keeper.end_batch(batch, seen, read=read, ended=self._ended, open_partitions=partitions)
+            due = earliest_timers(self._facts)
+            self.keeper.end_batch(batch, seen, read=read, ended=self._ended, open_partitions=partitions, due=due)
         return names, present
 
     def _written(self) -> Counter[str]:

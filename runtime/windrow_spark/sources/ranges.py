@@ -83,6 +83,7 @@ def range_frame(context: ScanContext, planner: StreamPlanner) -> DataFrame:
         "name": classmethod(lambda _: name),
         "marks_partitions": context.marks_partitions,
         "alignment": context.alignment,
+        "tells_waiting": context.tells_arrivals or context.alignment is not None,
     }
     context.spark.dataSource.register(type("WindrowSource", (_RangeSource,), body))
     frame: DataFrame = context.reader.format(name).load()
@@ -94,7 +95,8 @@ def _read_ranges(reads: Reads, batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         for text in batch.column(0).to_pylist():
             partition, start, end, incarnation, *partitions = json.loads(text)
-            yield PartitionMark(partition, OpenPartitions(*partitions[0]) if partitions else None)
+            open_partitions = OpenPartitions(*partitions[0]) if partitions else None
+            yield PartitionMark(partition, open_partitions, is_read=start != end)
             if start != end:
                 yield from reads.read(Range(partition, start, end, incarnation))
 
@@ -103,6 +105,7 @@ class _RangeSource(DataSource):
     planner: StreamPlanner
     marks_partitions: bool
     alignment: Alignment | None
+    tells_waiting: bool
 
     def schema(self) -> str:
         return "range string"
@@ -111,7 +114,12 @@ class _RangeSource(DataSource):
         return _JobReader(cast(Reads, self.planner))  # files are no such source in a batch job
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
-        return _StreamReader(self.planner, marks_partitions=self.marks_partitions, alignment=self.alignment)
+        return _StreamReader(
+            self.planner,
+            marks_partitions=self.marks_partitions,
+            alignment=self.alignment,
+            tells_waiting=self.tells_waiting,
+        )
 
 
 def _as_partitions(ranges: Sequence[Any]) -> list[InputPartition]:
@@ -137,8 +145,14 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans the batches of a stream, in a process beside the driver."""
 
     def __init__(
-        self, planner: StreamPlanner, *, marks_partitions: bool = False, alignment: Alignment | None = None
+        self,
+        planner: StreamPlanner,
+        *,
+        marks_partitions: bool = False,
+        alignment: Alignment | None = None,
+        tells_waiting: bool = False,
     ) -> None:
+        self._tells_waiting = tells_waiting
         self._planner = planner
         self._alignment = alignment
         self._marks_partitions = marks_partitions
@@ -180,7 +194,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 latest = self._planner.latest() if known is None else known
                 first = ranges[0] if ranges else Range(next(iter(end)), None, None)
                 partitions = self._planner.open_partitions(end, latest)
-                ranges[:1] = [(*first, partitions if self._alignment is not None else OpenPartitions(partitions.open))]
+                ranges[:1] = [(*first, partitions if self._tells_waiting else OpenPartitions(partitions.open))]
             return _as_partitions(ranges)
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:

@@ -56,6 +56,7 @@ class ScanContext:
     place: int | None = None  # the number of the source for Spark; None: it is not known
     marks_partitions: bool = False  # whether workers tell of which partition elements are, for watermarks
     alignment: Alignment | None = None  # says which partitions wait for others
+    tells_arrivals: bool = False  # whether workers tell which partitions had something new
     columns: frozenset[str] | None = None  # those that the plan uses, so that others need not be read; None: all
     in_parts: bool = False  # whether large files are read in parts
     tasks: int = 1  # how many share a batch: the shuffle partitions, which the first run of a checkpoint fixes

@@ -69,6 +69,7 @@ class SourceStage:
     bounds: WatermarkBounds | None = None  # upper bounds of watermarks; required with such steps and sinks
     # Stores the newest batch, if Spark writes the sink and no other code sees batches.
     note: BatchNote | DriverNote | None = None
+    tells_arrivals: bool = False  # whether the driver needs to know from which partitions the batch reads
     sinks: WorkerSinks | None = None  # the sinks that the stage writes itself, if no other stage follows
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
@@ -155,8 +156,11 @@ class _Task:
 
     def _mark(self, mark: PartitionMark) -> None:
         self._fragment.begin_partition(mark.name)
+        step = self._stage.malformed.step_id
         if mark.open_partitions is not None:
-            self._open_partitions.append((self._stage.malformed.step_id, mark.open_partitions))
+            self._open_partitions.append((step, mark.open_partitions))
+        if self._stage.tells_arrivals and mark.is_read:
+            self._open_partitions.append((step, OpenPartitions((), read=(mark.name,))))
 
     def _take(self, batch: Any) -> tuple[Any, int]:
         """Runs the fragment on the elements of a batch; returns them as columns, if needed, and their number."""

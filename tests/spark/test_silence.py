@@ -1,0 +1,308 @@
+"""Watermarks that follow the clock in silence, on Spark: what the driver decides, stores and waits for."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.custom_sources import Logs
+from tests.partitioned import counted
+from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
+from windrow.sinks import CollectSink, FunctionSink
+from windrow.sources import CollectionSource, JsonFileSource
+from windrow.time import now_millis
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.inputs.batches import OpenPartitions
+from windrow_runtime.inputs.partitions import partitioned_sources
+from windrow_runtime.operators.topology import Topology
+from windrow_runtime.replay import replay
+from windrow_runtime.spark import SparkRunner
+from windrow_spark.checkpoint.asked import AskedSources
+from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.clock import ClockFiles, ClockKeeper, SeenTimestamps
+from windrow_spark.run.waker import Waker
+from windrow_spark.storage.values import StateCodec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def silent(after: float, bound: float = 0.0) -> WatermarkStrategy[object]:
+    bounded = WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=bound))
+    return bounded.with_silence(after=timedelta(seconds=after))
+
+
+@dataclass
+class Driver:
+    """Ends batches as the driver does, with a log of Spark's that says when each asked the sources, and what is new."""
+
+    folder: Path
+    plan: Topology
+    interval: int = 1000
+
+    def __post_init__(self) -> None:
+        (self.folder / "spark" / "offsets").mkdir(parents=True, exist_ok=True)
+        self.files = ClockFiles(self.folder / "clock")
+        self.sources = [step.id for step in self.plan.sources]
+        self.asked = AskedSources(self.folder / "spark", self.sources, interval=self.interval)
+        self.keeper = self.started()
+        (self.window,) = (step.id for step in self.plan.keyed)
+        self.offsets = [0] * len(self.sources)
+
+    def started(self) -> ClockKeeper:
+        partitioned = partitioned_sources(self.plan)
+        return ClockKeeper(self.files, self.plan, None, StateCodec(), partitioned=partitioned, asked=self.asked)
+
+    def end(
+        self,
+        batch: int,
+        at: int,
+        *seen: SeenTimestamps,
+        new: Sequence[int] = (),
+        partitions: OpenPartitions | None = None,
+        due: int | None = None,
+    ) -> int:
+        """Ends a batch that was planned at a time; returns the watermark of the next one."""
+        for place in new:
+            self.offsets[place] += 1
+        lines = ["v1", json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": at, "conf": {}})]
+        lines += [*map(json.dumps, self.offsets), json.dumps({"logOffset": batch})]
+        (self.folder / "spark" / "offsets" / str(batch)).write_text("\n".join(lines))
+        self.keeper.end_batch(
+            batch,
+            seen,
+            ended=False,
+            open_partitions=() if partitions is None else [(self.sources[0], partitions)],
+            due={} if due is None else {self.window: due},
+        )
+        return self.files.read(batch + 1).watermarks[self.window]
+
+
+def two_sources(*strategies: WatermarkStrategy[object]) -> Topology:
+    streams = [
+        from_source(CollectionSource([1])).assign_timestamps_and_watermarks(each, timestamp=lambda element: element)
+        for each in strategies
+    ]
+    windows = streams[0].union(*streams[1:]).key_by(lambda element: 1)
+    sink = CollectSink[int]()
+    counts = windows.window(TumblingEventTimeWindows.of(timedelta(seconds=1))).count()
+    return Topology(Pipeline("silent", counts.sink_to(sink)).steps)
+
+
+def test_the_driver_decides_by_what_batches_have_asked_and_stores_it(tmp_path: Path) -> None:
+    # planned at        10.02    12.01    13.3     14.01     15.9
+    # new in            both     first     -       second     -       an interval of one second begins at 15
+    # first, after 2 s   4.999    4.999    4.999   13.999    14.999
+    # second, after 3 s  7.999    7.999   12.999   12.999    12.999, and 16.999 at 17
+    driver = Driver(tmp_path, two_sources(silent(2), silent(3)))
+    first, second = (step.id for step in driver.plan.timestamps)
+    begin = [SeenTimestamps(first, [None], [5_000]), SeenTimestamps(second, [None], [8_000])]
+    assert driver.end(0, 10_020, *begin, new=[0, 1]) == 4_999
+    # No element of the first source came so far, yet it had something new.
+    assert driver.end(1, 12_010, new=[0]) == 4_999
+    assert driver.end(2, 13_300) == 4_999
+    driver.keeper = driver.started()
+    assert driver.end(3, 14_010, SeenTimestamps(second, [None], [8_500]), new=[1]) == 12_999
+    stored = driver.files.read(4)
+    # Killed after that, the batch runs again and finds what it has decided, whatever the time is.
+    driver.keeper = driver.started()
+    driver.keeper.end_batch(3, [], ended=False)
+    assert driver.files.read(4) == stored
+    assert driver.end(4, 15_900) == 12_999
+    assert driver.end(5, 17_000) == 16_999
+
+
+def test_a_batch_that_runs_again_before_its_decision_takes_the_same(tmp_path: Path) -> None:
+    driver, other = (Driver(tmp_path / name, two_sources(silent(2))) for name in ("one", "other"))
+    (step,) = (step.id for step in driver.plan.timestamps)
+    for each in (driver, other):
+        each.end(0, 10_000, SeenTimestamps(step, [None], [5_000]), new=[0])
+    # The machine is down for an hour; Spark's log has the time at which the batch was planned.
+    other.keeper = other.started()
+    assert driver.end(1, 12_000) == other.end(1, 12_000) == 11_999
+
+
+def test_a_run_that_reads_what_there_is_has_asked_when_it_began(tmp_path: Path) -> None:
+    """Its batches all read what the sources had then: what came meanwhile is left for the next run."""
+    driver = Driver(tmp_path, two_sources(silent(2)))
+    driver.asked.asked_once = 10_000
+    (step,) = (step.id for step in driver.plan.timestamps)
+    assert driver.end(0, 10_500, SeenTimestamps(step, [None], [5_000]), new=[0]) == 4_999
+    assert driver.end(1, 3_600_000) == 4_999
+    driver.asked.asked_once = 4_000_000
+    assert driver.end(2, 4_000_500) == 3_999_999
+
+
+@pytest.mark.parametrize(("interval", "at"), [(0, 12_245), (500, 12_245), (1000, 12_000), (5000, 10_000)])
+def test_a_batch_has_asked_after_its_trigger_began(tmp_path: Path, interval: int, at: int) -> None:
+    driver = Driver(tmp_path, two_sources(silent(2)), interval)
+    driver.end(0, 12_345)
+    assert driver.asked.at(0) == at
+    assert driver.asked.with_news(0) == set(driver.sources)
+    driver.end(1, 12_345)
+    assert driver.asked.with_news(1) == set()
+
+
+def test_each_partition_falls_silent_by_itself_unless_it_has_more(tmp_path: Path) -> None:
+    stream = from_source(Logs(tmp_path, bounded=False))
+    driver = Driver(tmp_path / "run", Topology(counted(stream, silent(2))[0].steps))
+    (step,) = (step.id for step in driver.plan.timestamps)
+
+    def open_ones(read: str, waiting: str = "") -> OpenPartitions:
+        return OpenPartitions(["a", "b"], [*waiting], [*read])
+
+    both = [SeenTimestamps(step, [None], [time], name) for name, time in (("a", 900), ("b", 500))]
+    assert driver.end(0, 10_000, *both, new=[0], partitions=open_ones("ab")) == 499
+    # Nothing of "b" passes the steps before, then "b" is left for later.
+    assert driver.end(1, 13_000, both[0], new=[0], partitions=open_ones("ab")) == 499
+    assert driver.end(2, 16_000, both[0], new=[0], partitions=open_ones("a", "b")) == 499
+    driver.keeper = driver.started()
+    assert driver.end(3, 17_000, both[0], new=[0], partitions=open_ones("a")) == 499
+    assert driver.end(4, 18_000, both[0], new=[0], partitions=open_ones("a")) == 899
+    assert driver.end(5, 19_000) == 899
+    assert driver.end(6, 20_000) == 19_999
+
+
+def test_a_batch_without_elements_begins_when_something_is_due_by_the_clock(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, two_sources(silent(2, bound=1), silent(3)))
+    first, second = (step.id for step in driver.plan.timestamps)
+    now = now_millis() // 1000 * 1000 + 3_600_000
+    begin = [SeenTimestamps(first, [None], [now]), SeenTimestamps(second, [None], [now])]
+    assert driver.end(0, now, *begin, new=[0, 1]) < now
+    assert driver.keeper.wake_at is None, "nothing waits for the watermark"
+    # The second is silent after three seconds; the first stays a second behind the clock.
+    driver.end(1, now, new=[0, 1], due=now + 999)
+    assert driver.keeper.wake_at == now + 3_000
+    driver.end(2, now, new=[0, 1], due=now + 59_999)
+    assert driver.keeper.wake_at == now + 61_000
+    # Nothing was new, and the watermark came to what is due: the next batch fires it, at once.
+    assert driver.end(3, now + 61_000, due=now + 59_999) == now + 59_999
+    assert not driver.files.read(4).settled
+    woken = driver.keeper.wake_at
+    assert woken is not None
+    assert woken <= now_millis()
+    # A watermark that goes on with nothing due is no work.
+    assert driver.end(4, now + 62_000) == now + 60_999
+    assert driver.files.read(5).settled
+    assert driver.keeper.wake_at is None
+
+
+def test_what_the_clock_does_not_release_is_not_waited_for(tmp_path: Path) -> None:
+    plan = two_sources(silent(2), WatermarkStrategy.for_monotonous_timestamps())
+    driver = Driver(tmp_path, plan)
+    first, second = (step.id for step in plan.timestamps)
+    begin = [SeenTimestamps(first, [None], [5_000]), SeenTimestamps(second, [None], [5_000])]
+    driver.end(0, 10_000, *begin, new=[0, 1], due=9_999)
+    assert driver.keeper.wake_at is None
+
+
+def test_a_waker_begins_a_batch_at_the_newest_time_and_once() -> None:
+    woken: list[int] = []
+    done = threading.Event()
+
+    def wake() -> None:
+        woken.append(now_millis())
+        done.set()
+
+    waker = Waker(wake)
+    far, near = now_millis() + 3_600_000, now_millis() + 30
+    waker.set(far)
+    waker.set(near)
+    assert done.wait(10)
+    waker.close()
+    waker.set(now_millis())
+    assert len(woken) == 1
+    assert woken[0] >= near
+
+
+def test_lines_that_wake_a_query_are_deleted_when_they_are_read(tmp_path: Path) -> None:
+    checkpoint = Checkpoint.at(tmp_path)
+    checkpoint.control_folder.mkdir()
+    for batch in range(20):
+        checkpoint.wake_running(batch)
+    numbers = sorted(int(line.name.split("-")[1]) for line in checkpoint.control_folder.glob("wake-*"))
+    assert numbers == [16, 17, 18, 19, 20]
+
+
+class Reading(NamedTuple):
+    sensor: str
+    at: int
+
+
+class Count(NamedTuple):
+    sensor: str
+    end: int
+    number: int
+
+
+def write(folder: Path, name: str, *readings: Reading) -> None:
+    hidden = folder.parent / f".{name}"
+    hidden.write_text("".join(f"{json.dumps(each._asdict())}\n" for each in readings))
+    hidden.rename(folder / f"{name}.json")
+
+
+def sensors(
+    folder: Path, strategy: WatermarkStrategy[object], panes: list[tuple[int, Count]], collected: CollectSink[Count]
+) -> Pipeline:
+    timed = from_source(JsonFileSource(str(folder), Reading)).assign_timestamps_and_watermarks(
+        strategy, timestamp=lambda reading: reading.at
+    )
+    windows = timed.key_by(lambda reading: reading.sensor).window(TumblingEventTimeWindows.of(timedelta(seconds=2)))
+    counts = windows.aggregate(agg.into(Count, agg.key(), agg.window_end(), agg.count()))
+
+    def take(batch: int, counts: Sequence[Count]) -> None:
+        panes.extend((batch, each) for each in counts)
+
+    return Pipeline("sensors", counts.sink_to(FunctionSink(take)), counts.sink_to(collected))
+
+
+def until(condition: object, seconds: float = 120.0) -> None:
+    """Waits until a function returns something true."""
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.05)
+
+
+def test_on_the_machines_clock_windows_come_and_no_batch_runs_after_them(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    panes: list[tuple[int, Count]] = []
+    collected = CollectSink[Count]()
+    pipeline = sensors(tmp_path / "in", silent(1, bound=0.5), panes, collected)
+    runner = SparkRunner(spark, checkpoint=str(tmp_path / "checkpoint"))
+    with runner.start(pipeline) as running:
+        now = now_millis()
+        write(tmp_path / "in", "first", Reading("a", now), Reading("b", now + 1))
+        until(lambda: sum(each.number for _, each in panes) == 2)
+        assert now_millis() >= max(each.end for _, each in panes) + 500
+        # What is older than the watermark is late, and counted.
+        write(tmp_path / "in", "second", Reading("a", now))
+        until(lambda: any("late_records_dropped" in each for each in running.counters().values()))
+        write(tmp_path / "in", "third", Reading("a", now_millis()))
+        until(lambda: sum(each.number for _, each in panes) == 3)
+        running.process_available()
+        assert running.progress is not None
+        before = running.progress.batch
+        time.sleep(1.0)
+        assert running.progress.batch == before, "a batch ran although nothing is due"
+        write(tmp_path / "in", "fourth", Reading("c", last := now_millis()))
+        until(lambda: running.progress is not None and running.progress.batch > before)
+    # Another run goes on with the time of the last arrival.
+    results = [running.stop()]
+    with runner.start(pipeline) as again:
+        until(lambda: sum(each.number for _, each in panes) == 4)
+        results.append(again.stop())
+    assert panes[-1][1] == Count("c", (last // 2000 + 1) * 2000, 1)
+    replayed = replay(tmp_path / "checkpoint", pipeline)
+    assert replayed.differences == replayed.compare(results, [collected]) == []
+    assert sorted(replayed.collected(collected)) == sorted(each for _, each in panes)
