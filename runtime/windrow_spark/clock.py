@@ -423,11 +423,12 @@ class ClockKeeper:
                 [*before.open, *open_], [*before.waiting, *waiting], [*before.read, *read_partitions]
             )
         arrivals = self._arrivals(batch, stored, read, by_source)
+        files_to_come = False
         for step, tracker in trackers.items():
             partitioned = self._partitioned.get(step)
-            tracker.end_batch(
-                now, partitioned and partitioned.read(by_source.get(partitioned.step)), arrivals.get(step)
-            )
+            partitions_read = partitioned and partitioned.read(by_source.get(partitioned.step))
+            tracker.end_batch(now, partitions_read, arrivals.get(step))
+            files_to_come = files_to_come or (partitions_read is not None and partitions_read.more_to_come)
         ended = ended or stored.ended
         # A source that waits for others has not ended.
         going_on = {*read, *stored.held(self._aligned, self._partitioned)}
@@ -472,7 +473,9 @@ class ClockKeeper:
         self._files.write(batch + 1, following, once=True)
         self._known = (batch + 1, trackers)
         if self.asked is not None:
-            self.wake_at = self._next_wake(following, trackers, min(each.asked for each in arrivals.values()))
+            asked = min(each.asked for each in arrivals.values())
+            # Only a batch without more files shows that there are none.
+            self.wake_at = now_millis() if files_to_come else self._next_wake(following, trackers, asked)
 
     def _arrivals(
         self, batch: int, stored: BatchClock, read: Collection[str], partitions: Mapping[str, OpenPartitions]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
-from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
-from tests.custom_sources import Entry
 from tests.partitioned import Dealt, counted
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import aggregates as agg
+from windrow.connectors import CustomSource
 from windrow.errors import InvalidArgumentError, PlanError
 from windrow.sinks import CollectSink
-from windrow.time import MIN_TIMESTAMP
+from windrow.time import MIN_TIMESTAMP, now_millis
 from windrow.watermarks import BoundedOutOfOrdernessWatermarks
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
@@ -205,9 +208,7 @@ def test_explain_shows_silence() -> None:
     assert "follows the clock after 5 s of silence" in plan.explain()
 
 
-def test_a_partition_that_has_more_than_a_batch_reads_is_not_silent(tmp_path: Path) -> None:
-    source = Dealt(((1, 2), (1, 2, 3, 4, 5, 6, 7, 30)), (1, 1), bounded=False)
-
+def test_a_partition_that_has_more_than_a_batch_reads_is_not_silent() -> None:
     class OneAtATime(Dealt):
         """Reads p1 in every third batch alone."""
 
@@ -217,10 +218,62 @@ def test_a_partition_that_has_more_than_a_batch_reads_is_not_silent(tmp_path: Pa
             return super().next_offset(partition, start, latest) if moves else start
 
     asked: dict[str, int] = {}
-    slow = OneAtATime((tuple(range(0, 60, 2)), source.seconds[1]), (1, 1), bounded=False)
+    slow = OneAtATime((tuple(range(0, 60, 2)), (1, 2, 3, 4, 5, 6, 7, 30)), (1, 1), bounded=False)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_silence(after=millis(150))
     pipeline, outputs = counted(from_source(slow), strategy)
     counts, late = outputs.of(LocalRunner(clock=count(10**9, 100).__next__).run(pipeline, drain=False))
     assert late == [], "a silence of 200 ms between two reads would bring the watermark to the clock"
-    assert Entry("p1", 7) not in late
     assert ("p1", 10_000, 7) in counts
+
+
+class Stamped(NamedTuple):
+    log: str
+    at: int
+
+
+class _Pair(NamedTuple):
+    log: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Paced(CustomSource[Stamped, int]):
+    """A partition with an element of this moment, and one with as many more as come until the first was silent long."""
+
+    count: int
+
+    def partitions(self) -> list[str]:
+        return ["busy", "quiet"]
+
+    def initial_offset(self, partition: str) -> int:
+        return 0
+
+    def latest_offset(self, partition: str) -> int:
+        return self.count if partition == "busy" else 1
+
+    def next_offset(self, partition: str, start: int, latest: int) -> int:
+        return start + 1
+
+    def read(self, partition: str, start: int, end: int) -> list[Stamped]:
+        if partition == "busy":
+            time.sleep(0.02)  # stands for a source whose elements come one by one
+        return [Stamped(partition, now_millis())]
+
+
+def test_on_the_machines_clock_a_silent_partition_holds_nothing() -> None:
+    def windows_of(strategy: WatermarkStrategy[object]) -> list[_Pair]:
+        sink, late = CollectSink[_Pair](), CollectSink[Stamped]()
+        stream = from_source(Paced(20)).assign_timestamps_and_watermarks(strategy, timestamp=lambda each: each.at)
+        windows = stream.key_by(lambda each: each.log).window(TumblingEventTimeWindows.of(millis(20)))
+        tag = OutputTag("late", Stamped)
+        counts = windows.side_output_late_data(tag).aggregate(agg.into(_Pair, agg.key(), agg.count()))
+        plan = Pipeline("paced", counts.sink_to(sink), counts.get_side_output(tag).sink_to(late))
+        result = LocalRunner().run(plan, drain=False)
+        assert result.collected(late) == []
+        return result.collected(sink)
+
+    bounded = WatermarkStrategy.for_bounded_out_of_orderness(millis(50))
+    assert windows_of(bounded) == []
+    came = windows_of(bounded.with_silence(after=millis(60)))
+    assert _Pair("quiet", 1) in came
+    assert len(came) > 1
