@@ -89,7 +89,7 @@ def _processor_seconds() -> dict[str, float]:
             fields = rest.split()
             parents[int(entry.name)] = int(fields[1])
             used[int(entry.name)] = name, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    seconds = dict.fromkeys(("driver", "JVM", "workers"), 0.0)
+    seconds: dict[str, float] = dict.fromkeys(["driver", "JVM", "workers"], 0.0)
     for process, (name, time_used) in used.items():
         ancestors = [process]
         while ancestors[-1] in parents:

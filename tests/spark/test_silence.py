@@ -16,6 +16,7 @@ import pytest
 
 from tests.custom_sources import Logs
 from tests.partitioned import counted
+from tests.silence.drawn import Run, drawn
 from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import UnsupportedOperationError
@@ -383,3 +384,9 @@ def test_on_the_machines_clock_windows_come_and_no_batch_runs_after_them(spark: 
     replayed = replay(tmp_path / "checkpoint", pipeline)
     assert replayed.differences == replayed.compare(results, [collected]) == []
     assert sorted(replayed.collected(collected)) == sorted(each for _, each in panes)
+
+
+@pytest.mark.thorough(reason="test_on_the_machines_clock in test_silence.py runs one such plan")
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_random_plans_on_the_machines_clock(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    Run(drawn(seed), spark, tmp_path)()
