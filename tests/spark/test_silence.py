@@ -316,9 +316,9 @@ def test_both_engines_decide_by_a_clock_that_is_handed_in(spark: SparkSession, t
             write(tmp_path / name, f"{number}", Reading(name, number * 1000), Reading(name, number * 1000 - 700))
     collected, late = CollectSink[Count](), CollectSink[Reading]()
     streams = [
-        from_source(JsonFileSource(str(tmp_path / name), Reading, files_per_batch=1)).assign_timestamps_and_watermarks(
-            silent(after, bound=0.2), timestamp=lambda reading: reading.at
-        )
+        from_source(
+            JsonFileSource(str(tmp_path / name), Reading, files_per_batch=1, files_in_order="name")
+        ).assign_timestamps_and_watermarks(silent(after, bound=0.2), timestamp=lambda reading: reading.at)
         for name, after in (("short", 3), ("long", 60))
     ]
     tag = OutputTag("late", Reading)

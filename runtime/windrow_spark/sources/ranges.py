@@ -83,7 +83,7 @@ def range_frame(context: ScanContext, planner: StreamPlanner) -> DataFrame:
         "name": classmethod(lambda _: name),
         "marks_partitions": context.marks_partitions,
         "alignment": context.alignment,
-        "tells_waiting": context.tells_arrivals or context.alignment is not None,
+        "tells_waiting": context.tells_arrivals,
     }
     context.spark.dataSource.register(type("WindrowSource", (_RangeSource,), body))
     frame: DataFrame = context.reader.format(name).load()
@@ -152,7 +152,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         alignment: Alignment | None = None,
         tells_waiting: bool = False,
     ) -> None:
-        self._tells_waiting = tells_waiting
+        self._tells_waiting = tells_waiting or alignment is not None
         self._planner = planner
         self._alignment = alignment
         self._marks_partitions = marks_partitions
@@ -194,7 +194,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 latest = self._planner.latest() if known is None else known
                 first = ranges[0] if ranges else Range(next(iter(end)), None, None)
                 partitions = self._planner.open_partitions(end, latest)
-                ranges[:1] = [(*first, partitions if self._tells_waiting else OpenPartitions(partitions.open))]
+                ranges[:1] = [(*first, (partitions.open, partitions.waiting if self._tells_waiting else ()))]
             return _as_partitions(ranges)
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
