@@ -70,7 +70,8 @@ def _shares_of(plan: Drawn, folder: Path, seconds: float) -> dict[str, str]:
         pipeline, interval_seconds=plan.interval / 1000
     ) as running:
         plan.put(folder, "first", Reading("a", now_millis()))
-        came.wait()
+        while not came.wait(0.1):
+            assert not running.await_termination(0.01), "the run has ended"  # it raises the error of one that failed
         running.process_available()
         time.sleep(10)  # what the JVM compiles and cleans after the first batches
         before, began = _processor_seconds(), time.monotonic()
