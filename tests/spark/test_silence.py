@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,7 @@ import pytest
 from tests.custom_sources import Logs
 from tests.partitioned import counted
 from tests.silence.drawn import Run, drawn
-from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.errors import UnsupportedOperationError
 from windrow.sinks import CollectSink, FunctionSink
@@ -25,6 +26,7 @@ from windrow.time import now_millis
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.partitions import partitioned_sources
+from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_runtime.replay import replay
 from windrow_runtime.spark import SparkRunner
@@ -265,6 +267,18 @@ def test_a_batch_shows_that_there_are_no_more_files(tmp_path: Path) -> None:
     assert driver.keeper.wake_at > now_millis()
 
 
+@dataclass
+class _Ticks:
+    """A second from call to call; the process that asks may be another one after a restart."""
+
+    file: Path
+
+    def __call__(self) -> int:
+        calls = int(self.file.read_text()) if self.file.exists() else 0
+        self.file.write_text(f"{calls + 1}")
+        return calls * 1000
+
+
 class Reading(NamedTuple):
     sensor: str
     at: int
@@ -304,6 +318,40 @@ def until(condition: object, seconds: float = 120.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come"
         time.sleep(0.05)
+
+
+def test_both_engines_decide_by_a_clock_that_is_handed_in(spark: SparkSession, tmp_path: Path) -> None:
+    """A folder has a file for the first two batches alone, and holds the other one until it is silent."""
+    for name, files in (("short", 2), ("long", 9)):
+        (tmp_path / name).mkdir()
+        for number in range(files):
+            write(tmp_path / name, f"{number}", Reading(name, number * 1000), Reading(name, number * 1000 - 700))
+    collected, late = CollectSink[Count](), CollectSink[Reading]()
+    streams = [
+        from_source(
+            JsonFileSource(str(tmp_path / name), Reading, files_per_batch=1, files_in_order="name")
+        ).assign_timestamps_and_watermarks(silent(after, bound=0.2), timestamp=lambda reading: reading.at)
+        for name, after in (("short", 3), ("long", 60))
+    ]
+    tag = OutputTag("late", Reading)
+    windows = streams[0].union(streams[1]).key_by(lambda reading: reading.sensor)
+    counts = (
+        windows.window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+        .side_output_late_data(tag)
+        .aggregate(agg.into(Count, agg.key(), agg.window_end(), agg.count()))
+    )
+    pipeline = Pipeline("clocked", counts.sink_to(collected), counts.get_side_output(tag).sink_to(late))
+    results = [
+        runner.run(pipeline, drain=False)
+        for runner in (
+            LocalRunner(clock=count(0, 1000).__next__),
+            SparkRunner(spark, clock=_Ticks(tmp_path / "ticks"), checkpoint=str(tmp_path / "checkpoint")),
+        )
+    ]
+    panes = [sorted(result.collected(collected)) for result in results]
+    assert panes[0] == panes[1]
+    assert sorted(results[0].collected(late)) == sorted(results[1].collected(late))
+    assert max(pane.end for pane in panes[0]) > 2000, "silence brings the watermark further"
 
 
 def test_a_query_of_the_users_has_no_time_that_windrow_keeps(spark: SparkSession, tmp_path: Path) -> None:
