@@ -33,8 +33,8 @@ from windrow.builder.windowed import (
 from windrow.errors import WindrowError
 from windrow.plan.pipeline import DataStreamSink, Pipeline
 from windrow.plan.types import DecimalType
+from windrow.rows.tables import from_changes
 from windrow.stream_sources import from_arrow, from_collection, from_dataframe, from_pandas, from_polars, from_source
-from windrow.tables import from_changes
 from windrow.tags import OutputTag
 from windrow.watermarks import WatermarkStrategy
 

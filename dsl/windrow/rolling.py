@@ -6,15 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from windrow.errors import InvalidArgumentError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RichFunction, RuntimeContext
-from windrow.panes.changes import Change, ChangeKind
 from windrow.state import ListStateDescriptor
 
 T = TypeVar("T")
 K = TypeVar("K")
 N = TypeVar("N")
-R = TypeVar("R")
 C = TypeVar("C", bound="Comparable")
 
 
@@ -106,57 +103,3 @@ class RollingValue(KeyedProcessFunction[K, T, tuple[K, N]], Generic[K, T, N]):
 
     def describe(self) -> str:
         return self._description
-
-
-class NewestRow(KeyedProcessFunction[K, T, Change[R]], Generic[K, T, R]):
-    """Keeps the newest row of each key, and withdraws it when the next one comes, or when it is deleted."""
-
-    def __init__(self, change: Callable[[T], Change[R]], description: str) -> None:
-        self._change = change
-        self._description = description
-
-    def process_element(self, value: T, context: KeyedProcessContext[K]) -> list[Change[R]]:
-        """Emits the changes that an element makes; none if it deletes a row that is not there."""
-        change = self._change(value)
-        if change.kind is ChangeKind.UPDATE_BEFORE:
-            return []
-        state = context.get_state(_SO_FAR)
-        held = state.get()
-        if change.kind is ChangeKind.DELETE:
-            state.clear()
-            return [Change(ChangeKind.DELETE, held[0])] if held else []
-        state.update((change.value,))
-        if not held:
-            return [Change(ChangeKind.INSERT, change.value)]
-        return [Change(ChangeKind.UPDATE_BEFORE, held[0]), Change(ChangeKind.UPDATE_AFTER, change.value)]
-
-    def describe(self) -> str:
-        return self._description
-
-
-class RowChange(Generic[T]):
-    """Makes a change of an element, which is the row itself."""
-
-    def __init__(self, op: Callable[[T], ChangeKind]) -> None:
-        self._op = op
-
-    def __call__(self, element: T) -> Change[T]:
-        """Returns the change; refuses what is no kind of one."""
-        kind: object = self._op(element)
-        if not isinstance(kind, ChangeKind):
-            raise InvalidArgumentError(
-                "op of from_changes has to say what a record does", given=kind, expected="a ChangeKind, such as INSERT"
-            )
-        return Change(kind, element)
-
-
-class NewestOrDeleted(Generic[T]):
-    """Makes a change of an element that is the newest row of its key, unless it says that the row is deleted."""
-
-    def __init__(self, is_deleted: Callable[[T], bool] | None) -> None:
-        self._is_deleted = is_deleted
-
-    def __call__(self, element: T) -> Change[T]:
-        """Returns the change."""
-        deleted = self._is_deleted is not None and self._is_deleted(element)
-        return Change(ChangeKind.DELETE if deleted else ChangeKind.UPDATE_AFTER, element)

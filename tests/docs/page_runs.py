@@ -67,21 +67,20 @@ class Elements:
     """The elements of a source, in order; ``stamps`` are those that a harness was given with them."""
 
     values: list[Any]
-    stamps: list[int | None] | None = None
+    stamps: list[int | datetime | None] | None = None
 
     @property
     def are_stamped(self) -> bool:
         return self.stamps is not None and None not in self.stamps
 
     def pushed(self, source: int) -> list[Pushed]:
-        return [
-            Pushed(source, *each) for each in zip(self.stamps or [None] * len(self.values), self.values, strict=True)
-        ]
+        times = [None if at is None else timestamp_millis(at) for at in self.stamps or [None] * len(self.values)]
+        return [Pushed(source, *each) for each in zip(times, self.values, strict=True)]
 
     def unpacked(self, pushed: DataStream[Pushed], node: SourceNode) -> DataStream[Any]:
         """Gives elements their timestamps, with a watermark that makes none of them late."""
         if self.are_stamped:
-            times = [at for at in self.stamps or () if at is not None]
+            times = [timestamp_millis(at) for at in self.stamps or () if at is not None]
             strategy = WatermarkStrategy.for_bounded_out_of_orderness(_disorder(times))
             pushed = pushed.assign_timestamps_and_watermarks(strategy, timestamp=lambda each: each.at or 0)
         values = pushed.map(lambda each: each.value)

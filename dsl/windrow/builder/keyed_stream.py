@@ -35,18 +35,9 @@ from windrow.plan.location import caller_location
 from windrow.plan.nodes import FromChangesNode, KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type
-from windrow.repeated import DistinctOfKey, FirstOfKey, OnChange, StatefulFlatMap, StatefulMap
-from windrow.rolling import (
-    Comparable,
-    Extreme,
-    NewestOrDeleted,
-    NewestRow,
-    RollingReduce,
-    RollingValue,
-    added,
-    higher,
-    lower,
-)
+from windrow.rolling import Comparable, Extreme, RollingReduce, RollingValue, added, higher, lower
+from windrow.rows.newest import NewestOrDeleted, NewestRow
+from windrow.rows.repeated import DistinctOfKey, FirstOfKey, OnChange, StatefulFlatMap, StatefulMap
 from windrow.state import StateTtlConfig
 from windrow.tags import OutputTag
 from windrow.time import TimeDomain

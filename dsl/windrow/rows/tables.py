@@ -13,7 +13,7 @@ from windrow.functions.names import function_name
 from windrow.panes import Change, ChangeKind
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import FromChangesNode
-from windrow.rolling import NewestRow, RowChange
+from windrow.rows.newest import NewestRow, RowChange
 
 T = TypeVar("T")
 R = TypeVar("R")
