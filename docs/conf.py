@@ -69,6 +69,7 @@ nitpick_ignore_regex = [
 nitpick_ignore = [
     ("py:class", "windrow.panes.settings.PaneSettings"),
     ("py:class", "windrow.windows.spec.WindowSpec"),
+    ("py:class", "windrow.functions.marked.JoinKind"),
     ("py:class", "windrow.builder.interval_join._Bounds"),
     ("py:class", "windrow.patterns.parts.Part"),
     ("py:class", "windrow.patterns.selecting.MatchFunction"),

@@ -148,7 +148,7 @@ class Node:
 
     @property
     def begins_changes(self) -> str | None:
-        """A few words for what withdraws results, if the step does; None: it makes no withdrawals."""
+        """A few words for what withdraws results here, or None."""
         return None
 
     @property
