@@ -45,7 +45,15 @@ templates_path = ["_templates"]
 _MORE_CALLS = (
     "union connect broadcast join left_join right_join full_join co_group map_batches map_async apply_transform pipe"
 )
-autosummary_context = {"elsewhere": {"windrow.DataStream": ("streams", _MORE_CALLS.split())}}
+_CALLS_BY_KEY = (
+    "process reduce sum min max min_by max_by distinct first on_change stateful_map stateful_flat_map latest"
+)
+autosummary_context = {
+    "elsewhere": {
+        "windrow.DataStream": ("streams", _MORE_CALLS.split()),
+        "windrow.KeyedStream": ("keyed", _CALLS_BY_KEY.split()),
+    }
+}
 # Nobody reads a list of all names: the reference has tables, and a search.
 html_use_index = False
 html_domain_indices = False

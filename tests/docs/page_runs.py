@@ -67,7 +67,7 @@ class Elements:
     """The elements of a source, in order; ``stamps`` are those that a harness was given with them."""
 
     values: list[Any]
-    stamps: list[int | datetime | None] | None = None
+    stamps: Sequence[int | datetime | None] | None = None
 
     @property
     def are_stamped(self) -> bool:

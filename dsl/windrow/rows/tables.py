@@ -61,8 +61,9 @@ def from_changes(
     Example:
         >>> from windrow import from_changes, from_collection
         >>> from windrow.panes import Change, ChangeKind
-        >>> rows = from_collection([Change(ChangeKind.INSERT, ("tea", 5)), Change(ChangeKind.UPDATE_AFTER, ("tea", 6))])
-        >>> from_changes(rows, key=lambda row: row[0]).changelog(lambda kind, row: (kind.value, row[1])).collect()
+        >>> came = [Change(ChangeKind.INSERT, ("tea", 5)), Change(ChangeKind.UPDATE_AFTER, ("tea", 6))]
+        >>> rows = from_changes(from_collection(came), key=lambda row: row[0])
+        >>> rows.changelog(lambda kind, row: (kind.value, row[1])).collect()
         [('+I', 5), ('-U', 5), ('+U', 6)]
     """
     for argument, function in (("op", op), ("key", key)):
