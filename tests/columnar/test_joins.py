@@ -273,6 +273,7 @@ NOT_BY_END = ", not by their end"
 DECLINED: dict[str, tuple[Build, str]] = {
     "a function": (between(0, 1, function=lambda left, right: left), "not a join of windrow.joins"),
     "an object": (between(0, 1, function=Method()), "not a join of windrow.joins"),
+    "for ever": (between(0, 2**61), "its elements stay for ever"),
     "late by time": (between(0, 1, late=True), "late elements leave one by one"),
     "as of": (as_of, "looks versions up one by one"),
     "a selector": (

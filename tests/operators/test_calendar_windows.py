@@ -305,6 +305,13 @@ def test_bounds_are_datetimes_of_the_zone() -> None:
     assert days.aggregate(agg.window_start(datetime)).collect() == [first.start, second.start]
 
 
+def test_the_bounds_of_an_hour_that_comes_twice_differ() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    starts = [BoundTime("window_start", zone).of(millis(datetime(2025, 10, 26, hour, tzinfo=UTC))) for hour in (0, 1)]
+    assert [start.isoformat() for start in starts] == ["2025-10-26T02:00:00+02:00", "2025-10-26T02:00:00+01:00"]
+    assert len(set(starts)) == 2
+
+
 def test_bounds_of_other_windows_are_in_utc() -> None:
     hours = readings().window(TumblingEventTimeWindows.of(timedelta(hours=1)))
     start = hours.aggregate(agg.window_start(datetime)).collect()[0]

@@ -6,21 +6,22 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from copy import copy
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from windrow import DataStream, Pipeline, from_changes, from_collection, from_source
+from windrow import DataStream, Pipeline, WatermarkStrategy, from_changes, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.debezium import ChangeSource, Operation, TableChange
 from windrow.errors import InvalidArgumentError, PlanError
-from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, MapFunction
 from windrow.panes import Change, ChangeKind, OnTimeBehavior
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import JsonFileSource
 from windrow.triggers import after_count, repeatedly
-from windrow.windows import GlobalWindows
+from windrow.windows import GlobalWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
@@ -119,12 +120,41 @@ def test_the_newest_element_of_each_key_is_a_table() -> None:
     assert table(categories(newest).collect()) == [Category("b", 1, 6)]
 
 
+def test_a_withdrawn_row_has_the_time_with_which_it_came() -> None:
+    strategy = WatermarkStrategy[tuple[str, int, int]].for_bounded_out_of_orderness(timedelta(minutes=1))
+    prices = from_collection([("tea", 5, 1_000), ("cup", 9, 11_000), ("tea", 6, 12_000)])
+    timed = prices.assign_timestamps_and_watermarks(strategy, timestamp=lambda price: price[2])
+    newest = timed.key_by(lambda price: price[0]).latest()
+    windows = newest.key_by(lambda price: 0).window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
+    sums = windows.aggregate(agg.combine(agg.window_start(), agg.sum(lambda price: price[1]), agg.count()))
+    assert sums.collect() == [(10_000, 15, 2)]
+    lists = windows.apply(lambda key, window, rows: [(window.start, [row[:2] for row in rows])])
+    assert lists.collect() == [(10_000, [("cup", 9), ("tea", 6)])]
+
+
+def test_the_name_is_that_of_the_step_with_the_state() -> None:
+    rows = from_changes(from_collection(events(1)), key=lambda product: product.id, name="products")
+    (step,) = [step for step in Pipeline("p", rows.changelog().sink_to(CollectSink())).steps if step.node.is_keyed]
+    assert step.node.name == "products"
+
+
+class Opened(MapFunction[Product, int]):
+    def map(self, value: Product) -> int:
+        return value.id
+
+
+def test_functions_that_nobody_would_open_are_refused() -> None:
+    products = from_collection([Product(1, "a", 5)])
+    with pytest.raises(InvalidArgumentError, match="latest takes a plain function, whose open and close nobody"):
+        products.key_by(lambda product: product.id).latest(is_deleted=Opened())  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="key takes a plain function"):
+        from_changes(from_collection(events(1)), key=Opened())
+
+
 def test_a_field_says_what_a_record_does() -> None:
     records = from_collection([("+I", 1), ("-D", 1), ("+I", 2)])
-    rows = from_changes(records, op=lambda record: ChangeKind(record[0]))
-    assert rows.map(lambda record: record[1]).changelog(lambda kind, value: (kind.value, value)).collect() == [
-        *(("+I", 1), ("-D", 1), ("+I", 2))
-    ]
+    rows = from_changes(records, op=lambda record: ChangeKind(record[0]), row=lambda record: record[1])
+    assert rows.changelog(lambda kind, value: (kind.value, value)).collect() == [*(("+I", 1), ("-D", 1), ("+I", 2))]
 
 
 @pytest.mark.parametrize("with_key", [True, False])
@@ -199,4 +229,6 @@ def test_records_that_say_nothing_are_refused() -> None:
         unknown.changelog().collect()
     wrong: Any = lambda record: "+I"  # noqa: E731  # what users write
     with pytest.raises(InvalidArgumentError, match="op of from_changes has to say what a record does"):
-        from_changes(numbers, op=wrong).changelog().collect()
+        from_changes(numbers, op=wrong, key=lambda number: number).changelog().collect()
+    with pytest.raises(InvalidArgumentError, match="needs the row, or the key of the row that is withdrawn"):
+        from_changes(numbers, op=lambda number: ChangeKind.INSERT)  # type: ignore[call-overload]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any, ClassVar, Final, Generic, Never, NoReturn, final, overload
 
 from typing_extensions import TypeVar
@@ -161,7 +161,7 @@ class BoundTime:
             InvalidArgumentError: If it is not within the years 1 to 9999, which ``datetime`` has.
         """
         try:
-            return (_EPOCH + timedelta(milliseconds=bound)).astimezone(self.zone)
+            bound_time = (_EPOCH + timedelta(milliseconds=bound)).astimezone(self.zone)
         except OverflowError:
             raise InvalidArgumentError(
                 "a bound of a window is no datetime",
@@ -169,6 +169,9 @@ class BoundTime:
                 expected="a moment in the years 1 to 9999",
                 hint=f"{self.kind}() gives milliseconds",
             ) from None
+        # Datetimes of one zone are compared by what the clock shows, which it shows twice here.
+        offset = bound_time.utcoffset() if bound_time.fold else None
+        return bound_time if offset is None else bound_time.replace(tzinfo=timezone(offset), fold=0)
 
 
 @final

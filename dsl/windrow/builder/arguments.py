@@ -47,6 +47,19 @@ def check_function(function: object, call: str, *, may_yield: bool = False) -> N
     check_result(function, call, may_yield=may_yield)
 
 
+def check_plain_function(function: object, call: str) -> None:
+    """Refuse what :func:`check_function` refuses, and rich functions, which nobody would open there."""
+    check_function(function, call)
+    if isinstance(function, RichFunction):
+        raise InvalidArgumentError(
+            f"{call} takes a plain function, whose open and close nobody would call",
+            given=function,
+            expected="a function that needs no open",
+            where=caller_location(),
+            hint="compute it in a map before",
+        )
+
+
 def check_result(function: object, call: str, *, may_yield: bool = False) -> None:
     """Refuse a function whose call gives a coroutine or a generator, which would be taken for the result.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, o
 
 from typing_extensions import deprecated
 
-from windrow.builder.arguments import check_assigner, check_function, check_kind
+from windrow.builder.arguments import check_assigner, check_function, check_kind, check_plain_function
 from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import KeyedConnectedStreams
 from windrow.builder.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
@@ -713,9 +713,10 @@ class KeyedStream(Stage, Generic[T, K]):
     def latest(self, *, is_deleted: Callable[[T], bool] | None = None, name: str | None = None) -> DataStream[T]:
         """The table of the newest element of each key, as a stream of changes (a ``KTable`` of Kafka Streams).
 
-        When an element comes, the one before of its key is withdrawn. Windows and sinks understand that; other steps
-        need :meth:`~windrow.DataStream.changelog` before them. The newest element of each key is kept for ever, unless
-        an element deletes it.
+        When an element comes, the one before of its key is withdrawn, with the timestamp with which it came: it is late
+        where its window is gone. Windows, and sinks with the same key, understand that; other steps need
+        :meth:`~windrow.DataStream.changelog` before them. The newest element of each key is kept for ever, unless an
+        element deletes it.
 
         Args:
             is_deleted: Says whether an element deletes the row of its key, as a record without value does in Kafka.
@@ -732,7 +733,7 @@ class KeyedStream(Stage, Generic[T, K]):
             [('+I', 'tea', 5), ('+I', 'cup', 9), ('-U', 'tea', 5), ('+U', 'tea', 6)]
         """
         if is_deleted is not None:
-            check_function(is_deleted, "latest")
+            check_plain_function(is_deleted, "latest")
         element_type = self._node.element_type
         change_type = None if element_type is None else GenericAlias(Change, (element_type,))
         newest: NewestRow[K, T, T] = NewestRow(NewestOrDeleted(is_deleted), "the newest element")
@@ -783,7 +784,7 @@ def _remembered(within: timedelta, by: TimeDomain) -> StateTtlConfig:
 
 
 def _check_stateful(initial: object, function: object, ttl: object, call: str) -> None:
-    check_function(initial, call)
+    check_plain_function(initial, call)
     check_function(function, call)
     if ttl is not None:
         check_kind(ttl, StateTtlConfig, "ttl says how long a state lives", "a StateTtlConfig")

@@ -147,6 +147,11 @@ class Node:
         return None
 
     @property
+    def settings_of_state(self) -> str | None:
+        """Further settings that a checkpoint refuses to change, as a text, or None."""
+        return None
+
+    @property
     def begins_changes(self) -> str | None:
         """A few words for what withdraws results here, or None."""
         return None

@@ -451,6 +451,13 @@ class IntervalJoinNode(TimedJoinNode):
     join_kind: JoinKind = JoinKind.INNER
 
     @property
+    def settings_of_state(self) -> str | None:
+        # Which elements are decided is told by the watermark alone, and partners of others may be gone.
+        if self.join_kind is JoinKind.INNER:
+            return None
+        return f"{self.join_kind.value}, {self.lower} to {self.upper} ms, allowed lateness {self.allowed_lateness} ms"
+
+    @property
     def deciding(self) -> Mapping[str, str | Callable[..., Any]]:
         outer = {} if self.join_kind is JoinKind.INNER else {"the join": self.join_kind.value}
         return {"the bounds": f"{self.lower} to {self.upper} ms", **outer}

@@ -250,7 +250,7 @@ class FromChangesNode(OneInputNode):
         return "changes by from_changes"
 
     def describe(self, words: Words = NAMES) -> str:
-        return ""
+        return "rows of changes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from windrow.errors import InvalidArgumentError
@@ -14,8 +15,19 @@ T = TypeVar("T")
 K = TypeVar("K")
 R = TypeVar("R")
 
-# A list of at most one row, so that None can be one.
+# A list of at most one row with its timestamp, so that None can be a row.
 _NEWEST: Final[ListStateDescriptor[Any]] = ListStateDescriptor("newest")
+
+
+@dataclass(frozen=True)
+class TimedChange(Change[R]):
+    """A change whose row has a timestamp of its own: a withdrawn row has that with which it came.
+
+    Attributes:
+        timestamp: In milliseconds since 1970; None: the row came without one.
+    """
+
+    timestamp: int | None = None
 
 
 class NewestRow(KeyedProcessFunction[K, T, Change[R]], Generic[K, T, R]):
@@ -31,33 +43,36 @@ class NewestRow(KeyedProcessFunction[K, T, Change[R]], Generic[K, T, R]):
         if change.kind is ChangeKind.UPDATE_BEFORE:
             return []
         state = context.get_state(_NEWEST)
-        held = state.get()
+        held, now = state.get(), context.timestamp
         if change.kind is ChangeKind.DELETE:
             state.clear()
-            return [Change(ChangeKind.DELETE, held[0])] if held else []
-        state.update((change.value,))
+            return [TimedChange(ChangeKind.DELETE, *row) for row in held]
+        state.update(((change.value, now),))
         if not held:
-            return [Change(ChangeKind.INSERT, change.value)]
-        return [Change(ChangeKind.UPDATE_BEFORE, held[0]), Change(ChangeKind.UPDATE_AFTER, change.value)]
+            return [TimedChange(ChangeKind.INSERT, change.value, now)]
+        before = TimedChange(ChangeKind.UPDATE_BEFORE, *held[0])
+        return [before, TimedChange(ChangeKind.UPDATE_AFTER, change.value, now)]
 
     def describe(self) -> str:
         return self._description
 
 
 class RowChange(Generic[T]):
-    """Makes a change of an element, which is the row itself."""
+    """Makes a change of an element, which is the row itself or has it."""
 
-    def __init__(self, op: Callable[[T], ChangeKind]) -> None:
+    # Any: the row, of whatever type.
+    def __init__(self, op: Callable[[T], ChangeKind], row: Callable[[T], Any] | None) -> None:
         self._op = op
+        self._row = row
 
-    def __call__(self, element: T) -> Change[T]:
+    def __call__(self, element: T) -> Change[Any]:
         """Returns the change; refuses what is no kind of one."""
         kind: object = self._op(element)
         if not isinstance(kind, ChangeKind):
             raise InvalidArgumentError(
                 "op of from_changes has to say what a record does", given=kind, expected="a ChangeKind, such as INSERT"
             )
-        return Change(kind, element)
+        return Change(kind, element if self._row is None else self._row(element))
 
 
 class NewestOrDeleted(Generic[T]):

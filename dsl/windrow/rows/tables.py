@@ -6,13 +6,14 @@ from collections.abc import Callable, Hashable
 from types import GenericAlias
 from typing import Any, TypeVar, get_args, get_origin, overload
 
-from windrow.builder.arguments import check_function
+from windrow.builder.arguments import check_plain_function
 from windrow.builder.stream import DataStream
 from windrow.errors import InvalidArgumentError
 from windrow.functions.names import function_name
 from windrow.panes import Change, ChangeKind
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import FromChangesNode
+from windrow.plan.types import made_type
 from windrow.rows.newest import NewestRow, RowChange
 
 T = TypeVar("T")
@@ -26,29 +27,38 @@ def from_changes(
 ) -> DataStream[R]: ...
 @overload
 def from_changes(
+    stream: DataStream[T], *, op: Callable[[T], ChangeKind], key: Callable[[T], H], name: str | None = None
+) -> DataStream[T]: ...
+@overload
+def from_changes(
     stream: DataStream[T],
     *,
     op: Callable[[T], ChangeKind],
-    key: Callable[[T], H] | None = None,
+    row: Callable[[T], R],
+    key: Callable[[R], H] | None = None,
     name: str | None = None,
-) -> DataStream[T]: ...
+) -> DataStream[R]: ...
 # Any: the overloads say of which type the changes are.
 def from_changes(
     stream: DataStream[Any],
     *,
     op: Callable[[Any], ChangeKind] | None = None,
+    row: Callable[[Any], Any] | None = None,
     key: Callable[[Any], Any] | None = None,
     name: str | None = None,
 ) -> DataStream[Any]:
     """Take the records of a stream as changes of a table: the opposite of :meth:`~windrow.DataStream.changelog`.
 
-    Windows take a withdrawn row out again, and sinks delete it, as they do with results of windows that retract; other
-    steps need ``changelog`` before them. A withdrawn row has to get the timestamp that it had when it came: take
-    timestamps from a field of the row.
+    Windows take a withdrawn row out again, and sinks with the same key delete it, as they do with results of windows
+    that retract; other steps need ``changelog`` before them. With a key a withdrawn row has the timestamp with which it
+    came, and is late where its window is gone. Without a key it has that of its record: take timestamps from a field of
+    the row.
 
     Args:
         stream: The records: :class:`~windrow.panes.Change`, or any with ``op``.
-        op: Says of a record what it does; it is then the row itself.
+        op: Says of a record what it does.
+        row: Takes the row from a record with ``op``: what is equal in a row and its withdrawal. With a key the record
+            itself may be the row.
         key: Takes the key of a row, for changes that do not bring the row before, such as those of a compacted topic or
             of a database by default. The newest row of each key is kept as state, for ever unless it is deleted, and
             is withdrawn when the next one comes: ``INSERT`` and ``UPDATE_AFTER`` both bring the newest row, ``DELETE``
@@ -66,16 +76,28 @@ def from_changes(
         >>> rows.changelog(lambda kind, row: (kind.value, row[1])).collect()
         [('+I', 5), ('-U', 5), ('+U', 6)]
     """
-    for argument, function in (("op", op), ("key", key)):
+    for argument, function in (("op", op), ("row", row), ("key", key)):
         if function is not None:
-            check_function(function, argument)
+            check_plain_function(function, argument)
     known = stream._node.element_type
     changes, row_type = stream, known
     if op is not None:
-        changes = stream.map(RowChange(op))
-        if known is not None:
-            change_type: Any = GenericAlias(Change, (known,))
+        if row is None and key is None:
+            raise InvalidArgumentError(
+                "from_changes needs the row, or the key of the row that is withdrawn",
+                given="op without row and key",
+                expected="row=, which takes from a record what is equal in a row and its withdrawal, or key=",
+                where=caller_location(),
+            )
+        row_type = known if row is None else made_type(row, known)
+        changes = stream.map(RowChange(op, row))
+        if row_type is not None:
+            change_type: Any = GenericAlias(Change, (row_type,))
             changes = changes.returns(change_type)
+    elif row is not None:
+        raise InvalidArgumentError(
+            "row= takes the row from a record that op= tells of", given="row without op", where=caller_location()
+        )
     elif known is not None:
         if (get_origin(known) or known) is not Change:
             raise InvalidArgumentError(
@@ -89,7 +111,8 @@ def from_changes(
     if key is not None:
         take_key = key
         newest: NewestRow[Any, Any, Any] = NewestRow(_same, f"the newest row by {function_name(key)}")
-        changes = changes.key_by(lambda change: take_key(change.value)).process(newest)
+        changes = changes.key_by(lambda change: take_key(change.value)).process(newest, name=name)
+        name = None  # that of the step with the state
     return DataStream(
         FromChangesNode(input=changes._node, element_type=row_type, name=name, location=caller_location())
     )

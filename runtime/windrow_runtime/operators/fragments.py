@@ -39,6 +39,7 @@ from windrow.plan import (
 )
 from windrow.plan.changing import carries_changes
 from windrow.plan.emitting import TUPLE_HINT, is_fixed_tuple, records_of
+from windrow.rows.newest import TimedChange
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.changes import Changed, runs_of
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
@@ -335,10 +336,14 @@ class _FromChanges(FusedStep):
         start = 0
         try:
             for kind, run in groupby(values, self._kind_of):
-                rows = [change.value for change in run]
+                changes = list(run)
+                stamps = timestamps[start : start + len(changes)]
+                start += len(changes)
+                if TimedChange in set(map(type, changes)):
+                    pairs = zip(changes, stamps, strict=True)
+                    stamps = [each.timestamp if isinstance(each, TimedChange) else at for each, at in pairs]
                 self._changes.kind = kind
-                self._forward(rows, timestamps[start : start + len(rows)])
-                start += len(rows)
+                self._forward([each.value for each in changes], stamps)
         finally:
             self._changes.kind = ChangeKind.INSERT
 

@@ -65,6 +65,8 @@ def step_shape(plan: PhysicalPlan, step: Step) -> Shape:
     }
     if keys is not None and keys.key_type is None and type_form is not None:
         shape[_FROM_CODE] = True
+    if node.settings_of_state is not None:
+        shape["settings"] = node.settings_of_state
     windows, function = node.windows, node.process_function
     if windows is not None:
         shape["assigner"] = _part(windows.assigner)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 from windrow.errors import IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Pipeline
 from windrow_spark.checkpoint.folder import Checkpoint, Description
-from windrow_spark.checkpoint.stored_file import checkpoint_errors, is_there
+from windrow_spark.checkpoint.stored_file import checkpoint_errors, damaged_file, is_there
 from windrow_spark.clock import has_own_clock
 from windrow_spark.lowering import per_partition, time_of
 from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.savepoint.description import SavepointDescription, SavepointFolder
-from windrow_spark.savepoint.fitting import PlanChange
+from windrow_spark.savepoint.fitting import PlanChange, fitted
 from windrow_spark.savepoint.restoring import Restoration, check_restored, restore, restored_file
 from windrow_spark.savepoint.writing import fitted_to, write_for_change
 from windrow_spark.session import is_connect
@@ -83,7 +83,9 @@ def grow(spark: SparkSession, checkpoint: Checkpoint, pipeline: Pipeline, wanted
         return False
     checkpoint.check_whole(None, stateful=bool(stored.steps))
     folder = _growth_folder(checkpoint)
-    folder.file.path.unlink(missing_ok=True)  # what an earlier run has left there is of no use to anybody
+    left, restored = folder.file.read(), restored_file(checkpoint).read()
+    if left is not None and restored is not None and restored.is_whole and restored.savepoint == left.id:
+        folder.file.path.unlink()  # a run was interrupted before it removed the savepoint from which it had begun
     begin_anew(
         spark,
         checkpoint,
@@ -118,6 +120,19 @@ def has_begun_to_grow(checkpoint: Checkpoint) -> bool:
 def finish_growth(spark: SparkSession, checkpoint: Checkpoint, pipeline: Pipeline, wanted: Restoration) -> None:
     """Begins a checkpoint anew from the savepoint of a run that was interrupted while it did so."""
     folder = _growth_folder(checkpoint)
+    saved, stored = folder.description(), folder.checkpoint.description()
+    if stored is None:
+        raise damaged_file(folder.path / "checkpoint" / "plan", "it is gone")
+    fit = fitted(pipeline, saved.steps, stored, folder.checkpoint.streams.read(), wanted.change)
+    missing = [*fit.gone, *(f"source {place + 1}" for place in fit.sources.gone)]
+    if missing:
+        raise IncompatibleStateError(
+            "a checkpoint that was growing when a run was interrupted goes on with all that it had",
+            given=f"a plan without {', '.join(missing)}",
+            expected="all keyed steps and sources of the plan before",
+            where=str(checkpoint.path),
+            hint="run the plan of before, or the one that was growing; windrow upgrade takes one with less",
+        )
     restore(spark, checkpoint, pipeline, folder, wanted)
     _remove(folder)
 

@@ -36,6 +36,9 @@ from windrow_spark.columnar.windows.step_windows import Sessions, windows_of
 
 # Any: elements, keys and results of every type.
 
+_FAR: Final = MAX_TIMESTAMP // 8
+"""Bounds above this many milliseconds mean that elements stay for ever; sums of them would leave 64 bits."""
+
 _SIDES: Final = {JoinSide.LEFT: LEFT, JoinSide.RIGHT: RIGHT}
 
 
@@ -150,7 +153,7 @@ def _as_of(node: AsOfJoinNode) -> tuple[_MakeOperator, JoinKind]:
 def _by_interval(node: IntervalJoinNode) -> tuple[_MakeOperator, JoinKind]:
     if any(node.late_tags):
         raise DeclinedError("late elements leave one by one")
-    if node.allowed_lateness == MAX_TIMESTAMP:
+    if max(node.allowed_lateness, node.upper, -node.lower) > _FAR:
         raise DeclinedError("its elements stay for ever")
     kind = node.join_kind
     make = partial(IntervalOperator, lower=node.lower, upper=node.upper, lateness=node.allowed_lateness, kind=kind)
