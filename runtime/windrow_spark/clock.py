@@ -32,7 +32,15 @@ from windrow_runtime.inputs.batches import OpenPartitions
 from windrow_runtime.inputs.partitions import PartitionedSource, held_partitions
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.topology import Topology, timestamps_of
-from windrow_runtime.operators.watermarks import Arrivals, TrackerMemory, WatermarkTracker, clock_millis, watermarks_of
+from windrow_runtime.operators.watermarks import (
+    Arrivals,
+    TrackerMemory,
+    WatermarkTracker,
+    clock_millis,
+    highest_reaches,
+    lowest_reaches,
+    watermarks_of,
+)
 from windrow_spark.checkpoint.asked import AskedSources
 from windrow_spark.checkpoint.lock import checkpoint_in_use
 from windrow_spark.checkpoint.storage import StoragePath
@@ -504,10 +512,11 @@ class ClockKeeper:
         for step, time in (clock.due or {}).items():
             watermark = clock.watermarks.get(step, MIN_TIMESTAMP)
             of_step = [trackers[each] for each in self._topology.timestamp_steps[step]]
-            holding = [each for each in of_step if not each.idle and each.watermark < time]
-            reached = [each.reaches(time) for each in holding]
-            if watermark < time < MAX_TIMESTAMP and reached and None not in reached:
-                clocks.append(max(clock for clock in reached if clock is not None) + self.asked.slack)
+            holding = [each for each in of_step if not each.idle]
+            # When all are idle, none holds the others back.
+            reached = lowest_reaches(holding, time) if holding else highest_reaches(of_step, time)
+            if watermark < time < MAX_TIMESTAMP and reached is not None:
+                clocks.append(reached + self.asked.slack)
         if not clocks:
             return None
         # A batch that was late enough has not fired it, for a reason that time alone does not remove.

@@ -32,6 +32,7 @@ from windrow_runtime.replay import replay
 from windrow_runtime.spark import SparkRunner
 from windrow_spark.checkpoint.asked import AskedSources
 from windrow_spark.checkpoint.folder import Checkpoint
+from windrow_spark.checkpoint.stored_file import file_numbers
 from windrow_spark.clock import ClockFiles, ClockKeeper, SeenTimestamps
 from windrow_spark.run.waker import Waker
 from windrow_spark.storage.values import StateCodec
@@ -219,6 +220,71 @@ def test_what_the_clock_does_not_release_is_not_waited_for(tmp_path: Path) -> No
     begin = [SeenTimestamps(first, [None], [5_000]), SeenTimestamps(second, [None], [5_000])]
     driver.end(0, 10_000, *begin, new=[0, 1], due=9_999)
     assert driver.keeper.wake_at is None
+
+
+@dataclass
+class Clock:
+    """The clock of the driver, in milliseconds."""
+
+    now: int
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock(now_millis() // 1000 * 1000)
+    monkeypatch.setattr("windrow_spark.clock.now_millis", lambda: clock.now)
+    return clock
+
+
+def woken_until_due(
+    driver: Driver, clock: Clock, due: int, begin: int, partitions: OpenPartitions | None = None
+) -> list[int]:
+    """Ends batches without elements when the driver wakes; returns when that was, after a time."""
+    woken: list[int] = []
+    number = max(file_numbers(driver.files.folder))
+    while driver.keeper.wake_at is not None and len(woken) < 9:
+        clock.now = max(clock.now, driver.keeper.wake_at)
+        woken.append(clock.now - begin)
+        if driver.end(number, clock.now, partitions=partitions, due=due) >= due:
+            return woken
+        number += 1
+    pytest.fail(f"it does not come; woken at {woken}, then {driver.keeper.wake_at}")
+
+
+@pytest.mark.parametrize(
+    ("idle", "after", "woken"), [(10, 60, [10_000, 60_000]), (60, 10, [10_000]), (10, 10, [10_000])]
+)
+def test_what_is_idle_is_silent_later(tmp_path: Path, clock: Clock, idle: int, after: int, woken: list[int]) -> None:
+    driver = Driver(tmp_path, two_sources(silent(after).with_idleness(timedelta(seconds=idle))))
+    (step,) = (step.id for step in driver.plan.timestamps)
+    driver.end(0, clock.now, SeenTimestamps(step, [None], [clock.now]), new=[0], due=clock.now + 999)
+    assert woken_until_due(driver, clock, clock.now + 999, clock.now) == woken
+
+
+def test_when_all_are_idle_the_first_to_be_silent_counts(tmp_path: Path, clock: Clock) -> None:
+    only_idle = WatermarkStrategy.for_monotonous_timestamps().with_idleness(timedelta(seconds=5))
+    strategies = [silent(60).with_idleness(timedelta(seconds=3)), silent(30).with_idleness(timedelta(seconds=4))]
+    driver = Driver(tmp_path, two_sources(*strategies, only_idle))
+    begin = [SeenTimestamps(step.id, [None], [clock.now]) for step in driver.plan.timestamps]
+    driver.end(0, clock.now, *begin, new=[0, 1, 2], due=clock.now + 999)
+    assert woken_until_due(driver, clock, clock.now + 999, clock.now) == [5_000, 30_000]
+
+
+@pytest.mark.parametrize(("second", "woken"), [(0, [3_000, 20_000]), (2_000, [5_000, 22_000])])
+def test_partitions_that_are_idle_are_silent_later(tmp_path: Path, clock: Clock, second: int, woken: list[int]) -> None:
+    """Those count that were active last, as for the watermark."""
+    strategy = silent(20).with_idleness(timedelta(seconds=3))
+    driver = Driver(tmp_path / "run", Topology(counted(from_source(Logs(tmp_path, bounded=False)), strategy)[0].steps))
+    (step,) = (step.id for step in driver.plan.timestamps)
+    begin = clock.now
+    due = begin + 5_000
+    both = [SeenTimestamps(step, [None], [begin], name) for name in "ab"]
+    open_ones = [OpenPartitions(["a", "b"], read=read) for read in (["a", "b"], ["b"], [])]
+    driver.end(0, begin, *both, new=[0], partitions=open_ones[0], due=due)
+    if second:
+        clock.now += second
+        driver.end(1, clock.now, both[1], new=[0], partitions=open_ones[1], due=due)
+    assert woken_until_due(driver, clock, due, begin, open_ones[2]) == woken
 
 
 def test_a_waker_begins_a_batch_at_the_newest_time_and_once() -> None:

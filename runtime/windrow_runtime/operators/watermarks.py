@@ -206,9 +206,10 @@ class WatermarkTracker:
         None: only elements bring it there.
         """
         if self._partitions:
-            holding = [each for each in self._partitions.values() if not each.idle and each.watermark < watermark]
-            clocks = [each.reaches(watermark) for each in holding]
-            return None if None in clocks else max((clock for clock in clocks if clock is not None), default=None)
+            every = self._partitions.values()
+            holding = [each for each in every if not each.idle] or self._active_last()
+            # If none has a watermark yet, the first to have one counts.
+            return lowest_reaches(holding, watermark) if holding else highest_reaches(every, watermark)
         times = [None if self._silence is None else self._silence.reaches(watermark)]
         if self._idleness is not None and self._last_active is not None and not self.idle:
             times.append(self._last_active + self._idleness)
@@ -223,16 +224,16 @@ class WatermarkTracker:
             each.end_batch(now, None, arrivals and arrivals.of_partition(name))
         if read is not None and not more_to_come:
             self._release(self._partitions.keys() - set(read.open))
-        holding = [each.watermark for each in self._partitions.values() if not each.idle] or self._active_last()
+        holding = [each for each in self._partitions.values() if not each.idle] or self._active_last()
         if holding:
-            self.emit_watermark(min(holding))
+            self.emit_watermark(min(each.watermark for each in holding))
         elif not self._partitions and not more_to_come:
             self.emit_watermark(self._released)
         if more_to_come:  # files are read once
             self._release(set(self._partitions))
 
-    def _active_last(self) -> list[int]:
-        """Returns the watermarks of the partitions that were the last to become idle, if the clock had not stood still.
+    def _active_last(self) -> list[WatermarkTracker]:
+        """Returns the trackers of the partitions that were the last to become idle, if the clock had not stood still.
 
         Between two batches several become idle at once. One that has had no elements did so before those that had.
         """
@@ -241,7 +242,7 @@ class WatermarkTracker:
             for each in self._partitions.values()
             if each.watermark > MIN_TIMESTAMP and each._last_active is not None
         }
-        return [each.watermark for each, active in known.items() if active == max(known.values())]
+        return [each for each, active in known.items() if active == max(known.values())]
 
     def _release(self, names: Collection[str]) -> None:
         self._released = max(self._released, *(self._partitions.pop(name).watermark for name in names), MIN_TIMESTAMP)
@@ -272,6 +273,18 @@ class WatermarkTracker:
         set_attributes(self._generator, memory.attributes)
         for name, each in memory.partitions.items():
             self._partition(name).remember(each)
+
+
+def lowest_reaches(trackers: Iterable[WatermarkTracker], watermark: int) -> int | None:
+    """Returns the clock at which no tracker holds a watermark back any more, if no element comes; None: never."""
+    clocks = [each.reaches(watermark) for each in trackers if each.watermark < watermark]
+    return None if None in clocks else max((clock for clock in clocks if clock is not None), default=None)
+
+
+def highest_reaches(trackers: Iterable[WatermarkTracker], watermark: int) -> int | None:
+    """Returns the clock at which the first tracker comes to a watermark, if no element comes; None: none does."""
+    clocks = [each.reaches(watermark) for each in trackers]
+    return min((clock for clock in clocks if clock is not None), default=None)
 
 
 def clock_millis(clock: Callable[[], int]) -> int:
