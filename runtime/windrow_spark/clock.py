@@ -39,6 +39,7 @@ from windrow_runtime.operators.watermarks import (
     clock_millis,
     highest_reaches,
     lowest_reaches,
+    trackers_before,
     watermarks_of,
 )
 from windrow_spark.checkpoint.asked import AskedSources
@@ -508,10 +509,12 @@ class ClockKeeper:
         ended = {self._topology.sources[index].id for index in clock.ended_sources}
         if clock.is_due or clock.waiting or not ended.issuperset(self._ending):
             return now
+        exhausted = {source for source in ended if self._ending[source]}
+        before = trackers_before(self._topology, ended - exhausted, exhausted)
         clocks: list[int] = []
         for step, time in (clock.due or {}).items():
             watermark = clock.watermarks.get(step, MIN_TIMESTAMP)
-            of_step = [trackers[each] for each in self._topology.timestamp_steps[step]]
+            of_step = [trackers[each] for each in before[step]]
             holding = [each for each in of_step if not each.idle]
             # When all are idle, none holds the others back.
             reached = lowest_reaches(holding, time) if holding else highest_reaches(of_step, time)

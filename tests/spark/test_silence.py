@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -63,9 +64,11 @@ class Driver:
         (self.window,) = (step.id for step in self.plan.keyed)
         self.offsets = [0] * len(self.sources)
 
-    def started(self) -> ClockKeeper:
+    def started(self, ending: Mapping[str, bool] = MappingProxyType({})) -> ClockKeeper:
         partitioned = partitioned_sources(self.plan)
-        return ClockKeeper(self.files, self.plan, None, StateCodec(), partitioned=partitioned, asked=self.asked)
+        return ClockKeeper(
+            self.files, self.plan, None, StateCodec(), ending=ending, partitioned=partitioned, asked=self.asked
+        )
 
     def end(
         self,
@@ -86,6 +89,7 @@ class Driver:
             batch,
             seen,
             ended=False,
+            read=[self.sources[place] for place in new],
             open_partitions=() if partitions is None else [(self.sources[0], partitions)],
             due={} if due is None else {self.window: due},
         )
@@ -285,6 +289,22 @@ def test_partitions_that_are_idle_are_silent_later(tmp_path: Path, clock: Clock,
         clock.now += second
         driver.end(1, clock.now, both[1], new=[0], partitions=open_ones[1], due=due)
     assert woken_until_due(driver, clock, due, begin, open_ones[2]) == woken
+
+
+@pytest.mark.parametrize("may_grow", [False, True])
+@pytest.mark.parametrize(
+    "of_ended", [WatermarkStrategy.for_monotonous_timestamps(), WatermarkStrategy.no_watermarks(), silent(3600)]
+)
+def test_a_source_that_has_ended_is_not_waited_for(
+    tmp_path: Path, clock: Clock, of_ended: WatermarkStrategy[object], may_grow: bool
+) -> None:
+    driver = Driver(tmp_path, two_sources(silent(2), of_ended))
+    driver.keeper = driver.started({driver.sources[1]: may_grow})
+    first, second = (step.id for step in driver.plan.timestamps)
+    begin = [SeenTimestamps(first, [None], [clock.now]), SeenTimestamps(second, [None], [clock.now - 5_000])]
+    driver.end(0, clock.now, *begin, new=[0, 1], due=clock.now + 999)
+    # The batch that shows that it has ended comes at once.
+    assert woken_until_due(driver, clock, clock.now + 999, clock.now) == [0, 2_000]
 
 
 def test_a_waker_begins_a_batch_at_the_newest_time_and_once() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -329,26 +330,60 @@ def watermarks_of(
     counts with its own watermark again.
     """
     watermarks: dict[str, _Watermark | None] = {}
-    goes_on = len({*ended, *exhausted}) < len(topology.sources)
-    over = topology.fed_only_by(ended) if goes_on else set()
-    silent = topology.fed_only_by({*ended, *exhausted}, through_keyed=False) if goes_on else set()
+    waited_for = _WaitedFor.of(topology, ended, exhausted)
 
     def reaching(step: Step) -> _Watermark | None:
         if step.id not in watermarks:
             own = inputs.get(step.id)
-            if step.id in over:
+            if step.id in waited_for.over:
                 watermarks[step.id] = _Watermark(MAX_TIMESTAMP, idle=False)
             elif own is not None:
                 watermarks[step.id] = _Watermark(own.watermark, own.idle)
             else:
-                waiting = [source for source in step.inputs if source not in over]
-                going_on = [source for source in waiting if source not in silent] or waiting
-                upstream = [each for each in map(reaching, map(topology.step, going_on)) if each is not None]
+                inputs_of_step = map(topology.step, waited_for.inputs(step))
+                upstream = [each for each in map(reaching, inputs_of_step) if each is not None]
                 watermarks[step.id] = _derived(step, upstream, before.get(step.id, MIN_TIMESTAMP)) if upstream else None
         return watermarks[step.id]
 
     steps = [step for step in topology.steps if step.node.is_keyed or step.node.has_watermark]
     return {step.id: MIN_TIMESTAMP if (watermark := reaching(step)) is None else watermark.watermark for step in steps}
+
+
+class _WaitedFor(NamedTuple):
+    """Tells for which inputs a step waits, once sources have ended; see :func:`watermarks_of`."""
+
+    over: set[str]  # the steps that are at the end of time
+    exhausted: set[str]  # those for which steps with other inputs do not wait
+
+    @classmethod
+    def of(cls, topology: Topology, ended: Collection[str], exhausted: Collection[str]) -> _WaitedFor:
+        if len({*ended, *exhausted}) == len(topology.sources):
+            return cls(set(), set())
+        return cls(topology.fed_only_by(ended), topology.fed_only_by({*ended, *exhausted}, through_keyed=False))
+
+    def inputs(self, step: Step) -> list[str]:
+        waiting = [source for source in step.inputs if source not in self.over]
+        return [source for source in waiting if source not in self.exhausted] or waiting
+
+
+def trackers_before(
+    topology: Topology, ended: Collection[str] = (), exhausted: Collection[str] = ()
+) -> dict[str, list[str]]:
+    """Returns the timestamp-assigning steps on which the watermark of each step depends, by id.
+
+    The arguments are those of :func:`watermarks_of`: a step depends on no input for which it does not wait.
+    """
+    waited_for = _WaitedFor.of(topology, ended, exhausted)
+    before: dict[str, list[str]] = {}
+    for step in topology.steps:
+        if step.id in waited_for.over:
+            before[step.id] = []
+        elif step.node.makes_watermarks is not None:
+            before[step.id] = [step.id]
+        else:
+            ways = [before[source] for source in waited_for.inputs(step)]
+            before[step.id] = [*dict.fromkeys(chain.from_iterable(ways))]
+    return before
 
 
 class _Watermark(NamedTuple):
