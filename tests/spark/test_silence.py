@@ -151,6 +151,13 @@ def test_a_run_that_reads_what_there_is_has_asked_when_it_began(tmp_path: Path) 
     assert driver.end(2, 4_000_500) == 3_999_999
 
 
+def test_a_clock_that_is_set_back_begins_the_silence_anew(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, two_sources(silent(2)))
+    (step,) = (step.id for step in driver.plan.timestamps)
+    assert driver.end(0, 3_610_000, SeenTimestamps(step, [None], [5_000]), new=[0]) == 4_999
+    assert [driver.end(1 + number, 10_000 + number * 1000) for number in range(3)] == [4_999, 4_999, 11_999]
+
+
 @pytest.mark.parametrize(("interval", "at"), [(0, 12_245), (500, 12_245), (1000, 12_000), (5000, 10_000)])
 def test_a_batch_has_asked_after_its_trigger_began(tmp_path: Path, interval: int, at: int) -> None:
     driver = Driver(tmp_path, two_sources(silent(2)), interval)

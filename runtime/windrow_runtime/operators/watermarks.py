@@ -99,7 +99,8 @@ class Silence:
         """Returns the watermark by the clock at the end of a batch; None: the source is not silent."""
         if has_arrived or self.arrived is None:
             self.arrived = asked
-        elif asked - self.arrived >= self.after:
+        self.arrived = min(self.arrived, asked)  # the clock may be set back
+        if not has_arrived and asked - self.arrived >= self.after:
             # An element with the time of the clock would bring the watermark there.
             return max(asked - self.bound - 1, MIN_TIMESTAMP)
         return None
