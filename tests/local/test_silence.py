@@ -226,6 +226,19 @@ def test_a_partition_that_has_more_than_a_batch_reads_is_not_silent() -> None:
     assert ("p1", 10_000, 7) in counts
 
 
+@pytest.mark.parametrize("is_by_machine", [True, False])
+def test_on_the_machines_clock_a_run_has_asked_when_it_began(is_by_machine: bool) -> None:
+    def slow(element: int) -> int:
+        time.sleep(0.1)
+        return element
+
+    sink, at = CollectSink[int](), now_millis() // 2 * 2
+    stream = windows(stamped(from_collection([at]).map(slow), silent(50)))
+    runner = LocalRunner() if is_by_machine else LocalRunner(clock=now_millis)
+    result = runner.run(Pipeline("slow", stream.sink_to(sink)), drain=False)
+    assert result.collected(sink) == ([] if is_by_machine else [at])
+
+
 class Stamped(NamedTuple):
     log: str
     at: int
@@ -260,7 +273,7 @@ class Paced(CustomSource[Stamped, int]):
         return [Stamped(partition, now_millis())]
 
 
-def test_on_the_machines_clock_a_silent_partition_holds_nothing() -> None:
+def test_by_a_clock_that_is_handed_in_a_silent_partition_holds_nothing() -> None:
     def windows_of(strategy: WatermarkStrategy[object]) -> list[_Pair]:
         sink, late = CollectSink[_Pair](), CollectSink[Stamped]()
         stream = from_source(Paced(20)).assign_timestamps_and_watermarks(strategy, timestamp=lambda each: each.at)
@@ -268,7 +281,7 @@ def test_on_the_machines_clock_a_silent_partition_holds_nothing() -> None:
         tag = OutputTag("late", Stamped)
         counts = windows.side_output_late_data(tag).aggregate(agg.into(_Pair, agg.key(), agg.count()))
         plan = Pipeline("paced", counts.sink_to(sink), counts.get_side_output(tag).sink_to(late))
-        result = LocalRunner().run(plan, drain=False)
+        result = LocalRunner(clock=now_millis).run(plan, drain=False)
         assert result.collected(late) == []
         return result.collected(sink)
 

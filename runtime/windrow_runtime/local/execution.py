@@ -463,18 +463,21 @@ class Execution:
             else:
                 outputs[step.id].write(batch, elements.values)
 
-    def end_batch(self, now: int, ended: Collection[str] = (), exhausted: Collection[str] = ()) -> dict[str, int]:
+    def end_batch(
+        self, now: int, ended: Collection[str] = (), exhausted: Collection[str] = (), asked: int | None = None
+    ) -> dict[str, int]:
         """Tell watermark generators to emit at ``now``, and return each keyed step's watermark for the next round.
 
         ``ended`` are the ids of sources that have ended, ``exhausted`` those of sources that were read to their end and
-        may have more in a later run.
+        may have more in a later run. ``asked`` is the clock when the sources were asked; None: ``now``.
         """
+        asked = now if asked is None else asked
         for identifier, tracker in self.trackers.items():
             source = self._partitioned.get(identifier)
             sources = self._arrived.keys() & set(self.topology.boundaries_before[identifier])
             partitions = set[str]().union(*(self._arrived[each] for each in sources))
             read = source and source.read(self._open_partitions.get(source.step))
-            tracker.end_batch(now, read, Arrivals(now, any=bool(sources), partitions=partitions))
+            tracker.end_batch(now, read, Arrivals(asked, any=bool(sources), partitions=partitions))
         self._arrived.clear()
         self._waiting = {
             step: partitions.waiting for step, partitions in self._open_partitions.items() if partitions is not None

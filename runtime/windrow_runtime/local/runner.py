@@ -109,6 +109,7 @@ class LocalRunner:
             checked_path(savepoint, "a savepoint is kept at")
         KeyOrder.of(shuffles_keys)  # refuses what is no seed
         self._clock = clock if clock is not None else now_millis
+        self._is_by_machine = clock is None
         self._fast = fast and not record and shuffles_keys is None
         self._record = record
         self._isolates_functions = isolates_functions
@@ -122,7 +123,7 @@ class LocalRunner:
     def __repr__(self) -> str:
         return call_text(
             type(self).__name__,
-            clock=None if self._clock is now_millis else function_name(self._clock),
+            clock=None if self._is_by_machine else function_name(self._clock),
             fast=None if self._fast or self._record or self._shuffles_keys is not None else "False",
             record="True" if self._record else None,
             isolates_functions="True" if self._isolates_functions else None,
@@ -198,7 +199,8 @@ class LocalRunner:
             if start is not None:
                 execution.go_on(start)
             reports = BatchReports(pipeline.name, topology, execution)
-            run = _Run(execution, topology, self._clock, query, outputs, reports, start)
+            asked_once = now_millis() if self._is_by_machine else None
+            run = _Run(execution, topology, self._clock, query, outputs, reports, start, asked_once)
             streaming = not all(source_of(step).is_bounded for step in topology.sources)
             with (
                 RunLineage(self._lineage, pipeline, "the interpreter", streaming=streaming).during_run(),
@@ -249,7 +251,11 @@ class LocalRunner:
 
 
 class _Run:
-    """One run of a pipeline."""
+    """One run of a pipeline.
+
+    On the machine's clock it has ``asked_once``, when it began, what there is to read: as on Spark no source falls
+    silent by the time that the run itself takes.
+    """
 
     def __init__(
         self,
@@ -260,8 +266,10 @@ class _Run:
         outputs: Mapping[str, Output],
         reports: BatchReports,
         start: RunStart | None,
+        asked_once: int | None,
     ) -> None:
         self._reports = reports
+        self._asked_once = asked_once
         self._start = start
         self.execution = execution
         self._topology = topology
@@ -374,6 +382,6 @@ class _Run:
             self.execution.write_sinks(self._topology.sinks, self._batch, self.collected, self._outputs)
         self._batch += 1
         exhausted = {step.id for step in self._topology.sources if step.id in ended and reader_of(step).may_grow}
-        following = self.execution.end_batch(now, set(ended) - exhausted, exhausted)
+        following = self.execution.end_batch(now, set(ended) - exhausted, exhausted, self._asked_once)
         self._reports.end_batch(following, now)
         return following
