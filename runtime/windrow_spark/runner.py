@@ -606,7 +606,9 @@ def _asked_sources(lowered: Lowered, checkpoint: Checkpoint, *, waits: bool) -> 
     if not lowered.follows_clock:
         return None
     asked_once = None if waits else now_millis()
-    return AskedSources(checkpoint.spark_path, [step.id for step in lowered.topology.sources], asked_once)
+    sources = lowered.topology.sources
+    of_user = [step.id for step in sources if scanner_of(step).is_stream_of_user]
+    return AskedSources(checkpoint.spark_path, [step.id for step in sources], asked_once, of_user=of_user)
 
 
 def _is_bounded(topology: Topology) -> bool:

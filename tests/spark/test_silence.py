@@ -168,6 +168,25 @@ def test_a_batch_has_asked_after_its_trigger_began(tmp_path: Path, interval: int
     assert driver.asked.with_news(1) == set()
 
 
+def test_a_stream_of_the_users_may_have_several_lines_in_the_log(tmp_path: Path) -> None:
+    asked = AskedSources(tmp_path, ["files", "stream", "collection"], of_user=["stream"])
+
+    def news(before: str, offsets: str) -> set[str]:
+        (tmp_path / "offsets").mkdir(exist_ok=True)
+        for number, read in enumerate((before, offsets)):
+            (tmp_path / "offsets" / f"{number}").write_text("\n".join(["v1", "{}", *read, "control"]))
+        return {*asked.with_news(1)}
+
+    assert news("1234", "1235") == {"collection"}
+    assert news("1234", "1244") == news("1234", "1334") == {"stream"}
+    assert news("123", "124") == {"collection"}
+    assert news("1234", "2235") == {"files", "collection"}
+    # Two streams share what Spark reads, so nobody knows whose lines these are.
+    asked.of_user = ["stream", "collection"]
+    assert news("12", "12") == news("1234", "1234") == set()
+    assert news("12", "13") == news("1234", "1235") == {*asked.sources}
+
+
 def test_a_clock_that_is_handed_in_decides_alone(tmp_path: Path) -> None:
     driver = Driver(tmp_path, two_sources(silent(2)))
     times = iter((50_000, 51_000, 52_000, 53_000))

@@ -35,12 +35,14 @@ class AskedSources:
         sources: The ids of the sources' steps, in their order.
         asked_once: The clock when a run that reads what there is asked the sources, once for all its batches.
         interval: The milliseconds from trigger to trigger of a run that goes on.
+        of_user: The ids of those that are streams of the user's, of which each may have several sources for Spark.
     """
 
     spark: StoragePath
     sources: Sequence[str]
     asked_once: int | None = None
     interval: int = 0
+    of_user: Collection[str] = ()
 
     @property
     def slack(self) -> int:
@@ -62,13 +64,18 @@ class AskedSources:
         return begun if self.asked_once is None else min(begun, self.asked_once)
 
     def with_news(self, batch: int) -> Collection[str]:
-        """Returns the ids of the sources whose offsets a batch has moved; all, where they cannot be told apart."""
+        """Returns the ids of the sources whose offsets a batch has moved.
+
+        All have news where they cannot be told apart: Spark reads what two streams of the user's share only once.
+        """
         offsets = self._lines(batch)[_HEAD:-1]  # the last line is that of the control folder
         before = self._lines(batch - 1)[_HEAD:-1] if batch > 0 else [_NOTHING] * len(offsets)
-        if len(offsets) != len(self.sources) or len(before) != len(offsets):
+        several = len(offsets) - len(self.sources) + 1  # the lines of the only source that may have more than one
+        lines = [several if source in self.of_user else 1 for source in self.sources]
+        if sum(lines) != len(offsets) or len(before) != len(offsets) or several < 1:
             return () if offsets == before else self.sources
-        pairs = zip(self.sources, before, offsets, strict=True)
-        return {source for source, old, new in pairs if old != new}
+        owners = [source for source, count in zip(self.sources, lines, strict=True) for _ in range(count)]
+        return {source for source, old, new in zip(owners, before, offsets, strict=True) if old != new}
 
     def _lines(self, batch: int) -> list[bytes]:
         file = self.spark / "offsets" / str(batch)
