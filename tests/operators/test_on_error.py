@@ -163,6 +163,20 @@ def test_a_function_of_batches_may_change_its_list() -> None:
     assert (good, result.counter("failed_records_dropped")) == ([2, 4, 8], 1)
 
 
+def test_a_function_of_batches_may_change_its_elements() -> None:
+    def grown(rows: Sequence[dict[str, int]]) -> list[dict[str, int]]:
+        for row in rows:
+            row["n"] += 1
+            if row["n"] == 100:
+                raise ValueError("a hundred")
+        return list(rows)
+
+    tag = OutputTag[Failed[dict[str, int]]]("failed")
+    made = from_collection([{"n": number} for number in (1, 2, 99, 4)]).map_batches(grown, size=4, on_error=tag)
+    (good, failed), _ = run(made, made.get_side_output(tag))
+    assert (good, [each.element for each in failed]) == ([{"n": 2}, {"n": 3}, {"n": 5}], [{"n": 100}])
+
+
 def test_what_takes_too_long_has_failed() -> None:
     async def slow(number: int) -> int:
         await asyncio.sleep(60 * (number == 2))

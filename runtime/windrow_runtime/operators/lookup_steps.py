@@ -7,7 +7,6 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from concurrent.futures import wait as wait_for_any
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
@@ -18,6 +17,7 @@ from windrow.plan import MapAsyncNode, MapBatchesNode, ProcessNode, Step
 from windrow.plan.emitting import records_of
 from windrow.tags import OutputTag
 from windrow.time import duration_text
+from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import (
     USER_ERRORS,
@@ -193,6 +193,7 @@ class BatchStep(FusedStep):
         self.function: Any = node.function
         self._size = node.size
         self._element_type = node.element_type
+        self._takes_constants = is_constant_type(node.input.element_type)
 
     def push(self, values: Values, timestamps: Timestamps) -> None:
         """Cuts elements into batches, and calls the function with each."""
@@ -201,7 +202,9 @@ class BatchStep(FusedStep):
             what = f"{len(batch)} elements, the first of them {shortened(batch[0])}"
             stamps = timestamps[start : start + self._size]
             try:
-                results = self._results(batch, what)
+                # What a call that raises has changed is not given to the function again.
+                is_copied = self.guard is not None and not self._takes_constants
+                results = self._results(own_all(batch) if is_copied else batch, what)
             except USER_ERRORS as error:
                 if self.guard is None or not is_failure(error):
                     raise_call_error(self.step, error, what)
@@ -237,7 +240,10 @@ class BatchStep(FusedStep):
     def _settled(self, guard: Guard, value: Any, timestamp: int | None) -> Any:
         """Returns a list of the result for one element, or ``NO_RESULT``."""
         what = f"element {shortened(value)}"
-        call = partial(self._results, [value], what)
+
+        def call() -> Values:
+            return self._results([value], what)  # the function may change its list
+
         try:
             return call()
         except USER_ERRORS as error:
