@@ -28,7 +28,8 @@ class Failed(Generic[T_co]):
     It is Beam's dead letter of ``with_exception_handling``, and has what Kafka Streams' ``ErrorHandlerContext`` tells.
 
     Attributes:
-        element: The element, as the function left it: a function that changes its argument shows here.
+        element: The element, as the function left it: a function that changes its argument shows here. After tries of
+            a :class:`Retry` it is the element as it came: each try gets a copy.
         error: The class of the exception, and the first line of its text, as in ``ValueError: no number``.
         step: The name of the step, or its id where it has no name.
     """

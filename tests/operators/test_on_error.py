@@ -19,6 +19,8 @@ from windrow.failures import Failed, OnError, Retry
 from windrow.functions import (
     ExponentialBackoffDelayRetryStrategy,
     FixedDelayRetryStrategy,
+    KeyedProcessContext,
+    KeyedProcessFunction,
     ProcessContext,
     ProcessFunction,
 )
@@ -139,6 +141,50 @@ def test_a_strategy_chooses_what_is_tried_again() -> None:
     calls: Counter[int] = Counter()
     (good,), _ = run(from_collection([1, 3]).map(flaky(1, calls), on_error=retry))
     assert (good, calls) == ([1], {1: 1, 3: 1})
+
+
+def grown(row: list[int]) -> list[list[int]]:
+    """Changes its argument, and raises at the first try of an element."""
+    row.append(len(row))
+    GROWN.append(row[0])
+    if GROWN.count(row[0]) < row[0]:
+        raise OSError("not yet")
+    return [list(row)]
+
+
+GROWN: list[int] = []
+
+
+class _Grown(ProcessFunction[list[int], list[int]]):
+    def process_element(self, value: list[int], context: ProcessContext) -> list[list[int]]:
+        return grown(value)
+
+
+class _GrownByKey(KeyedProcessFunction[int, list[int], list[int]]):
+    def process_element(self, value: list[int], context: KeyedProcessContext[int]) -> list[list[int]]:
+        return grown(value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rows, retry: rows.map(lambda row: grown(row)[0], on_error=retry),
+        lambda rows, retry: rows.filter(grown, on_error=retry),
+        lambda rows, retry: rows.flat_map(grown, on_error=retry),
+        lambda rows, retry: rows.process(_Grown(), on_error=retry),
+        lambda rows, retry: rows.map_batches(lambda batch: grown(batch[0]), size=1, on_error=retry),
+        lambda rows, retry: rows.key_by(len).process(_GrownByKey(), on_error=retry),
+    ],
+    ids=["map", "filter", "flat_map", "process", "map_batches", "keyed process"],
+)
+def test_each_try_gets_the_element_as_it_came(call: Any) -> None:
+    GROWN.clear()
+    tag = OutputTag[Failed[list[int]]]("failed")
+    retry = Retry(FixedDelayRetryStrategy(2, AT_ONCE), then=tag)
+    made = call(from_collection([[1], [2], [9]]), retry)
+    (good, failed), _ = run(made, made.get_side_output(tag))
+    assert good in ([[1, 1], [2, 1]], [[1], [2]])  # a filter passes on what came
+    assert [each.element for each in failed] == [[9]]
 
 
 def test_each_element_is_given_to_the_function_once() -> None:

@@ -375,7 +375,7 @@ class _FlatMap(FusedStep):
         function: Callable[[Any], Iterable[Any] | None],
         type_form: object | None,
     ) -> None:
-        super().__init__(step, then, function)
+        super().__init__(step, then, function, emits=True)
         self._type_form = type_form
         self._calls = partial(map, partial(self._results, function))
 

@@ -47,9 +47,10 @@ class FusedStep:
         self._failed: tuple[Values, Timestamps] = ([], [])
         self._put_aside: PutAside | None = None
         self.function = function
+        self._emits = emits
         self._constant = is_constant_type(step.node.element_type) if constant is None else constant
         # Calls the function for each value in turn. A result is copied before the next call.
-        self._calls: Callable[[Values], Iterable[Any]] = iter
+        self._calls: Callable[[Iterable[Any]], Iterable[Any]] = iter
         if function is None:
             return
         if self._constant or (not emits and _only_reads(function)):
@@ -63,6 +64,9 @@ class FusedStep:
         """Applies an error policy; ``put_aside`` passes on failed elements, by the name of their tag."""
         self.guard = Guard(self.step, policy, self._set_aside)
         self._put_aside = put_aside
+        if self._emits and self.guard.gives_copies:
+            calls = self._calls
+            self._calls = lambda values: calls(map(own, values))
 
     def _set_aside(self, tag: str, failed: object, timestamp: int | None) -> None:
         values, timestamps = self._failed

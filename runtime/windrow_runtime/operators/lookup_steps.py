@@ -148,7 +148,7 @@ class ProcessStep(FusedStep):
 
         def call() -> Values:
             self._context.sides = {}
-            results = self.function.process_element(value, self._context)
+            results = self.function.process_element(own(value) if guard.gives_copies else value, self._context)
             return [] if results is None else [own(each) for each in records_of(results, self._element_type)]
 
         try:
@@ -242,7 +242,8 @@ class BatchStep(FusedStep):
         what = f"element {shortened(value)}"
 
         def call() -> Values:
-            return self._results([value], what)  # the function may change its list
+            # The function may change its list.
+            return self._results([own(value) if guard.gives_copies else value], what)
 
         try:
             return call()

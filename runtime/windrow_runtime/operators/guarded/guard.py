@@ -13,6 +13,7 @@ from windrow.failures import ErrorPolicy, Failed
 from windrow.functions import MetricGroup
 from windrow.functions.marked import without_mark
 from windrow.plan import Step
+from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.errors import first_line, raise_call_error
 
 # Any in this module: elements and results of every type.
@@ -31,7 +32,8 @@ NO_RESULT: Final = _NoResult()
 class Guard:
     """Decides about elements whose function raised, by the policy of a step.
 
-    ``put_out`` gets what the side output of failed elements gets, with the timestamp of the element.
+    ``put_out`` gets what the side output of failed elements gets, with the timestamp of the element. A step that
+    ``gives_copies`` calls its function with a copy of the element, so that a further try has it as it came.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Guard:
         self._step = step
         self._policy = policy
         self._put_out = put_out
+        self.gives_copies = policy.retry is not None and not is_constant_type(step.node.inputs[0].element_type)
         self.metrics: MetricGroup | None = None  # the engine sets it when it opens the step
 
     @property

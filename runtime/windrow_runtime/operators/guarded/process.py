@@ -41,11 +41,15 @@ class GuardedProcessOperator(ProcessOperator):
         self.output.side_output(tag, failed, timestamp)
 
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        context, process = self._context, self._function.process_element
+        context = self._context
+        process = self._with_copy if self._guard.gives_copies else self._function.process_element
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             enter = partial(context.enter, key, timestamp)
             given = partial(call_description, key, element=value)
             self._run(enter, partial(process, value, context), timestamp, value, timestamp, given, first_line)
+
+    def _with_copy(self, value: Any, context: Any) -> Any:
+        return self._function.process_element(own(value), context)
 
     def on_timer(self, time: int, key: Hashable, namespace: Any, event_time: bool) -> None:
         if isinstance(namespace, TtlTimer):
