@@ -339,5 +339,14 @@ def test_policies_that_a_step_cannot_follow_are_refused() -> None:
     guarded, plain = numbers.key_by(lambda n: n.key, on_error="drop"), numbers.key_by(lambda n: n.key)
     with pytest.raises(InvalidArgumentError, match="selects the keys of two streams in one step"):
         guarded.interval_join(plain)
+    for call in (
+        lambda: guarded.map(str),
+        lambda: guarded.filter(bool),
+        lambda: guarded.flat_map(lambda number: [number]),
+        lambda: guarded.union(numbers),
+        lambda: plain.union(guarded),
+    ):
+        with pytest.raises(InvalidArgumentError, match=r"selects no keys(.|\n)*before key_by"):
+            call()
     with pytest.raises(PlanError, match="has no side output 'failed'"):
         run(numbers.map(checked, on_error="drop").get_side_output(FAILED))

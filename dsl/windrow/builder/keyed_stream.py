@@ -149,7 +149,7 @@ class KeyedStream(Stage, Generic[T, K]):
         Raises:
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
-        return self._without_keys().map(function, on_error=on_error, name=name)
+        return self._without_keys("map").map(function, on_error=on_error, name=name)
 
     # As for streams without keys: the first overload is for functions that return Any.
     @overload
@@ -179,7 +179,7 @@ class KeyedStream(Stage, Generic[T, K]):
         Raises:
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
-        return self._without_keys().flat_map(function, on_error=on_error, name=name)
+        return self._without_keys("flat_map").flat_map(function, on_error=on_error, name=name)
 
     def filter(
         self, function: Callable[[T], bool], *, on_error: OnError[T] = "fail", name: str | None = None
@@ -194,7 +194,7 @@ class KeyedStream(Stage, Generic[T, K]):
         Raises:
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
-        return self._without_keys().filter(function, on_error=on_error, name=name)
+        return self._without_keys("filter").filter(function, on_error=on_error, name=name)
 
     def union(self, *others: DataStream[T] | KeyedStream[T, Any]) -> DataStream[T]:
         """This stream and others of the same type as one, without keys; its watermark is the lowest of theirs.
@@ -205,10 +205,19 @@ class KeyedStream(Stage, Generic[T, K]):
         Raises:
             InvalidArgumentError: If one of them is no stream.
         """
-        plain = [other._without_keys() if isinstance(other, KeyedStream) else other for other in others]
-        return self._without_keys().union(*plain)
+        plain = [other._without_keys("union") if isinstance(other, KeyedStream) else other for other in others]
+        return self._without_keys("union").union(*plain)
 
-    def _without_keys(self) -> DataStream[T]:
+    def _without_keys(self, call: str) -> DataStream[T]:
+        policy = self._node.on_error
+        if policy is not None:
+            raise InvalidArgumentError(
+                f"{call} selects no keys, so that on_error of key_by would leave no element out",
+                given=f"key_by(..., {policy.describe()})",
+                expected="key_by without on_error",
+                where=caller_location(),
+                hint=f"call {call} on the stream before key_by; what fails goes aside in map(..., on_error=tag)",
+            )
         return self._stream_of(self._node.input)
 
     @overload
@@ -392,7 +401,7 @@ class KeyedStream(Stage, Generic[T, K]):
         """
         if tag in self._node.failed_tags:
             return self._stream_of(side_output_node(self._node, tag))
-        return self._without_keys().get_side_output(tag)
+        return self._stream_of(self._node.input).get_side_output(tag)
 
     def pattern(
         self,
