@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 
 import pytest
 
-from tests.support.failing import ONE_IN, SEEN, Keeps, Number, is_bad
+from tests.support.failing import ONE_IN, SEEN, Collected, Keeps, Number, is_bad
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import UserFunctionError
 from windrow.failures import Failed, OnError, Retry
@@ -22,7 +22,13 @@ from windrow.functions import (
 )
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
-from windrow.state import ListStateDescriptor, ValueStateDescriptor
+from windrow.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
 from windrow_runtime.local import LocalRunner, PipelineResult
 
 # Any in this module: elements of every type.
@@ -109,6 +115,36 @@ def test_the_side_output_says_that_a_timer_has_no_element() -> None:
     made = numbers.key_by(lambda number: number.key).process(Keeps(raises=True), on_error=OutputTag("failed"))
     type_form = made.get_side_output(OutputTag("failed")).element_type
     assert (get_origin(type_form), get_args(type_form)) == (Failed, (Number | None,))
+
+
+class _Gathers(KeyedProcessFunction[str, int, tuple[int, ...]]):
+    """Reads a state and changes its value in place, before it raises."""
+
+    def __init__(self, ttl: StateTtlConfig | None) -> None:
+        self.numbers = ReducingStateDescriptor[list[int]]("numbers", gathered, ttl=ttl)
+        self.sets = AggregatingStateDescriptor("sets", Collected(), ttl=ttl)
+
+    def process_element(self, value: int, context: KeyedProcessContext[str]) -> list[tuple[int, ...]]:
+        numbers, sets = context.get_state(self.numbers), context.get_state(self.sets)
+        numbers.get()
+        sets.get()
+        numbers.add([value])
+        sets.add(value)
+        numbers.get()
+        raising(value)
+        return [(*(numbers.get() or ()), *(sets.get() or ()))]
+
+
+def gathered(before: list[int], numbers: list[int]) -> list[int]:
+    before.extend(numbers)
+    return before
+
+
+@pytest.mark.parametrize("refresh", [None, False, True])
+def test_a_value_that_was_read_and_changed_in_place_is_as_before(refresh: bool | None) -> None:
+    ttl = None if refresh is None else StateTtlConfig(timedelta(hours=1), refresh_on_read=refresh)
+    keyed = from_source(CollectionSource([1, 5, 3])).returns(int).key_by(lambda number: "k")
+    assert keyed.process(_Gathers(ttl), on_error="drop").collect() == [(1, 1), (1, 3, 1, 3)]
 
 
 def raising(number: int) -> int:

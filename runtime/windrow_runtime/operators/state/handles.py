@@ -377,7 +377,7 @@ class _Reducing(_State):
     def get(self) -> Any:
         cells = self.current_cells()
         if isinstance(cells, TtlCells) and cells.refresh_on_read:
-            self._note()
+            self._note(in_place=True)  # a later add() may change the value that is noted
         return own(cells.get(self._name))
 
     def add(self, value: Any) -> None:
