@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from typing import Literal
+from typing import Any, Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from windrow.triggers import Trigger, TriggerContext, TriggerResult
 from windrow.windows import TimeWindow
 from windrow_runtime.operators.state.model import TimerQueue
 from windrow_runtime.testing import TriggerHarness
+
+# Any in this module: what a queue sorts.
 
 Timer = tuple[str, int, int]  # key, namespace, time
 timers = st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(-5, 15))
@@ -64,6 +67,51 @@ def test_a_queue_of_deleted_timers_stays_small_and_right() -> None:
         if time % 100:
             queue.delete("a", None, time)
     assert [queue.pop_due(9_999) for _ in range(101)] == [*((time, "a", None) for time in range(0, 10_000, 100)), None]
+
+
+calls = st.lists(st.tuples(st.sampled_from(["register", "delete"]), timers), max_size=8)
+
+
+@given(st.lists(st.tuples(calls, st.booleans(), st.booleans()), max_size=20))
+def test_a_call_that_fails_leaves_the_timers_as_they_were(
+    steps: list[tuple[list[tuple[str, Timer]], bool, bool]],
+) -> None:
+    queue, other = TimerQueue(), TimerQueue()  # the other one has no call that fails
+    for changes, fails, is_asked in steps:
+        undo = []
+        for name, (key, namespace, time) in changes:
+            undo.append((key, namespace, time, queue.number(key, namespace, time)))
+            for each in (queue,) if fails else (queue, other):
+                getattr(each, name)(key, namespace, time)
+        for timer in reversed(undo if fails else []):
+            queue.put_back(*timer)
+        mark = queue.mark()
+        assert len(queue) == len(other)
+        queue.register("c", None, 3)
+        other.register("c", None, 3)
+        assert set(queue.since(mark)) <= {("c", None, 3)}
+        if is_asked:
+            assert list(queue) == list(other)
+    assert [queue.pop_due(9) for _ in range(len(queue))] == [other.pop_due(9) for _ in range(len(other))]
+    assert list(pickle.loads(pickle.dumps(queue))) == list(other)
+
+
+def test_calls_that_fail_do_not_sort_all_timers(monkeypatch: pytest.MonkeyPatch) -> None:
+    sorts: list[int] = []
+
+    def counted(items: Any, key: Any) -> list[Any]:
+        sorts.append(len(items))
+        return sorted(items, key=key)
+
+    monkeypatch.setattr("windrow_runtime.operators.state.model.sorted", counted, raising=False)
+    queue = TimerQueue([("a", None, time) for time in range(1_000)])
+    for time in range(500):
+        number = queue.number("a", None, time)
+        queue.delete("a", None, time)
+        queue.put_back("a", None, time, number)
+        assert list(queue.since(queue.mark())) == []
+    assert list(queue) == [("a", None, time) for time in range(1_000)]
+    assert len(sorts) < 10
 
 
 class Alarms(Trigger[int, TimeWindow]):

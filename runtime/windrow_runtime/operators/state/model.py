@@ -53,6 +53,10 @@ _MOST_SCANS: Final = 4
 """The scans over all timers after which a queue keeps every timer in its heap."""
 
 
+_MOST_MISPLACED: Final = 64
+"""The timers that were put back after which a queue sorts all, since each look at the latest ones passes them."""
+
+
 class GrowingList(list[Any]):
     """A list that belongs to the engine: elements of a window, or list state.
 
@@ -164,11 +168,13 @@ class TimerQueue:
     latest time asked for, unless the queue is asked often, as the interpreter's is: then it has all timers.
     """
 
-    __slots__ = ("_active", "_heap", "_horizon", "_next", "_scans", "deletions")
+    __slots__ = ("_active", "_heap", "_horizon", "_misplaced", "_next", "_scans", "deletions")
 
     def __init__(self, timers: Sequence[tuple[Hashable, Any, int]] = ()) -> None:
         # The heap may have timers that were deleted, or deleted and set again; the number tells them apart.
         self._active: dict[tuple[Hashable, Any, int], int] = dict(zip(timers, range(len(timers)), strict=True))
+        # Active timers are in the order of their numbers, but for some that were put back: these are at the end.
+        self._misplaced: set[tuple[Hashable, Any, int]] = set()
         self._heap: list[tuple[int, int, Hashable, Any]] = []
         self._horizon: float = -math.inf
         self._scans = 0  # how often all timers were scanned
@@ -204,8 +210,7 @@ class TimerQueue:
             self.delete(key, namespace, time)
         elif self._active.get(timer) != number:
             self._active[timer] = number
-            # Timers are in the order of their numbers.
-            self._active = dict(sorted(self._active.items(), key=itemgetter(1)))
+            self._misplaced.add(timer)
             if time <= self._horizon:
                 heapq.heappush(self._heap, (time, number, key, namespace))
 
@@ -215,10 +220,12 @@ class TimerQueue:
 
     def since(self, mark: int) -> Iterator[tuple[Hashable, Any, int]]:
         """Yields key, namespace and time of each timer that was set after :meth:`mark`, and is still set."""
-        for timer in reversed(self._active):
-            if self._active[timer] < mark:
+        active = self._active if len(self._misplaced) < _MOST_MISPLACED else self._ordered()
+        for timer in reversed(active):
+            if active[timer] >= mark:
+                yield timer
+            elif timer not in self._misplaced:
                 return
-            yield timer
 
     def pop_due(self, time: int) -> tuple[int, Hashable, Any] | None:
         """Remove the earliest timer at or before ``time``; returns its time, key and namespace."""
@@ -265,7 +272,13 @@ class TimerQueue:
 
     def __iter__(self) -> Iterator[tuple[Hashable, Any, int]]:
         """Yields key, namespace and time of every timer, in order of registration."""
-        return iter(self._active)
+        return iter(self._ordered())
+
+    def _ordered(self) -> dict[tuple[Hashable, Any, int], int]:
+        if self._misplaced:
+            self._active = dict(sorted(self._active.items(), key=itemgetter(1)))
+            self._misplaced.clear()
+        return self._active
 
 
 @dataclass(slots=True)
