@@ -136,6 +136,12 @@ def test_a_retry_ends_with_an_error_that_says_how_often_it_tried() -> None:
         run(step)
 
 
+def test_a_strategy_that_raises_is_named_with_the_step_and_the_element() -> None:
+    retry = Retry(FixedDelayRetryStrategy(3, AT_ONCE, retry_on=lambda error: 1 // 0 > 0), then="drop")
+    with pytest.raises(UserFunctionError, match=r"ZeroDivisionError(.|\n)*element 3, try 1(.|\n)*failing.2.map,"):
+        run(from_collection([3]).map(flaky(9, Counter()), on_error=retry))
+
+
 def test_a_strategy_chooses_what_is_tried_again() -> None:
     retry = Retry(FixedDelayRetryStrategy(5, AT_ONCE, retry_on=ValueError), then="drop")
     calls: Counter[int] = Counter()

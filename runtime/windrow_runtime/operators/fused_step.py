@@ -50,7 +50,7 @@ class FusedStep:
         self._emits = emits
         self._constant = is_constant_type(step.node.element_type) if constant is None else constant
         # Calls the function for each value in turn. A result is copied before the next call.
-        self._calls: Callable[[Iterable[Any]], Iterable[Any]] = iter
+        self._calls: Callable[[Any], Iterable[Any]] = iter
         if function is None:
             return
         if self._constant or (not emits and _only_reads(function)):

@@ -12,9 +12,10 @@ from windrow.errors import WindrowError
 from windrow.failures import ErrorPolicy, Failed
 from windrow.functions import MetricGroup
 from windrow.functions.marked import without_mark
+from windrow.functions.retries import AsyncRetryStrategy
 from windrow.plan import Step
 from windrow_runtime.operators.class_facts import is_constant_type
-from windrow_runtime.operators.errors import first_line, raise_call_error
+from windrow_runtime.operators.errors import USER_ERRORS, first_line, raise_call_error
 
 # Any in this module: elements and results of every type.
 
@@ -70,9 +71,13 @@ class Guard:
         if strategy is not None and again is not None:
             for attempts in count(1):
                 assert isinstance(error, Exception), "checked"
-                if not truth(strategy.retries_error(error)) or not truth(strategy.can_retry(attempts)):
+                try:
+                    delay = _delay(strategy, error, attempts)
+                except USER_ERRORS as failure:
+                    raise_call_error(self._step, failure, f"{given()}, try {attempts}")
+                if delay is None:
                     break
-                time.sleep(max(strategy.backoff(attempts).total_seconds(), 0.0))
+                time.sleep(delay)
                 try:
                     return again()
                 except BaseException as failure:
@@ -98,6 +103,13 @@ class Guard:
         if not isinstance(error, (Exception, SystemExit)):
             raise error
         raise_call_error(self._step, error, given())
+
+
+def _delay(strategy: AsyncRetryStrategy, error: Exception, attempts: int) -> float | None:
+    """Returns the seconds until an element is tried again; None: it has failed."""
+    if not truth(strategy.retries_error(error)) or not truth(strategy.can_retry(attempts)):
+        return None
+    return max(strategy.backoff(attempts).total_seconds(), 0.0)
 
 
 def is_failure(error: BaseException) -> bool:
