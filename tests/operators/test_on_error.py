@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +26,7 @@ from windrow.functions import (
     ProcessContext,
     ProcessFunction,
 )
-from windrow.sinks import CollectSink
+from windrow.sinks import CollectSink, JsonFileSink
 from windrow.sources import CollectionSource
 from windrow.triggers import after_count, repeatedly
 from windrow.windows import TumblingEventTimeWindows
@@ -191,6 +193,17 @@ def test_each_try_gets_the_element_as_it_came(call: Any) -> None:
     (good, failed), _ = run(made, made.get_side_output(tag))
     assert good in ([[1, 1], [2, 1]], [[1], [2]])  # a filter passes on what came
     assert [each.element for each in failed] == [[9]]
+
+
+def test_half_a_surrogate_pair_in_the_text_of_an_error_can_be_written(tmp_path: Path) -> None:
+    def refuse(number: int) -> int:
+        raise ValueError(f"{number} \ud800")
+
+    failed = OutputTag[Failed[int]]("failed")
+    made = from_collection([1]).returns(int).map(refuse, on_error=failed)
+    LocalRunner().run(Pipeline("halves", made.get_side_output(failed).sink_to(JsonFileSink(str(tmp_path)))))
+    (written,) = map(Path.read_text, tmp_path.glob("*.json"))
+    assert json.loads(written)["error"] == r"ValueError: 1 \ud800"
 
 
 def test_each_element_is_given_to_the_function_once() -> None:

@@ -268,4 +268,9 @@ def first_line(error: BaseException) -> str:
     first, _, rest = text.strip().partition("\n")
     if rest or len(first) > _LONGEST_LINE:
         first = f"{first[:_LONGEST_LINE]}..."
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+    return encodable(f"{type(error).__name__}: {first}" if first else type(error).__name__)
+
+
+def encodable(text: str) -> str:
+    """Returns a text that UTF-8 can encode: half a surrogate pair is written as a backslash and its number."""
+    return text.encode(errors="backslashreplace").decode()

@@ -15,7 +15,7 @@ from windrow.functions.marked import without_mark
 from windrow.functions.retries import AsyncRetryStrategy
 from windrow.plan import Step
 from windrow_runtime.operators.class_facts import is_constant_type
-from windrow_runtime.operators.errors import USER_ERRORS, first_line, raise_call_error
+from windrow_runtime.operators.errors import USER_ERRORS, encodable, first_line, raise_call_error
 
 # Any in this module: elements and results of every type.
 
@@ -91,7 +91,7 @@ class Guard:
     def refuse(self, text: str, element: Any, timestamp: int | None) -> None:
         """Counts and drops an element that failed, or puts it out with the text of its error."""
         if self._policy.tag is not None:
-            failed = Failed(without_mark(element), text, self._step.name or self._step.id)
+            failed = Failed(without_mark(element), encodable(text), self._step.name or self._step.id)
             self._put_out(self._policy.tag.name, failed, timestamp)
         elif self.metrics is not None:
             self.metrics.counter(FAILED_DROPPED).inc()
