@@ -76,6 +76,8 @@ class RollingReduce(KeyedProcessFunction[K, T, T], Generic[K, T]):
         """Combines the element with what was combined so far."""
         state = context.get_state(_SO_FAR)
         held = state.get()
+        if not held and isinstance(self._function, Extreme):
+            self._function.selector(value)  # one that it fails for would fail with all that come after it
         combined: T = self._function(held[0], value) if held else value
         state.update((combined,))
         return (combined,)

@@ -175,6 +175,15 @@ def test_a_rolling_aggregate_leaves_out_what_fails(call: Any, good: list[Any]) -
     assert (get_origin(type_form), get_args(type_form)) == (Failed, (int,))
 
 
+@pytest.mark.parametrize("lowest", [False, True])
+def test_the_first_element_of_a_key_may_fail(lowest: bool) -> None:
+    tag = OutputTag[Failed[int]]("failed")
+    keyed = from_source(CollectionSource([5, 1, 3, 2])).returns(int).key_by(lambda number: "k")
+    made = keyed.min_by(raising, on_error=tag) if lowest else keyed.max_by(raising, on_error=tag)
+    assert made.collect() == ([1, 1, 1] if lowest else [1, 3, 3])
+    assert [each.element for each in made.get_side_output(tag).collect()] == [5]
+
+
 class _Both(CoProcessFunction[int, str, str]):
     def process_element1(self, value: int, context: ProcessContext) -> list[str]:
         return [str(raising(value))]
