@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.failing import SEEN, STEPS, Number, checked, failed_of, good_of, is_bad
+from tests.support.failing import SEEN, STEPS, Number, checked, failed_of, good_of, is_bad, stamp
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import InvalidArgumentError, MissingTimestampError, PlanError, UserFunctionError
 from windrow.failures import Failed, OnError, Retry
@@ -325,6 +325,22 @@ def test_explain_shows_the_policy() -> None:
 def test_the_side_output_has_the_type_of_the_elements() -> None:
     step = from_collection([1]).returns(int).map(str, on_error=OutputTag("bad"))
     assert str(step.get_side_output(OutputTag("bad")).element_type) == "windrow.failures.Failed[int]"
+
+
+@pytest.mark.parametrize("is_stamped", [False, True])
+def test_an_element_whose_timestamp_function_raised_has_the_timestamp_that_it_came_with(is_stamped: bool) -> None:
+    numbers = source([Number("a", 1, 5), Number("a", 2, 4), Number("a", 3, 15)])
+    strategy = WatermarkStrategy[Number].for_monotonous_timestamps()
+    if is_stamped:
+        numbers = numbers.assign_timestamps_and_watermarks(strategy, lambda number: number.at)
+    stamped = numbers.assign_timestamps_and_watermarks(strategy, stamp, on_error=FAILED)
+    windows = stamped.get_side_output(FAILED).window_all(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+    counts = windows.apply(lambda window, elements: [len(elements)])
+    if is_stamped:
+        assert counts.collect() == [2]
+        return
+    with pytest.raises(PlanError, match="needs timestamps, and the stream has none"):
+        counts.collect()
 
 
 @pytest.mark.parametrize(

@@ -385,6 +385,13 @@ class SideOutputNode(OneInputNode):
     tag: OutputTag[Any]
 
     @property
+    def has_timestamps(self) -> bool:
+        step = self.input
+        if isinstance(step, TimestampsNode) and self.tag in step.failed_tags:
+            return step.input.has_timestamps  # a failed element has the timestamp that it came with
+        return step.has_timestamps
+
+    @property
     def side_output(self) -> OutputTag[Any]:
         return self.tag
 
