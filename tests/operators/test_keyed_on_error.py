@@ -19,6 +19,7 @@ from windrow.functions import (
     KeyedProcessContext,
     KeyedProcessFunction,
     ProcessContext,
+    TimeDomain,
 )
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
@@ -30,6 +31,7 @@ from windrow.state import (
     ValueStateDescriptor,
 )
 from windrow_runtime.local import LocalRunner, PipelineResult
+from windrow_runtime.testing import PushSource, StreamHarness
 
 # Any in this module: elements of every type.
 
@@ -145,6 +147,38 @@ def test_a_value_that_was_read_and_changed_in_place_is_as_before(refresh: bool |
     ttl = None if refresh is None else StateTtlConfig(timedelta(hours=1), refresh_on_read=refresh)
     keyed = from_source(CollectionSource([1, 5, 3])).returns(int).key_by(lambda number: "k")
     assert keyed.process(_Gathers(ttl), on_error="drop").collect() == [(1, 1), (1, 3, 1, 3)]
+
+
+TTLS = [None, *(StateTtlConfig(timedelta(seconds=60), time_domain=domain) for domain in TimeDomain)]
+
+
+@pytest.mark.parametrize("after", TTLS)
+@pytest.mark.parametrize("before", TTLS)
+def test_a_failed_call_converts_no_state_whose_time_to_live_has_changed(
+    before: StateTtlConfig | None, after: StateTtlConfig | None
+) -> None:
+    class Changing(KeyedProcessFunction[int, int, list[list[int] | None]]):
+        def process_element(self, value: int, context: KeyedProcessContext[int]) -> list[list[list[int] | None]]:
+            ttl = after if value else before
+            total = context.get_state(ReducingStateDescriptor[list[int]]("sum", gathered, ttl=ttl))
+            numbers = context.get_state(ListStateDescriptor("list", int, ttl=ttl))
+            total.get()
+            total.add([value])
+            numbers.add(value)
+            raising(value)
+            return [[total.get(), list(numbers.get())]]
+
+    numbers = PushSource[int]()
+    made = from_source(numbers).key_by(lambda number: 0).process(Changing(), on_error="drop")
+    with StreamHarness(made, numbers) as harness:
+        for second, number in enumerate([0, 5, 15, 2]):
+            harness.set_processing_time(second * 10_000)
+            harness.process_element(number, second * 10_000)
+        assert harness.take_values() == [[[0], [0]], [[0, 2], [0, 2]]]
+        harness.set_processing_time(10**9)
+        harness.process_watermark(10**9)
+        (operator,) = harness._execution.operators.values()
+        assert bool(operator.state.keys) == (after is None)
 
 
 def raising(number: int) -> int:

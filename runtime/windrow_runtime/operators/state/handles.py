@@ -6,7 +6,8 @@ on the stored value itself, and may change it in place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
@@ -241,9 +242,18 @@ class _State:
             return
         class_ = _KINDS.get(type(self.descriptor)) or _kind_of(self.descriptor)
         if cell not in stored:
+            self._note_adoption(stored, (cell, *other_cells(self._name, cell)))
             (_adopt_lasting if expiring else _adopt_expiring)(cells, class_, self.descriptor, self._name)
         if cell in stored:
             _check_kind(class_, self.descriptor, stored[cell], is_pair=expiring)
+
+    def _note_adoption(self, stored: dict[str, Any], names: Sequence[str]) -> None:
+        """Notes state that is about to be converted, with the timer that removes it, if the call may be taken back."""
+        undo = self._store.undo
+        if undo is not None and any(map(stored.__contains__, names)):
+            undo.add(partial(setattr, self, "_checked", _UNCHECKED))
+            for name in names:
+                undo.cell(stored, name, in_place=True)
 
     @staticmethod
     def merged(descriptor: Any, first: Any, second: Any) -> Any:
