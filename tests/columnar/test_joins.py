@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -258,6 +259,12 @@ def as_of(left: DataStream[Any], right: DataStream[Any]) -> DataStream[Any]:
     return left.key_by(lambda e: e.key).as_of_join(right.key_by(lambda e: e.code)).apply(EVERYTHING)
 
 
+def for_ever(left: DataStream[Any], right: DataStream[Any]) -> DataStream[Any]:
+    bounds = left.key_by(lambda e: e.key).interval_join(right.key_by(lambda e: e.code))
+    stream: DataStream[Any] = bounds.between(timedelta(0), timedelta.max).apply(EVERYTHING)
+    return stream
+
+
 def by_other_columns(left: DataStream[Any], right: DataStream[Any]) -> DataStream[Any]:
     """What annotations tell is known when the plan is built; keys of other kinds of numbers have other columns."""
     bounds = left.key_by(lambda e: e.number).interval_join(right.key_by(lambda e: e.amount > 3))
@@ -273,7 +280,7 @@ NOT_BY_END = ", not by their end"
 DECLINED: dict[str, tuple[Build, str]] = {
     "a function": (between(0, 1, function=lambda left, right: left), "not a join of windrow.joins"),
     "an object": (between(0, 1, function=Method()), "not a join of windrow.joins"),
-    "for ever": (between(0, 2**61), "its elements stay for ever"),
+    "for ever": (for_ever, "its elements stay for ever"),
     "late by time": (between(0, 1, late=True), "late elements leave one by one"),
     "as of": (as_of, "looks versions up one by one"),
     "a selector": (

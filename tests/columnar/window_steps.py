@@ -420,7 +420,7 @@ PANED: dict[str, Callable[..., Plan]] = {
     "panes of all time": paned(ALL_TIME, SOME, repeatedly(after_count(7))),
     "panes of all time, discarding": paned(ALL_TIME, SOME, repeatedly(after_count(7))),
     "panes of all time by the clock": paned(ALL_TIME, SOME, repeatedly(CLOCK)),
-    "panes of all time at the end": paned(ALL_TIME, SOME, after_watermark(early=after_count(9))),
+    "panes of all time at the end": paned(ALL_TIME, SOME, after_watermark(early=after_count(9)), 50),
 }
 told_hundreds, told_sliding = (partial(paned, each, WITH_PANE, folds=None) for each in (BY_HUNDREDS, SLIDING))
 

@@ -240,14 +240,20 @@ class ChangelogNode(OneInputNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FromChangesNode(OneInputNode):
-    """Takes records of changes as results and withdrawals."""
+    """Takes records of changes as results and withdrawals.
+
+    Attributes:
+        call: The call that has made it.
+    """
 
     kind: ClassVar[str] = "from_changes"
     ends_changes: ClassVar[bool] = True
 
+    call: str = "from_changes"
+
     @property
     def begins_changes(self) -> str | None:
-        return "changes by from_changes"
+        return f"changes by {self.call}"
 
     def describe(self, words: Words = NAMES) -> str:
         return "rows of changes"

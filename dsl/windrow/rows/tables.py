@@ -105,7 +105,7 @@ def from_changes(
                 given=known,
                 expected="a stream of Change",
                 where=caller_location(),
-                hint="op=lambda record: ChangeKind.INSERT, or another kind by a field of the record",
+                hint="flat_map(TableChange.changes) before, which makes records of Change; or op=, row= and key=",
             )
         row_type = next(iter(get_args(known)), None)
     if key is not None:
