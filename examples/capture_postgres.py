@@ -9,8 +9,8 @@ The server needs ``wal_level=logical``, and the user the right to replicate. The
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -58,5 +58,13 @@ def capture(host: str, port: str, user: str, database: str, tables: str, folder:
     DebeziumJsonEngine(options, ChangeFiles(Path(folder))).run()
 
 
+def main() -> None:
+    """Reads the arguments of the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("host", "port", "user", "database", "tables", "folder", "offsets"):
+        parser.add_argument(name)
+    capture(**vars(parser.parse_args()))
+
+
 if __name__ == "__main__":
-    capture(*sys.argv[1:])
+    main()

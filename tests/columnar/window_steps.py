@@ -341,6 +341,7 @@ TIMED: dict[str, Plan] = {
     "late, purged at the end": timed(AT_END, lateness=70, late=True),
     "late, purged at the end, sliding": planned(sliding(90, 20), WHOLE_WINDOW, AT_END, lateness=40, late=True),
     "late, purged at the end, cumulative": planned(cumulative(90, 15), WHOLE_WINDOW, AT_END, lateness=40, late=True),
+    "late, purged at the end, cumulative by few": planned(cumulative(60, 12), SOME, AT_END, lateness=20, late=True),
     "late, purged at the end for ever": timed(AT_END, lateness=FOR_EVER, late=True),
     "clock": planned(ON_CLOCK, WHOLE_WINDOW),
     "clock, purged": planned(ENDS_WITH_BATCHES, WHOLE_WINDOW, AT_END_OF_CLOCK),
@@ -420,7 +421,7 @@ PANED: dict[str, Callable[..., Plan]] = {
     "panes of all time": paned(ALL_TIME, SOME, repeatedly(after_count(7))),
     "panes of all time, discarding": paned(ALL_TIME, SOME, repeatedly(after_count(7))),
     "panes of all time by the clock": paned(ALL_TIME, SOME, repeatedly(CLOCK)),
-    "panes of all time at the end": paned(ALL_TIME, SOME, after_watermark(early=after_count(9)), 50),
+    "panes of all time at the end": paned(ALL_TIME, SOME, after_watermark(early=after_count(9))),
 }
 told_hundreds, told_sliding = (partial(paned, each, WITH_PANE, folds=None) for each in (BY_HUNDREDS, SLIDING))
 
