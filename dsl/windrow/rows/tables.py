@@ -18,16 +18,15 @@ from windrow.rows.newest import NewestRow, RowChange
 
 T = TypeVar("T")
 R = TypeVar("R")
-H = TypeVar("H", bound=Hashable)
 
 
 @overload
 def from_changes(
-    stream: DataStream[Change[R]], *, key: Callable[[R], H] | None = None, name: str | None = None
+    stream: DataStream[Change[R]], *, key: Callable[[R], Hashable] | None = None, name: str | None = None
 ) -> DataStream[R]: ...
 @overload
 def from_changes(
-    stream: DataStream[T], *, op: Callable[[T], ChangeKind], key: Callable[[T], H], name: str | None = None
+    stream: DataStream[T], *, op: Callable[[T], ChangeKind], key: Callable[[T], Hashable], name: str | None = None
 ) -> DataStream[T]: ...
 @overload
 def from_changes(
@@ -35,7 +34,7 @@ def from_changes(
     *,
     op: Callable[[T], ChangeKind],
     row: Callable[[T], R],
-    key: Callable[[R], H] | None = None,
+    key: Callable[[T], Hashable] | None = None,
     name: str | None = None,
 ) -> DataStream[R]: ...
 # Any: the overloads say of which type the changes are.
@@ -59,10 +58,11 @@ def from_changes(
         op: Says of a record what it does.
         row: Takes the row from a record with ``op``: what is equal in a row and its withdrawal. With a key the record
             itself may be the row.
-        key: Takes the key of a row, for changes that do not bring the row before, such as those of a compacted topic or
-            of a database by default. The newest row of each key is kept as state, for ever unless it is deleted, and
-            is withdrawn when the next one comes: ``INSERT`` and ``UPDATE_AFTER`` both bring the newest row, ``DELETE``
-            withdraws it, and ``UPDATE_BEFORE`` is passed over. Without a key all withdrawals have to be in the stream.
+        key: Takes the key from a row, or with ``op`` from a record, for changes that do not bring the row before, such
+            as those of a compacted topic or of a database by default. The newest row of each key is kept as state, for
+            ever unless it is deleted, and is withdrawn when the next one comes: ``INSERT`` and ``UPDATE_AFTER`` both
+            bring the newest row, ``DELETE`` withdraws it, and ``UPDATE_BEFORE`` is passed over. Without a key all
+            withdrawals have to be in the stream.
         name: Names the step.
 
     Raises:
@@ -90,10 +90,8 @@ def from_changes(
                 where=caller_location(),
             )
         row_type = known if row is None else made_type(row, known)
-        changes = stream.map(RowChange(op, row))
-        if row_type is not None:
-            change_type: Any = GenericAlias(Change, (row_type,))
-            changes = changes.returns(change_type)
+        change = RowChange(op, row)
+        changes = stream.map(change) if key is None else _newest(stream, key, key, change, name)
     elif row is not None:
         raise InvalidArgumentError(
             "row= takes the row from a record that op= tells of", given="row without op", where=caller_location()
@@ -108,14 +106,30 @@ def from_changes(
                 hint="flat_map(TableChange.changes) before, which makes records of Change; or op=, row= and key=",
             )
         row_type = next(iter(get_args(known)), None)
-    if key is not None:
+    if op is None and key is not None:
         take_key = key
-        newest: NewestRow[Any, Any, Any] = NewestRow(_same, f"the newest row by {function_name(key)}")
-        changes = changes.key_by(lambda change: take_key(change.value)).process(newest, name=name)
+        changes = _newest(stream, lambda change: take_key(change.value), key, _same, name)
+    if row_type is not None and changes is not stream:
+        change_type: Any = GenericAlias(Change, (row_type,))
+        changes = changes.returns(change_type)
+    if key is not None:
         name = None  # that of the step with the state
     return DataStream(
         FromChangesNode(input=changes._node, element_type=row_type, name=name, location=caller_location())
     )
+
+
+# Any: records and keys of every type.
+def _newest(
+    stream: DataStream[Any],
+    take_key: Callable[[Any], Any],
+    shown: Callable[[Any], Any],
+    change: Callable[[Any], Change[Any]],
+    name: str | None,
+) -> DataStream[Any]:
+    """Keeps the newest row of each key, and withdraws the one before."""
+    newest: NewestRow[Any, Any, Any] = NewestRow(change, f"the newest row by {function_name(shown)}")
+    return stream.key_by(take_key).process(newest, name=name)
 
 
 def _same(change: Change[R]) -> Change[R]:
