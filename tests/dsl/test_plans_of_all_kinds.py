@@ -132,4 +132,6 @@ def test_examples(name: str) -> None:
 
 
 def test_no_example_is_left_out() -> None:
-    assert {file.stem for file in (ROOT / "examples").glob("*.py")} - {"generate_readings", "capture_postgres"} == set(PLANS)
+    assert {file.stem for file in (ROOT / "examples").glob("*.py")} - {"generate_readings", "capture_postgres"} == set(
+        PLANS
+    )

@@ -79,7 +79,7 @@ def from_changes(
     for argument, function in (("op", op), ("row", row), ("key", key)):
         if function is not None:
             check_plain_function(function, argument)
-    known = stream._node.element_type
+    known = stream.node.element_type
     changes, row_type = stream, known
     if op is not None:
         if row is None and key is None:
@@ -115,7 +115,7 @@ def from_changes(
     if key is not None:
         name = None  # that of the step with the state
     return DataStream(
-        FromChangesNode(input=changes._node, element_type=row_type, name=name, location=caller_location())
+        FromChangesNode(input=changes.node, element_type=row_type, name=name, location=caller_location())
     )
 
 
