@@ -114,9 +114,7 @@ def from_changes(
         changes = changes.returns(change_type)
     if key is not None:
         name = None  # that of the step with the state
-    return DataStream(
-        FromChangesNode(input=changes.node, element_type=row_type, name=name, location=caller_location())
-    )
+    return DataStream(FromChangesNode(input=changes.node, element_type=row_type, name=name, location=caller_location()))
 
 
 # Any: records and keys of every type.
