@@ -73,8 +73,8 @@ class TableChange(Generic[R]):
         op: What happened.
         source: Where, and when.
         before: The row before an update or a deletion. PostgreSQL tells it whole after ``ALTER TABLE orders REPLICA
-            IDENTITY FULL`` alone; by default ``before`` is None in an update, and a deletion has None in all columns
-            but the key, which the type of the row has to allow.
+            IDENTITY FULL`` alone; by default ``before`` is None in an update, and a deletion has None, or the
+            default of the column, in all columns but the key, which the type of the row has to allow.
         after: The row after a change; None for a deletion.
     """
 
@@ -133,8 +133,9 @@ def from_debezium(
     Args:
         servers: The brokers to begin with, as for :class:`~windrow.kafka.KafkaSource`.
         topics: The topics, such as ``"shop.public.orders"``: a topic prefix, a schema and a table.
-        row_type: The type of a row, whose fields are columns; Debezium's option ``decimal.handling.mode=string`` gives
-            what a ``Decimal`` reads, and ``time.precision.mode=isostring`` what a ``date`` and a ``datetime`` read.
+        row_type: The type of a row, whose fields are columns. Debezium's option ``decimal.handling.mode=string`` gives
+            what a ``Decimal`` reads, and ``time.precision.mode=isostring`` what a ``datetime`` reads; a date is then a
+            text such as ``2026-11-30Z``, for a field of type ``str``.
         schemas_enabled: Whether the messages have their schema around them: the option ``schemas.enable`` of the
             converter of values, which is true by default.
         name: Names the step that reads.
@@ -185,8 +186,10 @@ def from_debezium(
 
 
 def payload_of(message: DebeziumMessage[TableChange[R]] | None) -> tuple[TableChange[R], ...]:
+    """Takes the change out of a message; a record without value has none."""
     return () if message is None else (message.payload,)
 
 
 def present(change: TableChange[R] | None) -> tuple[TableChange[R], ...]:
+    """Passes on a change; a record without value has none."""
     return () if change is None else (change,)

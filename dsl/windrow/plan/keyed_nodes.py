@@ -452,7 +452,7 @@ class IntervalJoinNode(TimedJoinNode):
 
     @property
     def settings_of_state(self) -> str | None:
-        # Which elements are decided is told by the watermark alone, and partners of others may be gone.
+        # The watermark alone says which elements are decided, and the partners of others may be gone.
         if self.join_kind is JoinKind.INNER:
             return None
         return f"{self.join_kind.value}, {self.lower} to {self.upper} ms, allowed lateness {self.allowed_lateness} ms"

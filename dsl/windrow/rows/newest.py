@@ -60,7 +60,7 @@ class NewestRow(KeyedProcessFunction[K, T, Change[R]], Generic[K, T, R]):
 class RowChange(Generic[T]):
     """Makes a change of an element, which is the row itself or has it."""
 
-    # Any: the row, of whatever type.
+    # Any: rows of every type.
     def __init__(self, op: Callable[[T], ChangeKind], row: Callable[[T], Any] | None) -> None:
         self._op = op
         self._row = row

@@ -37,7 +37,7 @@ def from_changes(
     key: Callable[[T], Hashable] | None = None,
     name: str | None = None,
 ) -> DataStream[R]: ...
-# Any: the overloads say of which type the changes are.
+# Any: the overloads have the types of records, rows and keys.
 def from_changes(
     stream: DataStream[Any],
     *,
@@ -66,7 +66,8 @@ def from_changes(
         name: Names the step.
 
     Raises:
-        InvalidArgumentError: If ``op`` or ``key`` cannot be called, or the records are known to be no changes.
+        InvalidArgumentError: If ``op``, ``row`` or ``key`` cannot be called or is a rich function, if ``op`` has
+            neither ``row`` nor ``key`` beside it, or if the records are known to be no changes.
 
     Example:
         >>> from windrow import from_changes, from_collection

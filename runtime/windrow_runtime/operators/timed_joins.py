@@ -145,7 +145,7 @@ class Retention(NamedTuple):
 
     @classmethod
     def of(cls, lower: int, upper: int, lateness: int, missing: Sequence[int] = ()) -> Retention:
-        """Returns that of an interval join, of which elements of some sides may be ``missing``.
+        """Computes that of an interval join; elements of the sides in ``missing`` may be absent from its results.
 
         A partner that is late by all of the allowed lateness has the timestamp of the horizon, so elements stay until
         the horizon passes it. An inner join without lateness drops them when the watermark reaches it, as Flink does.

@@ -35,7 +35,7 @@ class IntervalOperator(JoinOperator[SideSegments]):
     lower: int  # how long after the left element the right one may come at least, in milliseconds
     upper: int  # and at most
     lateness: int = 0  # how long after the watermark elements still come, in milliseconds
-    kind: JoinKind = JoinKind.INNER  # whether elements without a partner are emitted, and of which side
+    kind: JoinKind = JoinKind.INNER  # the sides whose elements are emitted without a partner, too
 
     def late(self, stamps: Ints, watermark: int) -> Mask:
         return stamps < max(MIN_TIMESTAMP, watermark - self.lateness)
