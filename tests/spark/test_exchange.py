@@ -138,6 +138,16 @@ def test_classes_of_functions_travel_and_by_name_once_registered(registered: boo
         assert unpack_values(pack_values(values)) == values
 
 
+def test_a_worker_names_only_the_classes_of_the_plan_that_it_runs() -> None:
+    register_classes([UserClass(Pair, {})])
+    assert class_name(Pair) == f"@{Pair.__module__}:Pair".encode()
+    register_classes([UserClass(Checked, {})])  # the worker runs a task of another plan
+    reference, *_ = pack_values([Pair(1, 2)])
+    assert isinstance(reference, bytes)
+    assert not reference.startswith(b"@")
+    assert find_class(reference) is Pair
+
+
 @given(st.lists(st.integers(MIN_TIMESTAMP, MAX_TIMESTAMP) | st.none()))
 def test_timestamps_come_back(timestamps: list[Any]) -> None:
     assert unpack_values(pack_values(timestamps)) == timestamps

@@ -31,13 +31,22 @@ _MAIN = "__main__"
 _WORKER_PROGRAMS = ("pyspark.", DAEMON_MODULE)
 
 _registered: dict[str, type[Any]] = {}  # Any: classes of the user's
+_of_plan: set[str] = set()  # the names of the plan whose task runs in this process
 
 
 def register_classes(classes: Iterable[UserClass]) -> None:
-    """Registers classes by name in this process, the driver or a worker.
+    """Registers the classes of a plan by name in this process, the driver or a worker.
 
     In a worker, classes of the main program also become attributes of the main module, where pickle looks for them.
+    A worker runs tasks of several plans, one after the other. Values are sent under the names of the newest plan alone,
+    because the worker that reads them may know no other plan.
     """
+    classes = tuple(classes)
+    names = {_full_name(each) for each in classes}
+    if names != _of_plan:
+        _of_plan.clear()
+        _of_plan.update(names)
+        _class_name.cache_clear()
     main = sys.modules[_MAIN]
     # A worker outlives a query, and a notebook defines a class of the same name again.
     in_worker = main.__spec__ is not None and main.__spec__.name.startswith(_WORKER_PROGRAMS)
@@ -46,7 +55,7 @@ def register_classes(classes: Iterable[UserClass]) -> None:
         # Over Spark Connect the `__qualname__` of a class made inside a function lacks the function's name.
         if class_.__qualname__ != user_class.qualified:
             class_.__qualname__ = user_class.qualified
-        name = _full_name(class_)
+        name = _full_name(user_class)
         # This is done each time: a class that arrives again by value has its unresolved annotations again.
         _resolve_annotations(user_class)
         if _registered.get(name) is class_ and getattr(main, class_.__qualname__, class_) is class_:
@@ -76,8 +85,8 @@ def pickle_any(value: object) -> bytes:
         return by_value
 
 
-def _full_name(class_: type[Any]) -> str:
-    return f"{class_.__module__}:{class_.__qualname__}"
+def _full_name(user_class: UserClass) -> str:
+    return f"{user_class.class_.__module__}:{user_class.qualified}"
 
 
 def class_name(class_: type[Any]) -> bytes:
@@ -87,8 +96,9 @@ def class_name(class_: type[Any]) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _class_name(class_: type[Any]) -> bytes:
-    name = _full_name(class_)
-    return b"@" + name.encode() if _registered.get(name) is class_ else pickle_any(class_)
+    name = f"{class_.__module__}:{class_.__qualname__}"
+    is_known = name in _of_plan and _registered.get(name) is class_
+    return b"@" + name.encode() if is_known else pickle_any(class_)
 
 
 @lru_cache(maxsize=1024)
