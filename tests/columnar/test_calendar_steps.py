@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 import numpy as np
 import pytest
@@ -136,6 +136,7 @@ assigners: st.SearchStrategy[CalendarWindows] = st.sampled_from(ZONES).flatmap(
         ),
         st.just(CalendarWindows.weeks(zone, 2, 1, "sunday")),
         st.just(CalendarWindows.months(zone, 5, 3)),
+        st.just(CalendarWindows.days(zone, 2, 1, time(2, 30))),
         st.just(CalendarWindows.years(zone, first_month=7)),
     )
 )
@@ -189,12 +190,12 @@ def test_windows_of_slices_are_those_of_the_assigner(
     held = [(place, start) for start, low, high in zip(wanted, begins, ends, strict=True) for place in range(low, high)]
     assert sorted(held) == sorted((place, start) for place, start, _ in pairs)
     assert slices.any_ends(int(found[0]), int(found[-1]), after, until) >= bool(wanted)
-    for place, time in enumerate(slices.next_times(found, after).tolist()):
+    for place, due_time in enumerate(slices.next_times(found, after).tolist()):
         last = [window.max_timestamp() for window in windows[int(found[place])]]
         due = min(
             (each for each in [*last, *(each + lateness for each in last)] if each > after), default=MAX_TIMESTAMP
         )
-        assert time == due
+        assert due_time == due
     last_times = [windows[each][0].max_timestamp() for each in found.tolist()]
     expired = [last + lateness <= after for last in last_times]
     assert slices.expired(found, after).tolist() == expired

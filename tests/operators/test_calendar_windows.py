@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
-from itertools import groupby, pairwise
-from typing import NamedTuple
+from itertools import groupby, islice, pairwise
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -91,6 +91,30 @@ def test_each_change_of_clocks_is_in_the_window_of_its_day(zone: str) -> None:
             dated.append((timestamp, latest))
         for windows_in, unit_of in UNITS.values():
             _agree(windows_in(zone), [(timestamp, unit_of(day)) for timestamp, day in dated])
+
+
+TIMES = [time(0, 15), time(1, 30), time(2), time(2, 30), time(18), time(23, 45)]
+STARTING: dict[str, tuple[Callable[[str, time], CalendarWindows], Callable[[date], Hashable]]] = {
+    "days": (lambda zone, start: CalendarWindows.days(zone, start_time=start), lambda day: day),
+    "weeks": (lambda zone, start: CalendarWindows.weeks(zone, start_time=start), lambda day: day.isocalendar()[:2]),
+    "months": (lambda zone, start: CalendarWindows.months(zone, start_time=start), lambda day: (day.year, day.month)),
+    "quarters": (lambda zone, start: CalendarWindows.quarters(zone, start_time=start), quarter_of),
+    "years": (lambda zone, start: CalendarWindows.years(zone, start_time=start), lambda day: day.year),
+}
+
+
+@pytest.mark.parametrize("start", TIMES)
+@pytest.mark.parametrize("zone", ZONES)
+def test_days_begin_when_the_clock_first_shows_their_time_or_jumps_past_it(zone: str, start: time) -> None:
+    since_midnight = datetime.combine(datetime.min, start) - datetime.min
+    for moments in islice(days_around(zone), 0, None, 7):
+        latest = (moments[0][1].replace(tzinfo=None) - since_midnight).date()
+        dated: list[tuple[int, date]] = []
+        for timestamp, shown in moments:
+            latest = max(latest, (shown.replace(tzinfo=None) - since_midnight).date())
+            dated.append((timestamp, latest))
+        for windows_in, unit_of in STARTING.values():
+            _agree(windows_in(zone, start), [(timestamp, unit_of(day)) for timestamp, day in dated])
 
 
 @pytest.mark.parametrize("zone", ZONES)
@@ -217,13 +241,15 @@ TEXTS = {
     "CalendarWindows.weeks('UTC', first_day='sunday')": "CalendarWindows(weeks from sunday, UTC)",
     "CalendarWindows.months('UTC', size=3, slide=2)": "CalendarWindows(3 months every 2 months, UTC)",
     "CalendarWindows.years('UTC', first_month=4)": "CalendarWindows(years from month 4, UTC)",
+    "CalendarWindows.days('UTC', start_time=time(18, 30))": "CalendarWindows(days from 18:30:00, UTC)",
     "CalendarProcessingTimeWindows.days('UTC')": "CalendarProcessingTimeWindows(days, UTC)",
 }
 
 
 @pytest.mark.parametrize("written", TEXTS)
 def test_it_is_shown_as_it_is_written(written: str) -> None:
-    names = {"CalendarWindows": CalendarWindows, "CalendarProcessingTimeWindows": CalendarProcessingTimeWindows}
+    windows = {"CalendarWindows": CalendarWindows, "CalendarProcessingTimeWindows": CalendarProcessingTimeWindows}
+    names: dict[str, Any] = {**windows, "time": time}  # Any: names of a program
     assigner = eval(written, names)
     assert repr(assigner) == written
     assert assigner.describe() == TEXTS[written]
@@ -232,6 +258,9 @@ def test_it_is_shown_as_it_is_written(written: str) -> None:
 REFUSED: dict[str, Callable[[], object]] = {
     "the machine knows no such time zone": lambda: CalendarWindows.days("Europe/Atlantis"),
     "the machine knows no such time zone ": lambda: CalendarWindows.days("../etc/passwd"),
+    "a time of the clock": lambda: CalendarWindows.days("UTC", start_time=time(18, tzinfo=UTC)),
+    "a time of the clock ": lambda: CalendarWindows.months("UTC", start_time=time(microsecond=1)),
+    "a time of the clock  ": lambda: CalendarWindows.weeks("UTC", start_time=18),  # type: ignore[arg-type]  # the case
     "the machine knows no such time zone  ": lambda: CalendarWindows.hours(UTC),  # type: ignore[arg-type]  # the case
     "was read from a file": lambda: CalendarWindows.hours(_from_file()),
     "a whole number": lambda: CalendarWindows.days("UTC", 0),

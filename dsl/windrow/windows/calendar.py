@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, time, timedelta
 from typing import Final, Literal, Self, TypeAlias, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -20,6 +21,7 @@ _WEEKDAYS: Final[tuple[str, ...]] = get_args(Weekday)
 _EPOCH_WEEKDAY: Final = _WEEKDAYS.index("thursday")
 _MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
 _MOST_WINDOWS: Final = 100_000
+_MIDNIGHT: Final = time()
 
 
 class _CalendarWindows(WindowAssigner[object, TimeWindow]):
@@ -31,12 +33,22 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
         size: How many units a window has.
         slide: How many units after one window the next one begins.
         first: The day or the month with which weeks, quarters or years begin; None: Monday or January.
+        start_time: The time of the clock at which days begin.
     """
 
-    def __init__(self, calendar: Calendar, unit: str, size: int, slide: int, first: str | int | None = None) -> None:
+    def __init__(
+        self,
+        calendar: Calendar,
+        unit: str,
+        size: int,
+        slide: int,
+        first: str | int | None = None,
+        start_time: time = _MIDNIGHT,
+    ) -> None:
         self.calendar = calendar
         self.unit = unit
         self.first = first
+        self.start_time = start_time
         self.units = _whole(size, f"the size of windows, in {unit}s,")
         self.slide_units = _whole(slide, f"the slide of windows, in {unit}s,")
         if not self.slide_units <= self.units <= self.slide_units * _MOST_WINDOWS:
@@ -65,7 +77,7 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
         return cls(Hours(_zone(zone)), "hour", 1, 1)
 
     @classmethod
-    def days(cls, zone: str | ZoneInfo, size: int = 1, slide: int | None = None) -> Self:
+    def days(cls, zone: str | ZoneInfo, size: int = 1, slide: int | None = None, start_time: time = _MIDNIGHT) -> Self:
         """Days of the calendar in a time zone, of 23, 24 or 25 hours.
 
         A day begins when the clock first shows midnight, or jumps past it: at 01:00 where clocks were put forward at
@@ -75,9 +87,12 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
             zone: The time zone, such as ``"Europe/Berlin"``.
             size: How many days a window has. Windows of several days begin at 1970-01-01 and multiples from there.
             slide: How many days after one window the next one begins; by default as many as a window has.
+            start_time: When a day begins, by the clock of the zone: with ``time(18)`` the evening belongs to the next
+                window, as in Kafka Streams' example of daily windows.
 
         Raises:
-            InvalidArgumentError: If the machine knows no such zone, or size and slide do not fit.
+            InvalidArgumentError: If the machine knows no such zone, size and slide do not fit, or the time has a zone
+                or a part of a millisecond.
 
         Example:
             >>> from windrow.windows import CalendarWindows
@@ -86,11 +101,17 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
             >>> last_seven_days.describe()
             'CalendarWindows(7 days every day, Europe/Berlin)'
         """
-        return cls(Days(_zone(zone)), "day", size, size if slide is None else slide)
+        days = Days(_zone(zone), time_of_day=_millis_of(start_time))
+        return cls(days, "day", size, size if slide is None else slide, None, start_time)
 
     @classmethod
     def weeks(
-        cls, zone: str | ZoneInfo, size: int = 1, slide: int | None = None, first_day: Weekday = "monday"
+        cls,
+        zone: str | ZoneInfo,
+        size: int = 1,
+        slide: int | None = None,
+        first_day: Weekday = "monday",
+        start_time: time = _MIDNIGHT,
     ) -> Self:
         """Weeks in a time zone; the first one of all has 1970-01-01 in it.
 
@@ -99,9 +120,11 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
             size: How many weeks a window has.
             slide: How many weeks after one window the next one begins; by default as many as a window has.
             first_day: The day with which a week begins.
+            start_time: When that day begins, as for :meth:`days`.
 
         Raises:
-            InvalidArgumentError: If the machine knows no such zone, there is no such day, or size and slide do not fit.
+            InvalidArgumentError: If the machine knows no such zone, there is no such day, size and slide do not fit, or
+                the time is none of :meth:`days`.
         """
         if first_day not in _WEEKDAYS:
             raise InvalidArgumentError(
@@ -109,24 +132,36 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
             )
         shift = (_EPOCH_WEEKDAY - _WEEKDAYS.index(first_day)) % 7
         first = None if first_day == "monday" else first_day
-        return cls(Days(_zone(zone), 7, shift), "week", size, size if slide is None else slide, first)
+        days = Days(_zone(zone), 7, shift, _millis_of(start_time))
+        return cls(days, "week", size, size if slide is None else slide, first, start_time)
 
     @classmethod
-    def months(cls, zone: str | ZoneInfo, size: int = 1, slide: int | None = None) -> Self:
+    def months(
+        cls, zone: str | ZoneInfo, size: int = 1, slide: int | None = None, start_time: time = _MIDNIGHT
+    ) -> Self:
         """Months in a time zone. Windows of several months begin in January 1970 and multiples from there.
 
         Args:
             zone: The time zone.
             size: How many months a window has.
             slide: How many months after one window the next one begins; by default as many as a window has.
+            start_time: When the first day of a month begins, as for :meth:`days`.
 
         Raises:
-            InvalidArgumentError: If the machine knows no such zone, or size and slide do not fit.
+            InvalidArgumentError: If the machine knows no such zone, size and slide do not fit, or the time is none of
+                :meth:`days`.
         """
-        return cls._of_months(zone, "month", size, slide, 1)
+        return cls._of_months(zone, "month", size, slide, 1, start_time)
 
     @classmethod
-    def quarters(cls, zone: str | ZoneInfo, size: int = 1, slide: int | None = None, first_month: int = 1) -> Self:
+    def quarters(
+        cls,
+        zone: str | ZoneInfo,
+        size: int = 1,
+        slide: int | None = None,
+        first_month: int = 1,
+        start_time: time = _MIDNIGHT,
+    ) -> Self:
         """Quarters of a year in a time zone.
 
         Args:
@@ -134,15 +169,23 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
             size: How many quarters a window has.
             slide: How many quarters after one window the next one begins; by default as many as a window has.
             first_month: The month with which the first quarter of a year begins, from 1 to 12.
+            start_time: When the first day of a quarter begins, as for :meth:`days`.
 
         Raises:
-            InvalidArgumentError: If the machine knows no such zone, there is no such month, or size and slide do not
-                fit.
+            InvalidArgumentError: If the machine knows no such zone, there is no such month, size and slide do not fit,
+                or the time is none of :meth:`days`.
         """
-        return cls._of_months(zone, "quarter", size, slide, first_month)
+        return cls._of_months(zone, "quarter", size, slide, first_month, start_time)
 
     @classmethod
-    def years(cls, zone: str | ZoneInfo, size: int = 1, slide: int | None = None, first_month: int = 1) -> Self:
+    def years(
+        cls,
+        zone: str | ZoneInfo,
+        size: int = 1,
+        slide: int | None = None,
+        first_month: int = 1,
+        start_time: time = _MIDNIGHT,
+    ) -> Self:
         """Years in a time zone; the first one of all is that with January 1970 in it.
 
         Args:
@@ -150,24 +193,27 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
             size: How many years a window has.
             slide: How many years after one window the next one begins; by default as many as a window has.
             first_month: The month with which a year begins, from 1 to 12; a fiscal year may begin with April.
+            start_time: When the first day of a year begins, as for :meth:`days`.
 
         Raises:
-            InvalidArgumentError: If the machine knows no such zone, there is no such month, or size and slide do not
-                fit.
+            InvalidArgumentError: If the machine knows no such zone, there is no such month, size and slide do not fit,
+                or the time is none of :meth:`days`.
         """
-        return cls._of_months(zone, "year", size, slide, first_month)
+        return cls._of_months(zone, "year", size, slide, first_month, start_time)
 
     @classmethod
-    def _of_months(cls, zone: str | ZoneInfo, unit: str, size: int, slide: int | None, first_month: int) -> Self:
+    def _of_months(
+        cls, zone: str | ZoneInfo, unit: str, size: int, slide: int | None, first_month: int, start_time: time
+    ) -> Self:
         if type(first_month) is not int or first_month not in range(1, 13):
             raise InvalidArgumentError(
                 f"a {unit} begins with a month of the year", given=first_month, expected="an integer from 1 to 12"
             )
         months = _MONTHS[unit]
         # The unit 0 has January 1970 in it.
-        calendar = Months(_zone(zone), months, (1 - first_month) % months)
+        calendar = Months(_zone(zone), months, (1 - first_month) % months, _millis_of(start_time))
         first = None if first_month == 1 else first_month
-        return cls(calendar, unit, size, size if slide is None else slide, first)
+        return cls(calendar, unit, size, size if slide is None else slide, first, start_time)
 
     @property
     def time_zone(self) -> ZoneInfo:
@@ -198,7 +244,8 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
         if self.slide_units != self.units:
             parts.append(f"every {self.slide_units} {self.unit}s" if self.slide_units > 1 else f"every {self.unit}")
         first = "" if self.first is None else f" from {'month ' if self.unit != 'week' else ''}{self.first}"
-        return f"{type(self).__name__}({' '.join(parts)}{first}, {self.time_zone.key})"
+        at = "" if self.start_time == _MIDNIGHT else f" from {self.start_time}"
+        return f"{type(self).__name__}({' '.join(parts)}{first}{at}, {self.time_zone.key})"
 
     def __repr__(self) -> str:
         first = None if self.first is None else repr(self.first)
@@ -209,6 +256,7 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
             slide=None if self.slide_units == self.units else str(self.slide_units),
             first_day=first if self.unit == "week" else None,
             first_month=first if self.unit != "week" else None,
+            start_time=None if self.start_time == _MIDNIGHT else repr(self.start_time).removeprefix("datetime."),
         )
 
 
@@ -236,6 +284,19 @@ def _whole(number: int, name: str) -> int:
     if type(number) is not int or number < 1:
         raise InvalidArgumentError(f"{name} must be a whole number", given=number, expected="an integer of at least 1")
     return number
+
+
+def _millis_of(start_time: time) -> int:
+    """The milliseconds from midnight to a time, as a clock shows them."""
+    # An int or a timedelta would be another thing that is meant; the zone of a time is that of the windows.
+    if type(start_time) is not time or start_time.tzinfo is not None or start_time.microsecond % 1000:
+        raise InvalidArgumentError(
+            "a day begins at a time of the clock",
+            given=start_time,
+            expected="a datetime.time without a zone, in whole milliseconds, such as time(18, 30)",
+        )
+    since_midnight = datetime.combine(datetime.min, start_time) - datetime.min
+    return since_midnight // timedelta(milliseconds=1)
 
 
 def _zone(zone: str | ZoneInfo) -> ZoneInfo:

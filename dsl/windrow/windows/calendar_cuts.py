@@ -57,41 +57,56 @@ class Calendar(ABC):
 
 
 @dataclass(frozen=True)
-class Days(Calendar):
-    """Days of the calendar, or runs of them; a day begins when the clock first shows its midnight, or jumps past it."""
+class _OfDays(Calendar):
+    """Units of whole days; a day begins when the clock first shows its time of the day, or jumps past it."""
 
-    each: int = 1  # how many days are a unit
-    shift: int = 0  # how many days before the epoch the unit 0 begins
+    each: int = 1  # how many days, or months, are a unit
+    shift: int = 0  # how many days, or months, before the epoch the unit 0 begins
+    time_of_day: int = 0  # when a day begins, in milliseconds of the clock since midnight
+
+    def number_of(self, timestamp: int) -> int:
+        number = self._unit_with((timestamp + _offset(self.zone, timestamp) - self.time_of_day) // DAY)
+        # Where the clock is put back over the time of the day, it shows the day before again, which is over.
+        while self.start_of(number + 1) <= timestamp:
+            number += 1
+        return number
+
+    def start_of(self, number: int) -> int:
+        return _first_shown(self.zone, self._first_day(number) * DAY + self.time_of_day)
+
+    @abstractmethod
+    def _unit_with(self, day: int) -> int:
+        """The number of the unit that has a day, counted from the epoch."""
+
+    @abstractmethod
+    def _first_day(self, number: int) -> int:
+        """The first day of a unit, counted from the epoch."""
+
+
+@dataclass(frozen=True)
+class Days(_OfDays):
+    """Days of the calendar, or runs of them."""
 
     @property
     def leaves_out_units(self) -> bool:
         return self.each == 1 and _leaves_out_days(self.zone)
 
-    def number_of(self, timestamp: int) -> int:
-        return _number_of(self, timestamp, self._unit_with)
-
-    def start_of(self, number: int) -> int:
-        return _midnight(self.zone, number * self.each - self.shift)
-
     def _unit_with(self, day: int) -> int:
         return (day + self.shift) // self.each
 
+    def _first_day(self, number: int) -> int:
+        return number * self.each - self.shift
+
 
 @dataclass(frozen=True)
-class Months(Calendar):
+class Months(_OfDays):
     """Months of the calendar, or runs of them; they begin with their first day."""
-
-    each: int = 1  # how many months are a unit
-    shift: int = 0  # how many months before the epoch the unit 0 begins
-
-    def number_of(self, timestamp: int) -> int:
-        return _number_of(self, timestamp, self._unit_with)
-
-    def start_of(self, number: int) -> int:
-        return _midnight(self.zone, day_of_month_start(number * self.each - self.shift))
 
     def _unit_with(self, day: int) -> int:
         return (month_of_day(day) + self.shift) // self.each
+
+    def _first_day(self, number: int) -> int:
+        return day_of_month_start(number * self.each - self.shift)
 
 
 @dataclass(frozen=True)
@@ -124,14 +139,6 @@ class Hours(Calendar):
         return starts[place]
 
 
-def _number_of(calendar: Calendar, timestamp: int, unit_with: Callable[[int], int]) -> int:
-    number = unit_with((timestamp + _offset(calendar.zone, timestamp)) // DAY)
-    # Where the clock was put back over midnight, it shows the day before again; that is part of the day that has begun.
-    while calendar.start_of(number + 1) <= timestamp:
-        number += 1
-    return number
-
-
 def _offset(zone: ZoneInfo, timestamp: int) -> int:
     """How far the clock of a zone is ahead of UTC, in milliseconds."""
     if timestamp not in _NEAR:
@@ -150,9 +157,8 @@ def _leaves_out_days(zone: ZoneInfo) -> bool:
 
 
 @lru_cache(_MOST_KEPT)
-def _midnight(zone: ZoneInfo, day: int) -> int:
-    """When the clock of a zone first shows the midnight with which a day begins, or jumps past it."""
-    wall = day * DAY
+def _first_shown(zone: ZoneInfo, wall: int) -> int:
+    """When the clock of a zone first shows a time, in milliseconds since its own 1970, or jumps past it."""
     # No zone is a day or more away from UTC.
     low, high = wall - DAY, wall + DAY
     before, after = _offset(zone, low), _offset(zone, high)
