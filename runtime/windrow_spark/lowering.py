@@ -54,7 +54,7 @@ from windrow_spark.physical.columns import ColumnPlanner
 from windrow_spark.physical.plan import TURNED_OFF, Objects, PhysicalPlan, PhysicalStep
 from windrow_spark.progress import WatchedStep, WatermarkBounds
 from windrow_spark.run_limits import USUAL_LIMITS, RunLimits
-from windrow_spark.session import is_connect
+from windrow_spark.session import is_connect, with_whole_commands
 from windrow_spark.shipping import known_classes, without_sources_and_sinks
 from windrow_spark.sinks.parts import WorkerSinks, worker_sinks
 from windrow_spark.sinks.spark_writer import WrittenBy, spark_writer_of, takes_columns, written_by
@@ -257,10 +257,10 @@ class Lowered:
         # Spark drops late rows only where it sees the column of the watermark.
         frame = frame.select(*PackedRow._fields)
         mode = "ProcessingTime" if self.by_clock else "EventTime"
-        for number in range(1, self.topology.depth + 1):
-            frame = frame.groupBy("group").transformWithState(
-                KeyGroupProcessor(LevelToRun(self._level(number))), EXCHANGE_SCHEMA, "Append", mode
-            )
+        with with_whole_commands(self.spark):
+            for number in range(1, self.topology.depth + 1):
+                processor = KeyGroupProcessor(LevelToRun(self._level(number)))
+                frame = frame.groupBy("group").transformWithState(processor, EXCHANGE_SCHEMA, "Append", mode)
         return frame
 
     def _job(self, now: int) -> DataFrame:

@@ -106,6 +106,10 @@ _LOCAL_IP: Final = "SPARK_LOCAL_IP"
 _OPTIONS: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_SUBMIT_OPTS")
 _begun: Final[set[str]] = set()
 _lock: Final = threading.RLock()
+_commands: Final = threading.Lock()
+
+_LARGEST_COMMAND: Final = "spark.broadcast.UDFCompressionThreshold"
+_UNLIMITED: Final = str(1 << 40)  # bytes
 
 
 def session_there() -> SparkSession | None:
@@ -243,6 +247,31 @@ def _start_daemon(spark: SparkSession) -> None:
     # If this fails, the query fails as well, and shows the error.
     with suppress(Exception):
         spark.range(0, 1, numPartitions=1).mapInArrow(lambda batches: batches, "id long").collect()
+
+
+@contextmanager
+def with_whole_commands(spark: SparkSession) -> Iterator[None]:
+    """Has Spark keep the functions of a stateful step in the plan, however large they are.
+
+    PySpark makes a broadcast of functions that hold more than a megabyte, as of a table to look things up in. The
+    worker that Spark starts beside the driver, to learn a stateful step's state, loads no broadcast, and fails.
+    """
+    context = getattr(spark, "sparkContext", None)
+    if context is None:  # Spark Connect makes none
+        yield
+        return
+    with _commands:
+        # No API changes it: the copy that getConf returns is not the one that PySpark asks.
+        conf = context._jsc.sc().conf()
+        before = conf.get(_LARGEST_COMMAND, None)
+        conf.set(_LARGEST_COMMAND, _UNLIMITED)
+        try:
+            yield
+        finally:
+            if before is None:
+                conf.remove(_LARGEST_COMMAND)
+            else:
+                conf.set(_LARGEST_COMMAND, before)
 
 
 @contextmanager

@@ -44,7 +44,14 @@ from windrow_spark.savepoint.next_clock import clock_of_spark
 from windrow_spark.savepoint.seeding import FileLine, SeedLevel, SeedRows, SeedStep
 from windrow_spark.savepoint.step_parts import ColumnPart, ConvertedPart, ObjectPart, StepChange, StepPart
 from windrow_spark.savepoint.writing import check_session
-from windrow_spark.session import MOUNTED_SETTINGS, QUERY, SHUFFLE_PARTITIONS, prepare_workers, settings_during
+from windrow_spark.session import (
+    MOUNTED_SETTINGS,
+    QUERY,
+    SHUFFLE_PARTITIONS,
+    prepare_workers,
+    settings_during,
+    with_whole_commands,
+)
 from windrow_spark.shipping import known_classes, without_sources_and_sinks
 
 if TYPE_CHECKING:
@@ -367,9 +374,11 @@ class _Seed:
         for number in range(1, depth + 1):
             times = self.saved.watermark, self.saved.now
             level = SeedLevel(number, steps, fingerprint, by_clock, *times, classes)
-            frame = frame.groupBy("group").transformWithState(
-                KeyGroupProcessor(level), EXCHANGE_SCHEMA, "Append", "ProcessingTime" if by_clock else "EventTime"
-            )
+            mode = "ProcessingTime" if by_clock else "EventTime"
+            with with_whole_commands(self.spark):
+                frame = frame.groupBy("group").transformWithState(
+                    KeyGroupProcessor(level), EXCHANGE_SCHEMA, "Append", mode
+                )
         return frame
 
     def take_over(self) -> None:
