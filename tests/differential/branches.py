@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tests.differential import functions as f
+from tests.differential import kinds as k
 from tests.differential import mutating as m
 from tests.differential.declared import DeclaredSteps
 from tests.differential.drawn import LATE, evictor, offset, stamped_by_clock, with_late
@@ -76,6 +77,7 @@ class Branch:
         declared: Draws steps with declared aggregates; None: there are none.
         panes: Draws which windows have triggers that compose, and what is said of their panes, apart from all else.
         order: Draws patterns, and elements in event-time order, apart from all else.
+        kinds: Draws the steps and windows of :mod:`tests.differential.kinds`, apart from all else.
     """
 
     def __init__(
@@ -89,11 +91,13 @@ class Branch:
         mutate: random.Random,
         panes: random.Random,
         order: random.Random,
+        kinds: random.Random,
         declared: DeclaredSteps | None = None,
     ) -> None:
         self._chance = chance
         self._panes = panes
         self._order = order
+        self._kinds = kinds
         self._mode: str | None = None
         self._clocked = clocked
         self._stamped_by_clock = False
@@ -127,6 +131,8 @@ class Branch:
             if declared is not None and declares and not mixed:
                 current, ordered = declared.step(current, self._name, first=level == 0 and not behind_keyed)
                 continue
+            if not mixed and self._kinds.random() < 0.1:
+                current = k.failing(self._kinds, current, self._name, self._outputs)
             if self._clocked and not mixed and chance.random() < 0.1:
                 # What its timers emit by the clock has no timestamp, so no window in event time may follow.
                 self._process_by_clock(current)
@@ -161,6 +167,10 @@ class Branch:
         keyed: KeyedStream[Event, Any] = stream.key_by(key)
         if key is f.event_key and not self._mutates and self._order.random() < 0.12:
             return self._emit(ordered_step(self._order, keyed, self._name, self._outputs), key_of)
+        if key is f.event_key and not self._mutates and self._kinds.random() < 0.12:
+            passed = k.keyed_step(self._kinds, keyed, self._name)
+            self._outputs.add(self._name, passed, f.event_key)
+            return passed
         match chance.randrange(10):
             case 0 | 1:
                 return self._process(keyed)
@@ -231,6 +241,8 @@ class Branch:
 
     def _assigner(self) -> WindowAssigner[Event, Any]:
         chance = self._chance
+        if self._kinds.random() < 0.12:
+            return k.assigner(self._kinds)
         if self._clocked and chance.random() < 0.5:
             return self._assigner_by_clock()
         match chance.randrange(8):

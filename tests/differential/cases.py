@@ -104,6 +104,7 @@ class Prepared:
                 mutate=random.Random(f"{seed}, mutating {number}"),
                 panes=random.Random(f"{seed}, panes {number}"),
                 order=random.Random(f"{seed}, in order {number}"),
+                kinds=random.Random(f"{seed}, kinds {number}"),
                 declared=declared,
             )
             if stream is not None and self.live:
