@@ -30,15 +30,8 @@ from windrow_spark.checkpoint.planner_paths import for_planners
 from windrow_spark.checkpoint.storage import unset_elsewhere
 from windrow_spark.checkpoint.stored_file import checkpoint_errors
 from windrow_spark.checkpoint.stored_plan import EVENT_TIME, KEPT_TIME, PROCESSING_TIME, StoredPlan
-from windrow_spark.clock import (
-    END_OF_STREAM,
-    Alignment,
-    ClockFiles,
-    has_own_clock,
-    needs_keeper,
-    sees_highest,
-    silent_steps,
-)
+from windrow_spark.clock import END_OF_STREAM, Alignment, ClockFiles, has_own_clock, sees_highest
+from windrow_spark.clock_keeper import needs_keeper, silent_steps
 from windrow_spark.division import Division
 from windrow_spark.exchange.classes import register_classes, state_codec
 from windrow_spark.exchange.fragment import PortFragment

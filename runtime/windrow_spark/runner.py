@@ -38,7 +38,7 @@ from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.checkpoint.lease import lock_of
 from windrow_spark.checkpoint.storage import HadoopPath, StoragePath, unset_elsewhere, warn_of_uploads
 from windrow_spark.checkpoint.stored_plan import Parallelism, resume, stored_on_columns, unstored
-from windrow_spark.clock import ClockKeeper
+from windrow_spark.clock_keeper import ClockKeeper
 from windrow_spark.faults import secrets_hidden
 from windrow_spark.importing import check_imported
 from windrow_spark.lowering import Lowered, per_partition, physical_plan, time_of

@@ -21,7 +21,8 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Topology
 from windrow_spark.checkpoint.storage import StoragePath
 from windrow_spark.checkpoint.stored_file import BATCHES_KEPT
-from windrow_spark.clock import BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
+from windrow_spark.clock import BatchClock, ClockFiles, SeenTimestamps
+from windrow_spark.clock_keeper import ClockKeeper
 from windrow_spark.storage.values import StateCodec
 
 

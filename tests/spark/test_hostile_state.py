@@ -42,7 +42,8 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState, WindowEntry
 from windrow_runtime.operators.topology import Topology
 from windrow_spark.checkpoint.stored_file import StoredFile
-from windrow_spark.clock import ClockFiles, ClockKeeper, SeenTimestamps
+from windrow_spark.clock import ClockFiles, SeenTimestamps
+from windrow_spark.clock_keeper import ClockKeeper
 from windrow_spark.columnar.state import dump_rows, load_rows
 from windrow_spark.storage import values as state_codec
 from windrow_spark.storage.packed import Packed, decode, decompress, encode, packed

@@ -47,7 +47,8 @@ from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.topology import Port, Topology, source_of
 from windrow_runtime.spark import SparkRunner
 from windrow_spark.checkpoint.folder import Checkpoint
-from windrow_spark.clock import Alignment, BatchClock, ClockFiles, ClockKeeper, SeenTimestamps
+from windrow_spark.clock import Alignment, BatchClock, ClockFiles, SeenTimestamps
+from windrow_spark.clock_keeper import ClockKeeper
 from windrow_spark.connectors.custom import CustomScanner
 from windrow_spark.exchange.fragment import PortFragment
 from windrow_spark.sources.ranges import _StreamReader

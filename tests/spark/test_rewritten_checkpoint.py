@@ -21,7 +21,8 @@ from windrow_runtime.operators.topology import Topology
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.checkpoint.stored_file import StoredFile
 from windrow_spark.checkpoint.stored_plan import Parallelism, StoredPlan, resume
-from windrow_spark.clock import BatchClock, ClockFiles, ClockKeeper, TrackerNote
+from windrow_spark.clock import BatchClock, ClockFiles, TrackerNote
+from windrow_spark.clock_keeper import ClockKeeper
 from windrow_spark.exchange.facts import OPEN_WINDOWS
 from windrow_spark.lowering import physical_plan, time_of
 from windrow_spark.progress import ProgressKeeper, WatchedStep

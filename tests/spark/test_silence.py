@@ -34,7 +34,8 @@ from windrow_runtime.spark import SparkRunner
 from windrow_spark.checkpoint.asked import AskedSources
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.checkpoint.stored_file import file_numbers
-from windrow_spark.clock import ClockFiles, ClockKeeper, SeenTimestamps
+from windrow_spark.clock import ClockFiles, SeenTimestamps
+from windrow_spark.clock_keeper import ClockKeeper
 from windrow_spark.run.waker import Waker
 from windrow_spark.storage.values import StateCodec
 
@@ -262,7 +263,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(now_millis() // 1000 * 1000)
-    monkeypatch.setattr("windrow_spark.clock.now_millis", lambda: clock.now)
+    monkeypatch.setattr("windrow_spark.clock_keeper.now_millis", lambda: clock.now)
     return clock
 
 

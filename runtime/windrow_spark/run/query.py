@@ -29,7 +29,7 @@ from windrow_spark.checkpoint.batch_notes import CounterNotes
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.checkpoint.lease import LeaseLock, RunLock
 from windrow_spark.checkpoint.storage import unset_elsewhere
-from windrow_spark.clock import ClockKeeper
+from windrow_spark.clock_keeper import ClockKeeper
 from windrow_spark.faults import engine_errors, engine_failure, shows_secret
 from windrow_spark.lowering import Lowered
 from windrow_spark.progress import OnProgress, ProgressKeeper, Reporter

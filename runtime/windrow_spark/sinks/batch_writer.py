@@ -25,7 +25,8 @@ from windrow_spark.checkpoint.batch_notes import CounterNotes
 from windrow_spark.checkpoint.lease import RunLock
 from windrow_spark.checkpoint.newest_batch import BatchNote
 from windrow_spark.checkpoint.stored_file import StoredFile
-from windrow_spark.clock import ClockKeeper, SeenTimestamps
+from windrow_spark.clock import SeenTimestamps
+from windrow_spark.clock_keeper import ClockKeeper
 from windrow_spark.division import Division
 from windrow_spark.exchange.classes import register_classes
 from windrow_spark.exchange.facts import RECORDS_IN, ROWS_READ, Count, Fact, earliest_timers
