@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -49,6 +50,46 @@ def run(function: Callable[[int], Any], *, values: tuple[int, ...] = (1, 2), **o
 
 def threads() -> list[str]:
     return [each.name for each in threading.enumerate() if each.name == "windrow-map-async"]
+
+
+# Any: a test gives what it asks of the step.
+def limited(rate_limit: float, values: tuple[int, ...], fails: bool = False, **options: Any) -> list[float]:
+    """When each try began, in seconds."""
+    begun: list[float] = []
+    failing = set(values) if fails else set()
+
+    async def told(value: int) -> int:
+        begun.append(time.monotonic())
+        if value in failing:
+            failing.remove(value)
+            raise ConnectionError
+        return value
+
+    assert run(told, values=values, rate_limit=rate_limit, **options)["main"] == list(values)
+    return begun
+
+
+def test_tries_begin_at_the_rate_of_the_limit() -> None:
+    begun = limited(200, tuple(range(10)), capacity=10)
+    assert all(after - before > 0.0045 for before, after in pairwise(begun))
+    again = limited(200, (1, 2), fails=True, retries=1)
+    assert len(again) == 4
+    assert all(after - before > 0.0045 for before, after in pairwise(again))
+
+
+def test_a_try_that_waits_for_its_turn_is_not_late() -> None:
+    assert len(limited(50, (1, 2, 3, 4), timeout=SHORT)) == 4
+
+
+def test_a_step_made_anew_in_a_worker_keeps_the_rate() -> None:
+    """Each batch of Spark makes one."""
+    begun = [limited(50, (value,))[0] for value in range(4)]
+    assert begun[-1] - begun[0] > 0.055
+
+
+def test_a_limit_is_shown() -> None:
+    node = from_collection([1]).map_async(swallowing, capacity=1, rate_limit=2.5).node
+    assert node.describe() == "swallowing, capacity 1, 2.5 a second, ordered"
 
 
 async def swallowing(value: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from inspect import iscoroutinefunction
@@ -70,6 +71,7 @@ def map_async_node(
     *,
     capacity: int,
     timeout: timedelta | None,
+    rate_limit: float | None,
     retries: int,
     retry_strategy: AsyncRetryStrategy | None,
     ordered: bool,
@@ -110,6 +112,14 @@ def map_async_node(
         raise InvalidArgumentError(
             "the timeout of map_async must be positive", given=timeout, expected="a timedelta > 0", where=where
         )
+    # A bool is an int, and NaN is not above 0.
+    if rate_limit is not None and (type(rate_limit) not in (int, float) or not 0 < rate_limit < math.inf):
+        raise InvalidArgumentError(
+            "the rate limit of map_async is a number of calls a second",
+            given=rate_limit,
+            expected="an int or a float > 0",
+            where=where,
+        )
     if timed_out is not None:
         check_kind(timed_out, OutputTag, "what times out goes to the side output of a tag", "an OutputTag")
         if millis is None:
@@ -137,6 +147,7 @@ def map_async_node(
         function=function,
         capacity=capacity,
         timeout=millis,
+        rate_limit=rate_limit,
         retry=FixedDelayRetryStrategy(retries + 1) if retry_strategy is None else retry_strategy,
         ordered=ordered,
         timed_out=timed_out,

@@ -533,6 +533,7 @@ class DataStream(Stage, Generic[T_co]):
         *,
         capacity: int,
         timeout: timedelta | None = None,
+        rate_limit: float | None = None,
         retries: int = 0,
         retry_strategy: AsyncRetryStrategy | None = None,
         ordered: bool = True,
@@ -550,6 +551,9 @@ class DataStream(Stage, Generic[T_co]):
             capacity: How many are under way at most; further elements wait.
             timeout: How long a try may take; None: any time. A coroutine is cancelled then. One that goes on in spite
                 of that is left behind, at most ``capacity`` of them at a time, and an answer that comes later is none.
+            rate_limit: How many tries each worker may begin in a second, evenly spread; None: any number. A try that
+                waits for its turn has not begun, so ``timeout`` does not count that. On Spark as many workers as there
+                are tasks of the step may call at the same time: divide what a service allows by their number.
             retries: How many tries follow one that has raised an exception or taken too long, at once.
             retry_strategy: Decides which failures are tried again, how often and after which time, instead of
                 ``retries``: a :class:`~windrow.functions.FixedDelayRetryStrategy`, an
@@ -567,6 +571,7 @@ class DataStream(Stage, Generic[T_co]):
                 function,
                 capacity=capacity,
                 timeout=timeout,
+                rate_limit=rate_limit,
                 retries=retries,
                 retry_strategy=retry_strategy,
                 ordered=ordered,

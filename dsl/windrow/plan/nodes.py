@@ -166,6 +166,7 @@ class MapAsyncNode(FunctionNode[Callable[[Any], Awaitable[Any]]]):
     Attributes:
         capacity: How many coroutines are under way at most.
         timeout: The milliseconds that a try may take; None: any time.
+        rate_limit: How many tries of a worker may begin in a second; None: any number.
         retry: Decides whether and when a try follows one that failed.
         ordered: Whether results keep the order of the elements.
         timed_out: The side output for elements whose last try took too long; None: that is a failure.
@@ -178,6 +179,7 @@ class MapAsyncNode(FunctionNode[Callable[[Any], Awaitable[Any]]]):
 
     capacity: int
     timeout: int | None = None
+    rate_limit: float | None = None
     retry: AsyncRetryStrategy = _NO_RETRIES
     ordered: bool = True
     timed_out: OutputTag[Any] | None = None
@@ -195,6 +197,8 @@ class MapAsyncNode(FunctionNode[Callable[[Any], Awaitable[Any]]]):
         settings = [function_name(self.function), f"capacity {self.capacity}"]
         if self.timeout is not None:
             settings.append(f"timeout {duration_text(self.timeout)}")
+        if self.rate_limit is not None:
+            settings.append(f"{self.rate_limit:g} a second")
         if self.retry.can_retry(1):
             settings.append(self.retry.describe())
         settings.append("ordered" if self.ordered else "unordered")

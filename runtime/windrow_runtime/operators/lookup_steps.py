@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from concurrent.futures import wait as wait_for_any
 from dataclasses import dataclass
@@ -264,6 +265,23 @@ def _in_order(results: Iterable[Any]) -> Iterable[Any]:
     return results
 
 
+# A worker outlives the steps: each batch of Spark makes one anew.
+_next_tries: Final[dict[str, float]] = {}
+"""When a worker may begin the next try of a step with a rate limit, by where the step stands in the program."""
+
+_turns: Final = threading.Lock()
+
+
+def _seconds_to_wait(where: str, seconds: float) -> float:
+    """Takes the turn of a step, so that the next one is so many seconds later, or returns how long it has to wait."""
+    with _turns:  # several runs of a process may have the step
+        now = time.monotonic()
+        wait = _next_tries.get(where, now) - now
+        if wait <= 0:
+            _next_tries[where] = now + seconds
+        return wait
+
+
 CLEAN_UP_SECONDS: Final = 5.0
 """The seconds in which coroutines may clean up when the step ends, or too many were left behind."""
 
@@ -285,6 +303,7 @@ class AsyncStep(FusedStep):
         self._taps = taps
         self._clean_up = clean_up_seconds
         self._loop = _Loop(clean_up_seconds)
+        self._queue = asyncio.Lock()  # of tries that wait for their turn
         self._left: set[asyncio.Task[Any]] = set()  # coroutines that go on though they were cancelled
         self._is_open = False
 
@@ -409,6 +428,8 @@ class AsyncStep(FusedStep):
     async def _try(self, value: Any) -> _Outcome:
         """Calls the function once. An answer after the timeout does not count, whatever the function does then."""
         limit = None if self._node.timeout is None else self._node.timeout / 1000
+        if self._node.rate_limit is not None:
+            await self._turn(1 / self._node.rate_limit)
         clock = asyncio.get_running_loop().time
         begin_time = clock()
         # The call is a separate task, which may be abandoned if it does not end when it is cancelled.
@@ -426,6 +447,12 @@ class AsyncStep(FusedStep):
             return _Outcome(error=asyncio.CancelledError())
         outcome, ended = task.result()
         return _LATE if limit is not None and ended - begin_time > limit else outcome
+
+    async def _turn(self, seconds: float) -> None:
+        """Waits until the next try of the step may begin; tries begin at least so many seconds after each other."""
+        async with self._queue:
+            while (wait := _seconds_to_wait(self.step.where, seconds)) > 0:
+                await asyncio.sleep(wait)
 
     async def _call(self, value: Any) -> tuple[_Outcome, float]:
         """Returns the outcome of a call and its time. It raises no exception but a cancellation.
