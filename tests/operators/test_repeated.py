@@ -151,6 +151,38 @@ def test_a_state_lives_as_long_as_it_is_told() -> None:
         assert harness.take_values() == [2.0, 3.0, 7.0]
 
 
+batched = st.tuples(st.sampled_from("ab"), st.integers(0, 9))
+
+
+@given(st.integers(1, 4), st.lists(batched | st.integers(1, 20), max_size=40))
+def test_lists_come_out_full_or_when_their_first_element_has_waited(size: int, story: list[Any]) -> None:
+    source = PushSource[tuple[str, int]]()
+    keyed = from_source(source).key_by(lambda element: element[0])
+    waiting: dict[str, tuple[int, list[tuple[str, int]]]] = {}
+    time, lists = 0, list[list[tuple[str, int]]]()
+    with StreamHarness(keyed.group_into_batches(size, timeout=millis(WITHIN)), source) as harness:
+        harness.set_processing_time(0)
+        for each in story:
+            if isinstance(each, int):
+                time += each
+                harness.set_processing_time(time)
+                lists += [waiting.pop(key)[1] for key in sorted(waiting) if waiting[key][0] + WITHIN <= time]
+            else:
+                harness.process_element(each)
+                _, held = waiting.setdefault(each[0], (time, []))
+                held.append(each)
+                if len(held) == size:
+                    lists.append(waiting.pop(each[0])[1])
+            assert sorted(harness.take_values()) == sorted(lists)
+            lists.clear()
+
+
+def test_lists_that_are_not_full_come_out_at_the_end_of_the_stream() -> None:
+    lists = keyed().group_into_batches(2, timeout=timedelta(hours=1)).collect()
+    assert sorted(len(each) for each in lists) == [1, 1, 2, 2]
+    assert from_collection([1]).key_by(lambda number: number).group_into_batches(3).element_type == list[int]
+
+
 def test_what_is_no_pair_is_told() -> None:
     count: Any = lambda count, event: count + 1  # noqa: E731  the case
     with pytest.raises(InvalidArgumentError, match="returns the new state and what it makes"):
@@ -164,6 +196,8 @@ REFUSED: dict[str, Callable[[], object]] = {
     "on_change": lambda: keyed().on_change(None),  # type: ignore[arg-type]  # the case
     "stateful_map": lambda: keyed().stateful_map(0, as_often),  # type: ignore[arg-type]  # the case
     "stateful_flat_map": lambda: keyed().stateful_flat_map(int, None),  # type: ignore[arg-type]  # the case
+    "the size of a batch": lambda: keyed().group_into_batches(0),
+    "the timeout of a trigger": lambda: keyed().group_into_batches(1, timeout=timedelta(0)),
     "how long a state lives": lambda: keyed().stateful_map(int, as_often, ttl=millis(1)),  # type: ignore[arg-type]
 }
 

@@ -52,6 +52,7 @@ def test_state_goes_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> N
         keyed.first(within=within),
         keyed.on_change(lambda click: click.page),
         keyed.stateful_map(int, numbered),
+        keyed.group_into_batches(7, timeout=timedelta(hours=1)),
     ]
     sinks = [CollectSink[Any]() for _ in streams]
     plan = Pipeline("clicks", *(stream.sink_to(sink) for stream, sink in zip(streams, sinks, strict=True)))

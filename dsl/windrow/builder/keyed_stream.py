@@ -20,6 +20,7 @@ from windrow.builder.sides import keyed_by_both
 from windrow.builder.stage import Stage
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import MergingWindowedStream, WindowedStream
+from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, no_attribute
 from windrow.failures import OnError, error_policy
 from windrow.functions import KeyedProcessFunction
@@ -41,7 +42,8 @@ from windrow.rows.repeated import DistinctOfKey, FirstOfKey, OnChange, StatefulF
 from windrow.state import StateTtlConfig
 from windrow.tags import OutputTag
 from windrow.time import TimeDomain
-from windrow.windows import GlobalWindow, MergingWindowAssigner, Window, WindowAssigner
+from windrow.triggers import CountOrEndOfStreamTrigger, ProcessingTimeoutTrigger, PurgingTrigger, Trigger
+from windrow.windows import GlobalWindow, GlobalWindows, MergingWindowAssigner, Window, WindowAssigner
 
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
@@ -135,6 +137,44 @@ class KeyedStream(Stage, Generic[T, K]):
         """
         settings = count_window(self._node, size, slide, fire_at_end=fire_at_end)
         return WindowedStream(settings)
+
+    def group_into_batches(
+        self, max_size: int, *, timeout: timedelta | None = None, name: str | None = None
+    ) -> DataStream[list[T]]:
+        """Lists of at most ``max_size`` elements of a key: Beam's ``GroupIntoBatches``, and ``collect`` of Bytewax.
+
+        A list comes out when it is full, when its first element has waited for the timeout, and at the end of the
+        stream. Its elements are in order of arrival. It is the result of a global window: windows in event time behind
+        it need timestamps that are assigned anew.
+
+        Args:
+            max_size: How many elements a list has at most.
+            timeout: How long an element may wait for others, by the machine's clock; None: until the list is full.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If ``max_size`` is no positive int, or the timeout not positive.
+
+        Example:
+            >>> from windrow import from_collection
+            >>> orders = from_collection([("ann", 1), ("ann", 2), ("bob", 9), ("ann", 5)])
+            >>> sorted(orders.key_by(lambda order: order[0]).group_into_batches(2).collect())
+            [[('ann', 1), ('ann', 2)], [('ann', 5)], [('bob', 9)]]
+        """
+        where = caller_location()
+        check_positive(max_size, "the size of a batch", where=where)
+        trigger: Trigger[T, GlobalWindow] = CountOrEndOfStreamTrigger.of(max_size)
+        if timeout is not None:
+            try:
+                trigger = ProcessingTimeoutTrigger.of(trigger, timeout)
+            except InvalidArgumentError as error:
+                raise error.at(where) from None
+        windows = self.window(GlobalWindows.create()).trigger(PurgingTrigger.of(trigger))
+        lists: DataStream[list[T]] = windows.apply(_one_list, name=name)
+        element_type = self._node.element_type
+        # Any: a type that is known when the plan is built alone.
+        list_type: Any = GenericAlias(list, (element_type,))
+        return lists if element_type is None else lists.returns(list_type)
 
     def map(
         self, function: Callable[[T], R], *, on_error: OnError[T] = "fail", name: str | None = None
@@ -784,6 +824,10 @@ class KeyedStream(Stage, Generic[T, K]):
         return node_line("KeyedStream", self._node)
 
 
+def _one_list(key: object, window: GlobalWindow, elements: Iterable[T]) -> list[list[T]]:
+    return [list(elements)]
+
+
 def _remembered(within: timedelta, by: TimeDomain) -> StateTtlConfig:
     """How long an element is remembered; errors have the line of the program."""
     try:
@@ -808,13 +852,14 @@ def _second(type_form: object | None) -> object | None:
 _PAIR = 2
 _BEFORE = "keys change no element: take it from the stream, before key_by"
 _OF_STREAMS = (
-    "add_sink assign_timestamps_and_watermarks broadcast changelog co_group collect count_window_all element_type "
+    "add_sink assign_timestamps_and_watermarks broadcast changelog co_group count_window_all element_type "
     "full_join join left_join map_async map_batches print returns right_join sink_to window_all"
 )
 _ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(_OF_STREAMS.split(), _BEFORE),
     "on_error": "on_error= of key_by, or of the call that has the function, such as process(function, on_error=tag)",
     "aggregate": "window(assigner).aggregate(function), or process(function) with an AggregatingStateDescriptor",
+    "collect": "group_into_batches(max_size, timeout=...) for lists; to run a stream, collect() of one without keys",
     "count": "sum(lambda element: 1) for a count so far, or window(assigner).count()",
     "key_by": "a stream has one key: call key_by on the stream before, with a tuple of several fields if need be",
     **dict.fromkeys(("apply", "transform"), "pipe(function), which calls function(stream)"),
