@@ -70,10 +70,14 @@ def _filter_of(node: PatternNode) -> Callable[[Any], bool] | None:
 
     def matters(value: Any) -> bool:
         try:
-            return any(function(value) for function in functions)
+            # It is called for each element: a generator in any() takes twice as long.
+            for function in functions:
+                if function(value):
+                    return True
         except USER_ERRORS:
             # The condition may not be asked for this element, or fails there, with the key.
             return True
+        return False
 
     return matters
 
