@@ -22,6 +22,7 @@ from windrow.sinks import CollectSink
 from windrow.state import ValueStateDescriptor
 from windrow.triggers import (
     ComposableTrigger,
+    ContinuousEventTimeTrigger,
     CountTrigger,
     Finish,
     PartContext,
@@ -425,6 +426,7 @@ PURGING: Any = PurgingTrigger.of(CountTrigger.of(1))
 PURGING_LATER = after_any(after_count(2), ProcessingTimeoutTrigger.of(PURGING, millis(1)))
 BEHIND = retracted().window_all(TumblingEventTimeWindows.of(millis(100)))
 AGAIN = "because {} drops what they have output: where windows that retract upstream withdraw it, it would count"
+KEPT = "a group whose last row windows that retract upstream withdraw would keep its result"
 RETRACTED_KEYS = retracted().key_by(lambda value: "key")
 NEVER_ON_THE_CLOCK: Any = repeatedly(after_watermark())
 
@@ -453,17 +455,31 @@ REFUSED: list[tuple[Any, list[str]]] = [
     # Windows that drop what they have output, behind withdrawals.
     (
         BEHIND.trigger(repeatedly(ONE)).discarding().aggregate(count()),
-        [
-            AGAIN.format("discarding()"),
-            "accumulating() or retracting() keeps the elements; or let the windows fire once",
-        ],
+        [AGAIN.format("discarding()"), "retracting() keeps the elements; or let the windows fire once"],
     ),
     *(
         (
             BEHIND.trigger(trigger, may_lose_data=True).aggregate(count()),
-            [AGAIN.format(trigger.describe()), "a trigger that does not purge keeps the elements"],
+            [AGAIN.format(trigger.describe()), "a trigger that does not purge, with retracting(), keeps the elements"],
         )
         for trigger in (PURGING, repeatedly(PURGING), PURGING_LATER)
+    ),
+    # Windows that fire again and withdraw nothing, behind withdrawals.
+    *(
+        (windows.aggregate(count()), [KEPT, "retracting() withdraws the result before the next one"])
+        for windows in (
+            BEHIND.trigger(repeatedly(ONE)),
+            BEHIND.trigger(repeatedly(ONE)).accumulating(),
+            BEHIND.trigger(CountTrigger.of(2)),
+            BEHIND.trigger(ContinuousEventTimeTrigger.of(millis(10))),
+            BEHIND.allowed_lateness(millis(5)),
+            BEHIND.trigger(after_watermark(early=ONE)),
+            RETRACTED_KEYS.window(GlobalWindows.create()).trigger(repeatedly(ONE)),
+        )
+    ),
+    (
+        retracted().window_all(TumblingProcessingTimeWindows.of(millis(10))).aggregate(count()),
+        ["would take a row out of the window of the moment", "use windows in event time, or GlobalWindows"],
     ),
 ]
 
@@ -486,9 +502,10 @@ def test_plans_that_are_refused(stream: DataStream[Any], messages: list[str]) ->
         tens().trigger(or_finally(repeatedly(after_count(3)), never())),
         BEHIND,
         BEHIND.discarding(),
-        BEHIND.trigger(repeatedly(ONE)).accumulating(),
+        BEHIND.allowed_lateness(millis(5)).trigger(after_watermark(), may_lose_data=True),
+        retracted().window_all(GlobalWindows.create_with_end_of_stream_trigger()),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_plans_that_are_accepted(windows: Any) -> None:
     explained(windows.aggregate(count()))

@@ -171,28 +171,6 @@ def test_what_waits_for_the_clock_when_the_stream_ends_is_counted(
         assert (harness.take_values(), harness.counter(UNFIRED)) == (results, unfired)
 
 
-SUMS = (
-    KEYED.window(EventTimeSessionWindows.with_gap(millis(10)))
-    .trigger(repeatedly(after_count(1)))
-    .retracting()
-    .reduce(add)
-    .key_by(lambda n: "a")
-)
-
-
-@pytest.mark.parametrize(
-    "windows",
-    [
-        SUMS.window(GlobalWindows.create()).trigger(CountTrigger.of(9)),
-        SUMS.window(TumblingProcessingTimeWindows.of(timedelta(days=1))).trigger(repeatedly(after_count(9))),
-    ],
-    ids=["in all time", "in panes by the clock"],
-)
-def test_withdrawn_elements_wait_no_more(windows: Any) -> None:
-    """One waits in the end: +1, then -1 +2, then -2 +3."""
-    assert story(windows.aggregate(agg.count()), "@0 1/0 1/5 1/7 ^") == {"^": ["1 unfired"]}
-
-
 def test_what_waits_is_due_at_the_end_of_the_stream() -> None:
     with StreamHarness(KEYED.count_window(3).reduce(add), NUMBERS) as harness:
         feed(harness, "1/")

@@ -623,7 +623,7 @@ def test_an_element_whose_function_fails() -> None:
 def test_withdrawn_elements() -> None:
     pairs = tumbling(repeatedly(after_count(1)), lateness=5).retracting().reduce(add)
     totals = pairs.key_by(lambda total: total).window(GlobalWindows.create()).trigger(CountTrigger.of(9))
-    harness = driven(totals.aggregate(count()), (2, 1_000), (4, 2_000))
+    harness = driven(totals.retracting().aggregate(count()).changelog(), (2, 1_000), (4, 2_000))
     step = harness.open_windows()[-1].step
     withdrawn = harness.explain_element(2, step=step)
     assert withdrawn.sentences[0].startswith(f"The withdrawal of 2 at 9,999 came to {step} as element 2, with key 2")

@@ -340,15 +340,31 @@ def _change_faults(step: Step) -> Iterator[Fault]:
         )
     elif windows is not None and windows.spec.drops_what_fired:
         if windows.panes.mode is AccumulationMode.DISCARDING:
-            dropping, keeping = "discarding()", "accumulating() or retracting()"
+            dropping, keeping = "discarding()", "retracting()"
         else:
-            dropping, keeping = windows.effective_trigger.describe(), "a trigger that does not purge"
+            dropping = windows.effective_trigger.describe()
+            keeping = "a trigger that does not purge, with retracting(),"
         yield Fault(
             f"the windows cannot take an element out again, because {dropping} drops what they have output: where "
             f"{origin} upstream withdraw it, it would count twice",
             step.where,
             f"{keeping} keeps the elements; or let the windows fire once, at their end, without allowed lateness; "
             f"or {hint}",
+        )
+    elif windows is not None and windows.spec.by_clock:
+        yield Fault(
+            f"{windows.assigner.describe()} would take a row out of the window of the moment, and not out of the one "
+            f"that has it, where {origin} upstream withdraw it",
+            step.where,
+            f"use windows in event time, or GlobalWindows with a trigger and retracting(); or {hint}",
+        )
+    elif windows is not None and windows.spec.leaves_results:
+        yield Fault(
+            f"the windows fire several times, and a group whose last row {origin} upstream withdraw would keep its "
+            "result",
+            step.where,
+            "retracting() withdraws the result before the next one, or without one where no row is left; or let the "
+            f"windows fire once, at their end, without allowed lateness; or {hint}",
         )
 
 

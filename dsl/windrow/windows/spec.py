@@ -27,6 +27,7 @@ from windrow.triggers import (
     Finish,
     MergingEventTimeoutTrigger,
     MergingPurgingTrigger,
+    NeverTrigger,
     ProcessingTimeoutTrigger,
     ProcessingTimeTrigger,
     PurgingTrigger,
@@ -241,6 +242,7 @@ _PURGING: Final = (PurgingTrigger, MergingPurgingTrigger)
 _AT_THE_END: Final = (EventTimeTrigger, AfterEndOfWindow, DefaultTrigger)
 _CONTINUOUS: Final = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger)
 _FIRING_OFTEN: Final = (CountTrigger, CountOrEndOfStreamTrigger, DeltaTrigger, *_CONTINUOUS)
+_FIRING_ONCE: Final = (ProcessingTimeTrigger, EndOfStreamTrigger, NeverTrigger)
 _AT_TIMEOUT: Final = (EventTimeoutTrigger, MergingEventTimeoutTrigger)
 _REPEATED: Final = (Repeatedly, MergingRepeatedly)
 _WITH_PARTS: Final = (AfterWatermark, MergingAfterWatermark)
@@ -341,11 +343,23 @@ class WindowSpec:
         if any(isinstance(part, PurgingTrigger) for part in with_parts(trigger)):
             return False
         if isinstance(trigger, ComposableTrigger):
-            is_early = trigger.earliest_firing is Finish.ANY_TIME and trigger.finish is not Finish.ANY_TIME
-            return is_early or (bool(self.lateness) and trigger.finish is Finish.NEVER)
+            return _fires_early(trigger) or (bool(self.lateness) and trigger.finish is Finish.NEVER)
         if isinstance(trigger, (EventTimeoutTrigger, ProcessingTimeoutTrigger)):
             return not trigger.should_clear_on_timeout
         return type(trigger) in _FIRING_OFTEN or (type(trigger) is EventTimeTrigger and bool(self.lateness))
+
+    @property
+    def leaves_results(self) -> bool:
+        """Whether a window may fire again, and then leaves the result of the firing before without withdrawing it.
+
+        A trigger of a user's may fire at any time.
+        """
+        trigger = _inside(self.trigger)
+        if self.panes.mode is AccumulationMode.RETRACTING or self.fires_once:
+            return False
+        if isinstance(trigger, ComposableTrigger):
+            return _fires_early(trigger) or (bool(self.lateness) and trigger.finish is Finish.NEVER)
+        return type(trigger) not in _FIRING_ONCE
 
     @property
     def drops_what_fired(self) -> bool:
@@ -514,6 +528,11 @@ class WindowSpec:
             always_closes=settings.closing is ClosingBehavior.FIRE_ALWAYS,
             with_panes=isinstance(self.process, ResultWithPane),
         )
+
+
+def _fires_early(trigger: ComposableTrigger[Any, Any]) -> bool:
+    """Returns whether a trigger may fire while the window is open, and go on."""
+    return trigger.earliest_firing is Finish.ANY_TIME and trigger.finish is not Finish.ANY_TIME
 
 
 def _inside(trigger: Trigger[Any, Any]) -> Trigger[Any, Any]:

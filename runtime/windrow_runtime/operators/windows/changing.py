@@ -28,7 +28,6 @@ class ChangingWindowOperator(WindowOperator):
     def process_batch(self, keys: Sequence[Hashable], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
         for kind, places, unwrapped in runs_of(values):
             self._kind, self._changing.withdraws = kind, kind.is_withdrawal
-            self.change_of_unfired = -1 if kind.is_withdrawal else 1
             super().process_batch(keys[places], unwrapped, timestamps[places])
 
     def _late(self, value: Any, timestamp: int | None) -> None:

@@ -55,8 +55,6 @@ class WindowOperator(KeyedOperator):
     keeps_tables: ClassVar[bool] = False
     # Whether elements that no firing has output are counted; set on the instance where it is true, as few need it.
     counts_unfired: bool = False
-    # What the current element adds to their number: -1 where it is withdrawn.
-    change_of_unfired: int = 1
 
     def __init__(self, step: Step, node: WindowNode) -> None:
         self.assigner = node.assigner
@@ -225,7 +223,7 @@ class WindowOperator(KeyedOperator):
         entry.contents = self.contents.add(contents, mine, timestamp, key_state.arrivals)
         key_state.arrivals += 1
         if self.counts_unfired:
-            self._count(entry)
+            entry.unfired += 1
         result = self.trigger.on_element(shown, stamp, window, self._trigger_context.at(key, window, entry))
         if result is not _CONTINUE:
             self._heed(result, key, key_state, window, entry)
@@ -250,10 +248,6 @@ class WindowOperator(KeyedOperator):
             entry.contents = NOTHING
         if self.observer is not None:
             self.observer.answered(answer, held=has_contents, purged=answer.is_purge)
-
-    def _count(self, entry: WindowEntry) -> None:
-        """Counts an element that was added to a window, or withdrawn from it, and that no firing has output."""
-        entry.unfired = 0 if entry.contents is NOTHING else max(0, entry.unfired + self.change_of_unfired)
 
     def _late(self, value: Any, timestamp: int | None) -> None:
         self.metrics.late += 1

@@ -74,7 +74,7 @@ class PaneOperator(WindowOperator):
         key_state.arrivals += 1
         panes.fresh = True
         if self.counts_unfired:
-            self._count(entry)
+            entry.unfired += 1
         panes.in_time = panes.in_time or not self._is_over(window)
         if self._combine is not None and timestamp is not None and timestamp > self.current_watermark:
             # One that came behind the watermark would pull the result behind it, too.
