@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RichFunction, RuntimeContext
+from windrow.rows.equality import precedes
 from windrow.state import ListStateDescriptor
 
 T = TypeVar("T")
@@ -32,12 +33,12 @@ def added(a: Any, b: Any) -> Any:
 
 def lower(a: C, b: C) -> C:
     """The lower one; of equals the first."""
-    return min(a, b)
+    return b if precedes(b, a) else a
 
 
 def higher(a: C, b: C) -> C:
     """The higher one; of equals the first."""
-    return max(a, b)
+    return b if precedes(a, b) else a
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Extreme(Generic[T, C]):
     def __call__(self, a: T, b: T) -> T:
         """The one of two elements to keep."""
         first, second = self.selector(a), self.selector(b)
-        return b if (second < first if self.lowest else first < second) else a
+        return b if (precedes(second, first) if self.lowest else precedes(first, second)) else a
 
 
 # A list of at most one value, so that None can be one.

@@ -95,6 +95,11 @@ class Sink(ABC, Generic[T_contra]):
         return ()
 
     @property
+    def deletes_by(self) -> tuple[str, ...]:
+        """The fields by which the sink finds the row of a withdrawn element."""
+        return ()
+
+    @property
     def deletes_withdrawn(self) -> bool:
         """Whether the sink can take withdrawn elements out again if it is given a key."""
         return False
@@ -394,8 +399,9 @@ class DatabaseSink(Sink[T_contra]):
     With a key, a row is inserted or replaces the row of its key; of several rows with one key in a batch the last one
     stays. Without a key, all rows are inserted.
 
-    After windows that retract, a sink with a key deletes the row of a result that is withdrawn, unless another result
-    of its key follows in the batch.
+    After windows that retract, and of tables, a sink with a key deletes the row of a result that is withdrawn, unless
+    another result of its key follows in the batch. The key has to tell the rows of the stream apart, such as the key of
+    the table, or the key and the start of windows; where the plan knows that it does not, it is refused.
 
     Each batch is written once. The transaction that writes the rows also notes the number of the batch in a table
     ``windrow_batches`` beside the sink's, under the identity of the checkpoint, and a batch that was noted before is
@@ -446,6 +452,11 @@ class DatabaseSink(Sink[T_contra]):
         return bool(self.key)
 
     @property
+    def deletes_by(self) -> tuple[str, ...]:
+        """The key."""
+        return self.key
+
+    @property
     def datasets(self) -> Sequence[Dataset]:
         return (table_dataset(self.url, self.table, self.schema),)
 
@@ -468,8 +479,9 @@ class DeltaSink(Sink[T_contra]):
     """A Delta Lake table, with a column for each field. The rows of each batch are appended by one commit.
 
     With a key, rows are merged instead: a row replaces that of its key, and of several rows with one key in a batch the
-    last one stays. After windows that retract, the row of a result that is withdrawn is deleted then, unless another
-    result of its key follows in the batch.
+    last one stays. After windows that retract, and of tables, the row of a result that is withdrawn is deleted then,
+    unless another result of its key follows in the batch. The key has to tell the rows of the stream apart; see
+    :class:`DatabaseSink`.
 
     Each batch is written once. The commit holds the number of the batch as an application transaction, under the
     identity of the checkpoint, and a batch that the table has already is left out. A run without a checkpoint has an
@@ -532,6 +544,11 @@ class DeltaSink(Sink[T_contra]):
     def takes_changes(self) -> bool:
         """True with a key."""
         return bool(self.key)
+
+    @property
+    def deletes_by(self) -> tuple[str, ...]:
+        """The key."""
+        return self.key
 
     @property
     def secrets(self) -> tuple[str, ...]:

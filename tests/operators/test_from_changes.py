@@ -18,10 +18,10 @@ from windrow.debezium import ChangeSource, Operation, TableChange
 from windrow.errors import InvalidArgumentError, PlanError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, MapFunction
 from windrow.panes import Change, ChangeKind, OnTimeBehavior
-from windrow.sinks import CollectSink, FunctionSink
+from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, FunctionSink
 from windrow.sources import JsonFileSource
 from windrow.triggers import after_count, repeatedly
-from windrow.windows import GlobalWindows, TumblingEventTimeWindows
+from windrow.windows import EventTimeSessionWindows, GlobalWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
@@ -216,6 +216,47 @@ def test_what_takes_rows_for_good_is_refused() -> None:
     twice = from_changes(rows.map(lambda product: Change(ChangeKind.INSERT, product)))
     with pytest.raises(PlanError, match="takes elements for good"):
         Pipeline("p", twice.changelog().sink_to(CollectSink[Change[Product]]()))
+
+
+CHANGES = from_collection(events(1), element_type=Change[Product])
+TABLE = from_collection([Product(1, "a", 5)]).key_by(lambda product: product.id).latest()
+SESSIONS = (
+    from_collection([Product(1, "a", 5)])
+    .assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks(), timestamp=lambda product: product.price)
+    .key_by(lambda product: product.category)
+    .window(EventTimeSessionWindows.with_gap(timedelta(minutes=1)))
+    .retracting()
+)
+SESSION_ROWS = SESSIONS.aggregate(agg.into(Category, agg.key(), agg.window_start(), agg.count()))
+TOGETHER = from_changes(CHANGES)
+
+
+@pytest.mark.parametrize(
+    ("rows", "key", "missing"),
+    [
+        (TABLE, "id", None),
+        (TABLE, ("id", "category"), None),
+        (TABLE, "category", "changes by latest tell rows apart by id too"),
+        (TABLE.filter(lambda product: product.price > 1).union(), "category", "by id too"),
+        (from_changes(CHANGES, key=lambda product: (product.id, product[1])), "id", "by category too"),
+        (SESSION_ROWS, ("category", "products"), None),
+        (SESSION_ROWS, "category", "windows that retract tell rows apart by products too"),
+        # What the plan cannot know.
+        (TABLE.map(lambda product: Product(product.id, product.category, 0)), "category", None),
+        (from_changes(CHANGES, key=lambda product: product.id % 10), "category", None),
+        (TOGETHER, "category", None),
+    ],
+)
+def test_a_sink_that_would_delete_rows_of_others_is_refused(
+    rows: DataStream[Any], key: str | tuple[str, ...], missing: str | None
+) -> None:
+    sinks: list[Any] = [DatabaseSink("sqlite:///rows.db", "rows", key=key), DeltaSink("rows", key=key)]
+    for sink in sinks:
+        if missing is None:
+            Pipeline("p", rows.sink_to(sink))
+        else:
+            with pytest.raises(PlanError, match=missing):
+                Pipeline("p", rows.sink_to(sink))
 
 
 def test_records_that_say_nothing_are_refused() -> None:

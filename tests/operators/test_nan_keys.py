@@ -14,10 +14,10 @@ import pytest
 from tests.support.records import millis
 from windrow import KeyedStream, from_source
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext
+from windrow.rows.equality import as_keys
 from windrow.state import ValueStateDescriptor
 from windrow.triggers import CountTrigger
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, TumblingEventTimeWindows
-from windrow_runtime.operators.state.model import with_one_nan
 from windrow_runtime.testing import PushSource, StreamHarness
 
 
@@ -69,7 +69,7 @@ KEYS: dict[str, Callable[[], Any]] = {
 def test_keys_with_a_nan_are_equal(name: str, others: list[Any]) -> None:
     make = KEYS[name]
     given = [make(), *others, make(), make()]
-    keys = with_one_nan(given)
+    keys = as_keys(given)
     assert len(set(keys)) == 1 + len(others)
     assert list(map(type, keys)) == list(map(type, given))
     assert [sorted(repr(key)) for key in keys] == [sorted(repr(key)) for key in given]
@@ -78,16 +78,16 @@ def test_keys_with_a_nan_are_equal(name: str, others: list[Any]) -> None:
 
 def test_keys_without_one_are_what_they_were() -> None:
     plain = ["a", 1, None, True, b"b"]
-    assert with_one_nan(plain) is plain
+    assert as_keys(plain) is plain
     records = [(1.0, "a"), Point(2.0), Cell(0.0, Point(1.0)), frozenset({1.5}), Decimal(1)]
-    assert all(one is key for one, key in zip(with_one_nan(records), records, strict=True))
+    assert all(one is key for one, key in zip(as_keys(records), records, strict=True))
 
 
 def test_a_key_without_a_hash_is_left_for_the_error_that_tells_of_it() -> None:
     keys: list[Any] = [[nan()], (nan(), [])]
-    assert with_one_nan(keys) is keys
+    assert as_keys(keys) is keys
     signaling = [Decimal("sNaN")]
-    assert with_one_nan(signaling) is signaling
+    assert as_keys(signaling) is signaling
 
 
 Keyed = KeyedStream[Any, tuple[Any, int]]
@@ -149,6 +149,6 @@ class Tagged:
 
 
 def test_a_field_that_the_hash_leaves_out_may_have_none() -> None:
-    (key,) = with_one_nan([Tagged(nan(), ["a"])])
+    (key,) = as_keys([Tagged(nan(), ["a"])])
     assert math.isnan(key.x)
     assert key.tags == ["a"]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.selectors import selected_type
 from windrow.errors import InvalidArgumentError
+from windrow.rows.equality import as_key
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -39,7 +40,7 @@ class _Distinct(DeclaredAggregate[T, Seen, R, R], ABC, Generic[T, R]):
         if selected != selected:  # noqa: PLR0124  only a NaN is not equal to itself
             return accumulator[0], True
         try:
-            accumulator[0].add(selected)
+            accumulator[0].add(as_key(selected))
         except TypeError as error:
             raise InvalidArgumentError(
                 f"{self.declaration.kind} got a value that has no hash",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, ClassVar, Final, Generic, Never, NoReturn, final, overload
 
 from typing_extensions import TypeVar
@@ -20,6 +20,7 @@ from windrow.functions.window_function import ProcessWindowContext, ProcessWindo
 from windrow.plan.fitting import is_value_of
 from windrow.plan.location import caller_location
 from windrow.plan.types import parameter_types
+from windrow.rows.equality import as_moment
 
 # Any in this module: keys, elements and results are of every type.
 
@@ -169,9 +170,7 @@ class BoundTime:
                 expected="a moment in the years 1 to 9999",
                 hint=f"{self.kind}() gives milliseconds",
             ) from None
-        # Datetimes of one zone are compared by what the clock shows, which it shows twice here.
-        offset = bound_time.utcoffset() if bound_time.fold else None
-        return bound_time if offset is None else bound_time.replace(tzinfo=timezone(offset), fold=0)
+        return as_moment(bound_time)
 
 
 @final

@@ -13,6 +13,7 @@ from windrow.aggregates.selectors import gives_none, selected_type
 from windrow.counts import check_positive
 from windrow.plan.location import caller_location
 from windrow.rolling import Comparable
+from windrow.rows.equality import precedes
 
 # Any in accumulators: what selectors give, whose types are the aggregate's parameters and not the accumulator's.
 
@@ -27,12 +28,6 @@ One = tuple[Any, ...]
 
 Ranked = tuple[list[Any], list[Any]]
 """The compared values, highest first, and the elements that belong to them."""
-
-
-def _precedes(a: Any, b: Any) -> bool:
-    """Whether ``a`` is lower. A NaN is higher than every number, as in Spark SQL, and as high as another NaN."""
-    # Only a NaN is not equal to itself.
-    return bool(a < b) or bool(b != b and a == a)  # noqa: PLR0124
 
 
 @final
@@ -65,8 +60,8 @@ class Extreme(DeclaredAggregate[T, One, C, None], Generic[T, C]):
         if not held:
             return (selected,)
         if self.highest:
-            return (selected,) if _precedes(held[0], selected) else held
-        return (selected,) if _precedes(selected, held[0]) else held
+            return (selected,) if precedes(held[0], selected) else held
+        return (selected,) if precedes(selected, held[0]) else held
 
     @property
     def declaration(self) -> Declaration:
@@ -104,7 +99,7 @@ class ExtremeBy(DeclaredAggregate[T, One, V | M, None], Generic[T, V, M]):
         return b if b and (not a or self._is_better(a[0], b[0])) else a
 
     def _is_better(self, held: Any, rank: Any) -> bool:
-        return _precedes(held, rank) if self.highest else _precedes(rank, held)
+        return precedes(held, rank) if self.highest else precedes(rank, held)
 
     @property
     def declaration(self) -> Declaration:
@@ -184,7 +179,7 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
         return not self._is_better(one, other) and not self._is_better(other, one)
 
     def _is_better(self, held: Any, rank: Any) -> bool:
-        return _precedes(rank, held) if self.reverse else _precedes(held, rank)
+        return precedes(rank, held) if self.reverse else precedes(held, rank)
 
     @property
     def declaration(self) -> Declaration:

@@ -788,7 +788,13 @@ class KeyedStream(Stage, Generic[T, K]):
         newest: NewestRow[K, T, T] = NewestRow(NewestOrDeleted(is_deleted), "the newest element")
         changes = self._process(newest, change_type, name, "fail")
         return self._stream_of(
-            FromChangesNode(input=changes.node, element_type=element_type, call="latest", location=caller_location())
+            FromChangesNode(
+                input=changes.node,
+                element_type=element_type,
+                call="latest",
+                row_key=self._node.selector,
+                location=caller_location(),
+            )
         )
 
     # Any: a policy for elements alone, or for those of timers too.

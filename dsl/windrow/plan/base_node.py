@@ -156,6 +156,12 @@ class Node:
         """A few words for what withdraws results here, or None."""
         return None
 
+    # Any: rows of every type.
+    @property
+    def key_of_rows(self) -> Callable[[Any], Any] | None:
+        """The function that takes the key of a table from its rows, or None."""
+        return None
+
     @property
     def process_function(
         self,

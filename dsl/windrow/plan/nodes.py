@@ -248,12 +248,18 @@ class FromChangesNode(OneInputNode):
 
     Attributes:
         call: The call that has made it.
+        row_key: Takes the key from a row, where each key has one row.
     """
 
     kind: ClassVar[str] = "from_changes"
     ends_changes: ClassVar[bool] = True
 
     call: str = "from_changes"
+    row_key: Callable[[Any], Any] | None = None
+
+    @property
+    def key_of_rows(self) -> Callable[[Any], Any] | None:
+        return self.row_key
 
     @property
     def begins_changes(self) -> str | None:

@@ -32,6 +32,7 @@ from windrow.plan.sink_faults import sink_faults, sink_set_faults
 from windrow.plan.steps import Step
 from windrow.plan.types import called_by, result_type
 from windrow.plan.walk import upstream_of
+from windrow.rows.sink_keys import row_key_faults
 from windrow.tags import OutputTag
 from windrow.text_options import is_line
 from windrow.time import duration_text
@@ -437,3 +438,4 @@ def _tag_type_faults(step: Step, tag: OutputTag[Any], others: Sequence[OutputTag
 @_node_faults.register
 def _faults_of_sink(node: SinkNode, step: Step, earlier_tags: EarlierTags) -> Iterator[Fault]:
     yield from sink_faults(node, step)
+    yield from row_key_faults(node, step)

@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 from windrow.errors import InvalidArgumentError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RichFunction, RuntimeContext
 from windrow.functions.names import function_name
+from windrow.rows.equality import as_key, as_stored, is_same
 from windrow.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from windrow.time import TimeDomain, duration_text
 
@@ -59,10 +60,10 @@ class DistinctOfKey(KeyedProcessFunction[K, T, T], Generic[K, T]):
         """Passes on the element if the entry of its selected value has expired."""
         # Without a selector elements are hashable, or state refuses them.
         selected: Hashable = value if self._selector is None else self._selector(value)
-        seen = context.get_state(self._seen)
-        if seen.contains(selected):
+        seen, mark = context.get_state(self._seen), as_stored(selected)
+        if seen.contains(mark):
             return ()
-        seen.put(selected, True)
+        seen.put(mark, True)
         return (value,)
 
     def describe(self) -> str:
@@ -89,8 +90,8 @@ class OnChange(KeyedProcessFunction[K, T, T], Generic[K, T]):
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
         """Compares the selected value with the one before."""
         before = context.get_state(self._BEFORE)
-        held, selected = before.get(), self._selector(value)
-        if held and held[0] == selected:
+        held, selected = before.get(), as_key(self._selector(value))
+        if held and is_same(held[0], selected):
             return ()
         before.update((selected,))
         return (value,)

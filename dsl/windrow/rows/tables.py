@@ -115,7 +115,15 @@ def from_changes(
         changes = changes.returns(change_type)
     if key is not None:
         name = None  # that of the step with the state
-    return DataStream(FromChangesNode(input=changes.node, element_type=row_type, name=name, location=caller_location()))
+    return DataStream(
+        FromChangesNode(
+            input=changes.node,
+            element_type=row_type,
+            name=name,
+            row_key=key if row is None else None,
+            location=caller_location(),
+        )
+    )
 
 
 # Any: records and keys of every type.

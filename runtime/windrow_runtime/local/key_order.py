@@ -13,7 +13,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.operators.state.model import OperatorState, TimerQueue, with_one_nan
+from windrow.rows.equality import as_keys
+from windrow_runtime.operators.state.model import OperatorState, TimerQueue
 
 # Any in this module: elements of every type.
 
@@ -73,7 +74,7 @@ def by_key(batches: Iterable[tuple[list[Hashable], list[Any], list[int | None]]]
     """Returns elements by the hashes of their keys, those of each key in their order."""
     elements: dict[int, Keyed] = {}
     for keys, values, timestamps in batches:
-        for key, value, timestamp in zip(with_one_nan(keys), values, timestamps, strict=True):
+        for key, value, timestamp in zip(as_keys(keys), values, timestamps, strict=True):
             of_key = elements.setdefault(hash(key), Keyed([], [], []))
             of_key.keys.append(key)
             of_key.values.append(value)

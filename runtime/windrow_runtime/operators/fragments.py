@@ -39,6 +39,7 @@ from windrow.plan import (
 )
 from windrow.plan.changing import carries_changes
 from windrow.plan.emitting import TUPLE_HINT, is_fixed_tuple, records_of
+from windrow.rows.equality import as_keys
 from windrow.rows.newest import TimedChange
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.changes import Changed, runs_of
@@ -47,7 +48,6 @@ from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import lifecycle_errors, shortened
 from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
 from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, Observe, ProcessStep, StepTimes, Taps
-from windrow_runtime.operators.state.model import with_one_nan
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TimestampObserver
 
@@ -453,7 +453,7 @@ class _Keyed(FusedStep):
         if not LAZY_TYPES.isdisjoint(map(type, keys)):
             self._for_each(values, own, keys)
         if values:
-            keys = with_one_nan(keys)
+            keys = as_keys(keys)
             for target in self._targets[1:]:
                 self._output.to_step(target, keys, self._copies(values), timestamps)
             for target in self._targets[:1]:  # it is the last to get them, and need not have copies

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import repeat
 from typing import Any, Final, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windrow.aggregates.combined import Combined
 from windrow.aggregates.distinct import CollectSet
 from windrow.aggregates.facts import BoundTime
 from windrow.panes import Change, PaneInfo, PaneTiming, WindowResult
 from windrow.plan.records import hook_of
+from windrow.rows.equality import as_key
 from windrow.windows import GlobalWindow, TimeWindow
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type
 from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.codecs.value_type import ANY_JSON, Kind, RecordType
+from windrow_runtime.codecs.value_type import ANY_JSON, Kind, RecordType, ValueType
 from windrow_runtime.operators.changes import as_change
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
@@ -33,6 +35,12 @@ _Member: TypeAlias = tuple[Any, pa.Array]  # an aggregate and its results; None 
 
 _TIMINGS: Final = (PaneTiming.EARLY, PaneTiming.ON_TIME, PaneTiming.LATE)
 """Timings by their numbers in the columns of panes."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MOMENT, _LAST_MOMENT = [
+    (each.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1) for each in (datetime.min, datetime.max)
+]
+"""The first and the last moment of a datetime, in milliseconds."""
 
 
 def values_of(form: ColumnarForm, fired: Fired) -> list[Any]:
@@ -73,8 +81,7 @@ def _made(form: ColumnarForm, fired: Fired, aggregate: Any, column: pa.Array) ->
 
 
 def _set_of(values: Sequence[Any]) -> frozenset[Any]:
-    # Every set has the same NaN object, as with the aggregate: NaN alone is not equal to itself.
-    return frozenset([value if value == value else math.nan for value in values])  # noqa: PLR0124
+    return frozenset(map(as_key, values))
 
 
 def _combined(
@@ -159,9 +166,9 @@ def _result_batch(form: ColumnarForm, fired: Fired, record_type: RecordType) -> 
     if fired.panes is not None:
         return _pane_batch(form, fired, fired.panes, record_type)
     aggregate_columns = _members(form, fired)
-    if any(isinstance(aggregate, (CollectSet, BoundTime)) for aggregate, _ in aggregate_columns):
-        return None  # the columns hold lists, which only a field for frozensets may get, and times without their zones
-    members = [column for _, column in aggregate_columns]
+    if any(isinstance(aggregate, CollectSet) for aggregate, _ in aggregate_columns):
+        return None  # the columns hold lists, which only a field for frozensets may get
+    members = [_moments(column) if isinstance(each, BoundTime) else column for each, column in aggregate_columns]
     if form.combined is None and _is_element(form, fired.results, record_type):
         return pa.RecordBatch.from_arrays(fired.results.flatten(), schema=arrow_schema(record_type))
     if form.combined is None or form.combined.target is None:
@@ -195,6 +202,13 @@ def record_columns(
             return None  # what is left out has a default, which the class knows
         columns = [columns[names.index(name)] for name in by_name]
     return _batch_of(columns, record_type)
+
+
+def _moments(bounds: pa.Array) -> pa.Array:
+    """Returns bounds of windows, which are milliseconds, as moments in UTC; as they are if some are no datetimes."""
+    if not len(bounds) or _FIRST_MOMENT <= pc.min(bounds).as_py() <= pc.max(bounds).as_py() <= _LAST_MOMENT:
+        return bounds.cast(pa.timestamp("ms", "UTC")).cast(arrow_type(ValueType(Kind.DATETIME, datetime)))
+    return bounds
 
 
 def _batch_of(columns: Sequence[pa.Array], record_type: RecordType) -> pa.RecordBatch | None:

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from windrow.rows.equality import as_keys
 from windrow_runtime.codecs.records import construct, record_fields
 from windrow_runtime.operators.operator import KeyedOperator
-from windrow_runtime.operators.state.model import with_one_nan
 from windrow_runtime.operators.windows.partials import Partials
 from windrow_spark.exchange.classes import class_name, find_class, pickle_any
 
@@ -240,7 +240,7 @@ def _pack_times(times: list[int | None]) -> PackedValues:
 def unpack_keyed(payload: bytes) -> list[KeyedElements]:
     """Returns the elements that :func:`pack_keyed` was given."""
     return [
-        KeyedElements(step, with_one_nan(unpack_values(keys)), unpack_values(values), unpack_values(timestamps))
+        KeyedElements(step, as_keys(unpack_values(keys)), unpack_values(values), unpack_values(timestamps))
         for step, keys, values, timestamps in pickle.loads(payload)
     ]
 
@@ -266,7 +266,7 @@ def pack_partials(partials: Partials) -> bytes:
 def unpack_partials(payload: bytes) -> Partials:
     """Returns the partial accumulators that :func:`pack_partials` was given."""
     keys, *columns = map(unpack_values, pickle.loads(payload))
-    return Partials(with_one_nan(keys), *columns)
+    return Partials(as_keys(keys), *columns)
 
 
 def dump_values(values: list[Any]) -> bytes:

@@ -12,6 +12,7 @@ from itertools import chain, count, islice, repeat
 from operator import attrgetter, eq
 from typing import Any, Final
 
+from windrow.rows.equality import as_keys
 from windrow_runtime.codecs.malformed import damaged_state
 from windrow_runtime.operators.state.model import (
     GrowingList,
@@ -22,7 +23,6 @@ from windrow_runtime.operators.state.model import (
     StoredList,
     TimerQueue,
     WindowEntry,
-    with_one_nan,
 )
 from windrow_spark.storage.packed import Packed, compress, decode, decompress, encode, packed
 from windrow_spark.storage.standard_values import CollisionBudget
@@ -178,7 +178,7 @@ class _PageReader:
         self._codec = codec
         self._reader = reader
         self._budget = CollisionBudget()
-        self._keys = self._budget.checked(with_one_nan(self._budget.checked(self._read(keys))))
+        self._keys = self._budget.checked(as_keys(self._budget.checked(self._read(keys))))
 
     def state(
         self, tables: Packed, sessions: Packed, keyed: Packed, events: Packed, clocks: Packed, *fired: Packed

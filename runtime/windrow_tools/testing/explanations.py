@@ -10,6 +10,7 @@ from typing import Any, Final
 from windrow.errors import InvalidArgumentError
 from windrow.panes import PaneInfo
 from windrow.plan import Step
+from windrow.rows.equality import as_keys
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers.composable import ComposableTrigger
 from windrow.triggers.words import moment
@@ -33,7 +34,7 @@ from windrow_runtime.local.journal import (
 )
 from windrow_runtime.operators.errors import line_of_caller, shortened
 from windrow_runtime.operators.recording import RecordedElement
-from windrow_runtime.operators.state.model import NOTHING, WindowEntry, with_one_nan
+from windrow_runtime.operators.state.model import NOTHING, WindowEntry
 
 # Any in this module: windows and elements of every type.
 
@@ -155,7 +156,7 @@ class Explainer:
                 expected="a window, such as TimeWindow(0, 10_000)",
                 where=line_of_caller(),
             )
-        (key,) = with_one_nan([key])
+        (key,) = as_keys([key])
         self._check_key(key)
         operator, life, entry = self._operator, self._life(key, window), self._entry(key, window)
         standing = self._standing(key, window)
@@ -330,7 +331,7 @@ class Explainer:
 
     def element(self, value: Any, timestamp: int | None, key: Hashable, which: int) -> ElementExplanation | None:
         """Explains the element that equals ``value``; None if none came. ``key`` may be ``NOTHING``, for any."""
-        (key,) = (key,) if key is NOTHING else with_one_nan([key])
+        (key,) = (key,) if key is NOTHING else as_keys([key])
         fitting = [
             arrival
             for arrival in self._journal.arrivals

@@ -2,34 +2,25 @@
 
 So a snapshot is one pickle, and an engine can replace an operator's state.
 
-All NaNs in keys are one key. A NaN is not equal to itself, and Python's dictionaries tell NaNs apart by identity; Flink
-and Spark SQL group all of them together. So NaNs in keys are replaced by one object, when elements arrive and when
-keys are read from storage.
+Keys are replaced by those of :mod:`windrow.rows.equality`, when elements arrive and when keys are read from storage.
 """
 
 from __future__ import annotations
 
-import copy
-import datetime
-import enum
 import heapq
 import math
 import pickle
-import uuid
 from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, fields, is_dataclass
-from decimal import Decimal
+from dataclasses import dataclass, field
 from itertools import chain, compress, repeat
-from operator import attrgetter, itemgetter
-from typing import Any, Final, Protocol, TypeVar
-from weakref import WeakValueDictionary
+from operator import itemgetter
+from typing import Any, Final, Protocol
 
+from windrow.rows.equality import as_keys
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.state.live_sessions import LiveSessions
 
 # Any in this module: state holds values of every type that users choose.
-K = TypeVar("K", bound=Sequence[Any])
 
 
 class _Nothing:
@@ -421,123 +412,16 @@ class OperatorState:
         state.tables = {start: _united(table) for start, table in state.tables.items()}
         state.fired = {start: _united(table) for start, table in state.fired.items()}
         state.sessions = _united(state.sessions)
-        state.session_columns.keys = list(with_one_nan(state.session_columns.keys))
+        state.session_columns.keys = list(as_keys(state.session_columns.keys))
         state.event_timers = _united_timers(state.event_timers)
         state.processing_timers = _united_timers(state.processing_timers)
         return state
 
 
 def _united_timers(timers: TimerQueue) -> TimerQueue:
-    ones = with_one_nan([key for key, _, _ in timers])
+    ones = as_keys([key for key, _, _ in timers])
     return TimerQueue([(one, space, time) for one, (_, space, time) in zip(ones, timers, strict=True)])
 
 
 def _united(table: dict[Hashable, Any]) -> dict[Hashable, Any]:
-    return dict(zip(with_one_nan(list(table)), table.values(), strict=True))
-
-
-# Keys that contain a NaN
-
-_DECIMAL_NAN = Decimal("NaN")
-# Records that contain a NaN, by class and compared fields. From Python 3.13 on dataclasses compare their fields one by
-# one, so that two records with a NaN are never equal; sets and dicts take an object for equal to itself.
-_records: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
-_records_for_ever: dict[tuple[Any, ...], Any] = {}  # records of classes without weak references
-_NEVER = frozenset({str, int, bool, bytes, type(None), datetime.datetime, datetime.date, datetime.timedelta, uuid.UUID})
-
-
-def with_one_nan(keys: K) -> K | list[Any]:
-    """Replaces each NaN, and each key that contains one, by one object for all equal keys.
-
-    Returns the same sequence, at little cost, if there is nothing to replace. A key without a hash is left alone: it is
-    refused when it is used.
-    """
-    kinds = set(map(type, keys))
-    if kinds == {float}:
-        return [math.nan if key != key else key for key in keys]  # noqa: PLR0124 - a NaN
-    try:
-        if _hold_none(keys, kinds):
-            return keys
-        distinct = set(keys)
-    except Exception:
-        # The key is refused when it is used, by an error that names the step and the key.
-        return keys
-    replaced = {key: one for key in distinct if (one := _one(key)) is not key}
-    return [replaced.get(key, key) for key in keys] if replaced else keys
-
-
-def _hold_none(keys: Sequence[Any], kinds: set[type]) -> bool:
-    """Returns whether the types of keys, and of the fields of keys of one class, rule out NaNs; reads no values."""
-    if kinds <= _NEVER:
-        return True
-    if len(kinds) != 1:
-        return False
-    (class_,) = kinds
-    if issubclass(class_, enum.Enum):
-        return True
-    if issubclass(class_, tuple):
-        return set(map(type, chain.from_iterable(keys))) <= _NEVER
-    names = field_names(class_)
-    return bool(names) and all(set(map(type, map(attrgetter(name), keys))) <= _NEVER for name in names)
-
-
-def field_names(class_: type) -> tuple[str, ...]:
-    """Returns the names of the fields of a dataclass or a struct of msgspec's; none for other classes."""
-    if is_dataclass(class_):
-        return tuple([each.name for each in fields(class_)])
-    names: tuple[str, ...] = getattr(class_, "__struct_fields__", ())
-    return names
-
-
-def _one(key: Any) -> Any:
-    """Returns the object that replaces a key with NaNs; the key itself if it contains none."""
-    class_ = type(key)
-    if class_ in _NEVER or isinstance(key, enum.Enum):
-        return key
-    if isinstance(key, float):
-        return math.nan if math.isnan(key) else key
-    if isinstance(key, Decimal):
-        return _DECIMAL_NAN if key.is_qnan() else key
-    if isinstance(key, (tuple, frozenset)):
-        return _one_sequence(key)
-    values = {name: getattr(key, name) for name in field_names(class_)}
-    changed = {name: one for name, value in values.items() if (one := _one(value)) is not value}
-    if not changed and not any(map(_holds_the_nan, values.values())):
-        return key
-    if is_dataclass(key):
-        twin = copy.copy(key)
-        for name, value in changed.items():
-            # The twin is frozen, but nobody else has it yet. `replace` would fail for fields that the class computes.
-            object.__setattr__(twin, name, value)
-        return _the_one(twin, [each.name for each in fields(key) if each.compare])
-    from msgspec.structs import replace
-
-    return _the_one(replace(key, **changed), field_names(class_))
-
-
-def _holds_the_nan(value: Any) -> bool:
-    """Returns whether a value contains the NaN that replaces all others."""
-    if isinstance(value, (tuple, frozenset)):
-        return any(map(_holds_the_nan, value))
-    if any(value is one for one in (math.nan, _DECIMAL_NAN)):
-        return True
-    return any(_holds_the_nan(getattr(value, name)) for name in field_names(type(value)))
-
-
-def _the_one(record: Any, names: Iterable[str]) -> Any:
-    """Returns one object for all records with the same class and fields, in which NaNs are one object already."""
-    values = type(record), *map(record.__getattribute__, names)
-    with suppress(TypeError):  # the class has no weak references, or a field that its hash leaves out has no hash
-        return _records.setdefault(values, record)
-    with suppress(TypeError):
-        return _records_for_ever.setdefault(values, record)
-    return record
-
-
-def _one_sequence(key: Any) -> Any:
-    ones = list(map(_one, key))
-    if all(one is part for one, part in zip(ones, key, strict=True)):
-        return key
-    if hasattr(key, "_make"):
-        return key._make(ones)
-    return frozenset(ones) if isinstance(key, frozenset) else tuple(ones)
+    return dict(zip(as_keys(list(table)), table.values(), strict=True))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
-from decimal import Decimal
 from math import isnan
 from operator import itemgetter
 from typing import Any
 
 from windrow.functions import AggregateFunction
 from windrow.plan import AggregateSpec, FunctionSpec, ReduceSpec
+from windrow.rows.equality import field_names, is_same
 from windrow_runtime.operators.copies import accumulator_maker, own_all
-from windrow_runtime.operators.state.model import NOTHING, GrowingList, field_names
+from windrow_runtime.operators.state.model import NOTHING, GrowingList
 from windrow_runtime.operators.windows.contents import ArrivalContents, Contents, computed
 
 # Any in this module: contents hold elements and accumulators of every type.
@@ -88,10 +88,10 @@ def _remove_from_index(value: Any, elements: GrowingList) -> int | None:
             index[_hash_of(stored)].append(arrival)
     for arrival in index.get(_hash_of(value), ()):
         position = bisect_left(elements, arrival, key=itemgetter(0))
-        if _is_same(elements[position][2], value):
+        if is_same(elements[position][2], value):
             break
     else:
-        position = next((position for position, (_, _, stored) in enumerate(elements) if _is_same(stored, value)), -1)
+        position = next((position for position, (_, _, stored) in enumerate(elements) if is_same(stored, value)), -1)
         if position < 0:
             return None
     arrival, _, stored = elements[position]
@@ -119,28 +119,6 @@ def _hash_of(value: Any) -> int:
         return hash(value)
     except Exception:  # the user's class may raise anything, and such elements are searched
         return 0
-
-
-def _is_same(stored: Any, value: Any) -> bool:
-    """Returns whether an element is the withdrawn one: equal to it, or as a NaN the same in every part."""
-    if stored is value or stored == value:
-        return True
-    if isinstance(stored, float):
-        return isinstance(value, float) and isnan(stored) and isnan(value)
-    if type(stored) is not type(value):
-        return False
-    if isinstance(stored, Decimal):
-        return stored.is_qnan() and bool(value.is_qnan())
-    if isinstance(stored, dict):
-        return stored.keys() == value.keys() and all(_is_same(stored[key], value[key]) for key in stored)
-    names = field_names(type(stored))
-    if names:
-        return all(_is_same(getattr(stored, name, None), getattr(value, name, None)) for name in names)
-    if isinstance(stored, (set, frozenset)):
-        return len(stored) == len(value) and all(any(_is_same(one, other) for other in value) for one in stored)
-    if not isinstance(stored, (tuple, list)) or len(stored) != len(value):
-        return False
-    return all(map(_is_same, stored, value))
 
 
 def changing_contents_for(spec: FunctionSpec, element_type: object | None) -> ChangingContents:

@@ -27,6 +27,7 @@ OnColumns: TypeAlias = ColumnarForm | JoinForm
 """The form of a keyed step that runs on columns."""
 
 _INT: Final = ValueType(Kind.INT, int)
+_MOMENT: Final = ValueType(Kind.DATETIME, datetime.datetime)
 _VALUES: Final = {
     arrow_type(value): value
     for value in (
@@ -35,7 +36,7 @@ _VALUES: Final = {
         ValueType(Kind.FLOAT, float),
         ValueType(Kind.STR, str),
         ValueType(Kind.BYTES, bytes),
-        ValueType(Kind.DATETIME, datetime.datetime),
+        _MOMENT,
         ValueType(Kind.DATE, datetime.date),
         ValueType(Kind.TIMEDELTA, datetime.timedelta),
     )
@@ -55,12 +56,17 @@ def result_type(form: OnColumns) -> RecordType:
     kernels = form.kernel.members if isinstance(form.kernel, CombinedKernel) else (form.kernel,)
     values = [_value_of(form, kernel) for kernel in kernels]
     if form.filled is not None:
-        if any(isinstance(place, BoundTime) for place in form.filled.places):
+        if any(isinstance(place, BoundTime) and place.zone is not datetime.UTC for place in form.filled.places):
             raise DeclinedError("it gives bounds of windows with their time zone")
         key = form.routes[0].key
         facts = {"key": ValueType(Kind.NONE, type(None), nullable=True) if key is None else key.value}
         values = [
-            values[place] if isinstance(place, int) else facts.get(str(place), _INT) for place in form.filled.places
+            values[place]
+            if isinstance(place, int)
+            else _MOMENT
+            if isinstance(place, BoundTime)
+            else facts.get(place, _INT)
+            for place in form.filled.places
         ]
     combined = form.combined
     if combined is None:
