@@ -86,6 +86,7 @@ WINDOWS: tuple[Any, ...] = (
     KEYED.count_window(2),
     STREAM.window_all(TumblingEventTimeWindows.of(SECOND)),
 )
+BETWEEN: Any = KEYED.interval_join(KEYED).between(-SECOND, SECOND)
 ELSEWHERE: dict[str, tuple[Any, str]] = {
     "show": (STREAM, r"print\(\), whose result a Pipeline takes; collect\(\) gives the elements"),
     "execute_and_collect": (STREAM, r"collect\(\), or collect\(SparkRunner\(\)\)"),
@@ -99,6 +100,24 @@ ELSEWHERE: dict[str, tuple[Any, str]] = {
     "aggregate": (KEYED, "AggregatingStateDescriptor"),
     "sink_to": (KEYED, "before key_by"),
     "map_async": (KEYED, "before key_by"),
+    "flatMap": (STREAM, r"flat_map\(\.\.\.\)"),
+    "keyBy": (STREAM, r"key_by\(\.\.\.\)"),
+    "groupBy": (STREAM, r"key_by\(lambda"),
+    "groupByKey": (STREAM, r"key_by\(lambda"),
+    "GroupByKey": (STREAM, r"key_by\(lambda"),
+    "mapValues": (KEYED, r"map\(lambda"),
+    "toTable": (STREAM, r"key_by\(\.\.\.\)\.latest\(\)"),
+    "to_table": (KEYED, r"latest\(\)"),
+    "withColumn": (STREAM, r"map\(lambda"),
+    "leftOuterJoin": (STREAM, r"left_join\(other\), or interval_join.*\.left\(\)"),
+    "intervalJoin": (KEYED, r"interval_join\(\.\.\.\)"),
+    "windowAll": (KEYED, "before key_by"),
+    "sideOutputLateData": (WINDOWS[0], r"side_output_late_data\(tag\)"),
+    "withWatermark": (STREAM, "assign_timestamps_and_watermarks"),
+    "apply": (STREAM, r"pipe\(function\)"),
+    "keyBy of two": (STREAM.connect(STREAM), r"key_by\(\.\.\.\)"),
+    "left": (BETWEEN.left(), r"between\(\.\.\.\)\.full\(\)"),
+    "right": (BETWEEN.left(), r"between\(\.\.\.\)\.full\(\)"),
     "execute": (Pipeline("p", STREAM.sink_to(CollectSink())), r"LocalRunner\(\)\.run\(pipeline\)"),
 }
 
@@ -106,6 +125,7 @@ ELSEWHERE: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_a_name_of_other_systems_leads_to_windrow_s(name: str) -> None:
     owner, hint = ELSEWHERE[name]
+    name = name.split(maxsplit=1)[0]
     with pytest.raises(AttributeError, match=rf"has no attribute '{name}'\n  hint:     .*{hint}"):
         getattr(owner, name)
     assert not hasattr(owner, name)

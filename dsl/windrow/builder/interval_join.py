@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
 from windrow.builder.arguments import check_function
 from windrow.builder.late import NOTHING_SAID, Lateness, LateStage
+from windrow.builder.other_names import unknown_call
 from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
 from windrow.functions.marked import JoinKind, OneRecord
@@ -218,6 +219,12 @@ class OuterIntervalJoined(_IntervalStage[L, U], Generic[L, U, A, B, K]):
         """
         return self._applied(function, name)
 
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what makes a join outer on both sides."""
+            raise unknown_call(self, name, _ONE_CALL)
+
 
 class _AsOfStage(LateStage[L, U], Generic[L, U, K]):
     __slots__ = ("_node",)
@@ -298,3 +305,9 @@ class LeftAsOfJoin(_AsOfStage[L, U, K]):
             name: Names the step.
         """
         return self._joined(function, JoinKind.LEFT, name)
+
+
+_ONE_CALL: Final = dict.fromkeys(
+    ("left", "right", "full"),
+    "one call says it: between(...).full() is outer on both sides, .left() or .right() on one",
+)

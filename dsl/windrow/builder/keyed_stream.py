@@ -14,6 +14,7 @@ from windrow.builder.arguments import check_assigner, check_function, check_kind
 from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import KeyedConnectedStreams
 from windrow.builder.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
+from windrow.builder.other_names import unknown_call
 from windrow.builder.pattern_stream import PatternSettings, PatternStream
 from windrow.builder.side_output import side_output_node
 from windrow.builder.sides import keyed_by_both
@@ -21,7 +22,7 @@ from windrow.builder.stage import Stage
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError, no_attribute
+from windrow.errors import InvalidArgumentError
 from windrow.failures import OnError, error_policy
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
@@ -824,7 +825,7 @@ class KeyedStream(Stage, Generic[T, K]):
 
         def __getattr__(self, name):
             """Says what to write instead of a name of streams without keys, or of other systems."""
-            raise no_attribute(self, name, _ELSEWHERE)
+            raise unknown_call(self, name, _ELSEWHERE)
 
     def __repr__(self) -> str:
         return node_line("KeyedStream", self._node)
@@ -863,6 +864,7 @@ _OF_STREAMS = (
 )
 _ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(_OF_STREAMS.split(), _BEFORE),
+    "to_table": "latest()",
     "on_error": "on_error= of key_by, or of the call that has the function, such as process(function, on_error=tag)",
     "aggregate": "window(assigner).aggregate(function), or process(function) with an AggregatingStateDescriptor",
     "collect": "group_into_batches(max_size, timeout=...) for lists; to run a stream, collect() of one without keys",

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from windrow.builder.arguments import check_function
+from windrow.builder.other_names import unknown_call
 from windrow.functions.names import function_name
 from windrow.plan.base_node import Node
 from windrow.plan.location import caller_location, scope_name, within_scope
@@ -68,6 +69,12 @@ class Stage:
         """
         check_function(function, "pipe")
         return _scoped(function, None, partial(function, self, *args, **kwargs))
+
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what to write instead of a name of other systems."""
+            raise unknown_call(self, name, {})
 
     # Any: the methods that call this say of which type the elements are.
     @staticmethod

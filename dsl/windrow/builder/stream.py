@@ -19,12 +19,13 @@ from windrow.builder.broadcast import BroadcastStream, broadcast_node
 from windrow.builder.connect import ConnectedStreams
 from windrow.builder.keyed_stream import KeyedStream
 from windrow.builder.lookups import map_async_node, map_batches_node, process_node
+from windrow.builder.other_names import unknown_call
 from windrow.builder.side_output import side_output_node
 from windrow.builder.stage import Stage
 from windrow.builder.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream
-from windrow.errors import InvalidArgumentError, no_attribute
+from windrow.errors import InvalidArgumentError
 from windrow.failures import OnError, error_policy
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
@@ -818,7 +819,7 @@ class DataStream(Stage, Generic[T_co]):
 
         def __getattr__(self, name):
             """Says what to write instead of a name of other systems."""
-            raise no_attribute(self, name, _ELSEWHERE)
+            raise unknown_call(self, name, _ELSEWHERE)
 
     def __repr__(self) -> str:
         return node_line(type(self).__name__, self._node)
@@ -851,7 +852,6 @@ _ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(("execute", "execute_and_collect"), "collect(), or collect(SparkRunner()), runs it"),
     **dict.fromkeys(("apply", "transform"), "pipe(function), which calls function(stream)"),
     **dict.fromkeys(("aggregate", "count", "max", "max_by", "min", "min_by", "reduce", "sum"), _KEYED),
-    **dict.fromkeys(("group_by", "groupBy", "groupby", "keyBy"), "key_by(lambda element: ...)"),
     "count_window": "key_by(lambda element: ...).count_window(size), or count_window_all(size) without keys",
     "on_error": "on_error= of the call that has the function, such as map(function, on_error=tag)",
     "uid": "name=... of the call that makes the step",

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import filled
 from windrow.builder.arguments import check_kind, check_result
+from windrow.builder.other_names import unknown_call
 from windrow.builder.stage import Stage
 from windrow.builder.window_settings import WindowSettings
-from windrow.errors import InvalidArgumentError, function_hint, no_attribute
+from windrow.errors import InvalidArgumentError, function_hint
 from windrow.evictors import Evictor
 from windrow.failures import OnError, error_policy
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
@@ -53,7 +54,7 @@ class WindowStage(Stage, Generic[T, W]):
 
         def __getattr__(self, name):
             """Says what to write instead of a name of streams, or of other systems."""
-            raise no_attribute(self, name, _ELSEWHERE)
+            raise unknown_call(self, name, _ELSEWHERE)
 
     def __repr__(self) -> str:
         settings = self._settings
