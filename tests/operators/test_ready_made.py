@@ -45,6 +45,21 @@ def test_calls_of_windows_are_the_declared_aggregates() -> None:
     assert told == windows.aggregate(agg.sum(lambda sale: sale.price)).node.describe()
 
 
+def test_the_key_is_given_where_it_is_asked_for() -> None:
+    windows = sales().key_by(lambda sale: sale.shop).window(WINDOWS)
+    assert collected(windows.count(with_key=True)) == [("a", 2), ("b", 1), ("a", 1), ("b", 1)]
+    assert collected(windows.sum(lambda sale: sale.price, with_key=True)) == [("a", 7), ("b", 4), ("a", 7), ("b", 1)]
+    assert collected(windows.min(lambda sale: sale.price, with_key=True)) == [("a", 2), ("b", 4), ("a", 7), ("b", 1)]
+    assert collected(windows.max(lambda sale: sale.price, with_key=True)) == [("a", 5), ("b", 4), ("a", 7), ("b", 1)]
+    described = windows.sum(lambda sale: sale.price, with_key=True).node.describe()
+    pairs = windows.aggregate(agg.combine(agg.key(), agg.sum(lambda sale: sale.price)))
+    assert described == pairs.node.describe()
+    empty: list[tuple[str, int | None]] = collected(
+        windows.evictor(CountEvictor.of(0)).sum(lambda sale: sale.price, with_key=True)
+    )
+    assert empty == [("a", None), ("b", None), ("a", None), ("b", None)]
+
+
 def test_so_they_are_without_keys() -> None:
     windows = sales().window_all(WINDOWS)
     assert collected(windows.count()) == [3, 2]

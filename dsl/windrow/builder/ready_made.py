@@ -6,10 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from windrow.aggregates import arithmetic, order
+from windrow.aggregates.combined import combine
 from windrow.aggregates.declared import DeclaredAggregate
+from windrow.aggregates.facts import key
 from windrow.rolling import Comparable
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 N = TypeVar("N", int, float, Decimal, timedelta)
 C = TypeVar("C", bound=Comparable)
+K = TypeVar("K")
 
 
 class ReadyMade(Generic[T]):
@@ -137,3 +140,142 @@ class ReadyMadeOrNone(ReadyMade[T]):
         self, selector: Callable[[T], C], *, name: str | None = None
     ) -> DataStream[T | None]:
         return self._declared(order.max_by(selector), name)
+
+
+class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
+    """The calls of windows with keys that have elements when they fire."""
+
+    __slots__ = ()
+
+    # Any below: the overloads say of which type the results are.
+    def _of_key(
+        self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None, *, with_key: bool
+    ) -> DataStream[Any]:
+        return self._declared(combine(key(), function) if with_key else function, name)
+
+    @overload
+    def count(self, *, with_key: Literal[False] = False, name: str | None = None) -> DataStream[int]: ...
+    @overload
+    def count(self, *, with_key: Literal[True], name: str | None = None) -> DataStream[tuple[K, int]]: ...
+    def count(self, *, with_key: bool = False, name: str | None = None) -> DataStream[Any]:
+        """Count the elements of each window; as ``aggregate`` of :func:`windrow.aggregates.count`.
+
+        Args:
+            with_key: Whether to give pairs of the key and the count.
+            name: Names the step.
+
+        Example:
+            >>> from windrow import from_collection
+            >>> words = from_collection(["a", "b", "a"]).key_by(lambda word: word)
+            >>> sorted(words.count_window(9, fire_at_end=True).count(with_key=True).collect())
+            [('a', 2), ('b', 1)]
+        """
+        return self._of_key(arithmetic.Count(None), name, with_key=with_key)
+
+    @overload
+    def sum(
+        self, selector: Callable[[T], N], *, with_key: Literal[False] = False, name: str | None = None
+    ) -> DataStream[N]: ...
+    @overload
+    def sum(
+        self, selector: Callable[[T], N], *, with_key: Literal[True], name: str | None = None
+    ) -> DataStream[tuple[K, N]]: ...
+    def sum(self, selector: Callable[[T], N], *, with_key: bool = False, name: str | None = None) -> DataStream[Any]:
+        """Add up the values that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.sum`.
+
+        Args:
+            selector: Takes a number or a time span from an element.
+            with_key: Whether to give pairs of the key and the value, as :meth:`KeyedStream.sum` does.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
+        return self._of_key(arithmetic.sum(selector), name, with_key=with_key)
+
+    @overload
+    def min(
+        self, selector: Callable[[T], C], *, with_key: Literal[False] = False, name: str | None = None
+    ) -> DataStream[C]: ...
+    @overload
+    def min(
+        self, selector: Callable[[T], C], *, with_key: Literal[True], name: str | None = None
+    ) -> DataStream[tuple[K, C]]: ...
+    def min(self, selector: Callable[[T], C], *, with_key: bool = False, name: str | None = None) -> DataStream[Any]:
+        """Find the lowest value that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.min`.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            with_key: Whether to give pairs of the key and the value, as :meth:`KeyedStream.min` does.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
+        return self._of_key(order.min(selector), name, with_key=with_key)
+
+    @overload
+    def max(
+        self, selector: Callable[[T], C], *, with_key: Literal[False] = False, name: str | None = None
+    ) -> DataStream[C]: ...
+    @overload
+    def max(
+        self, selector: Callable[[T], C], *, with_key: Literal[True], name: str | None = None
+    ) -> DataStream[tuple[K, C]]: ...
+    def max(self, selector: Callable[[T], C], *, with_key: bool = False, name: str | None = None) -> DataStream[Any]:
+        """Find the highest value that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.max`.
+
+        Args:
+            selector: Takes from an element what is compared: any values that have an order.
+            with_key: Whether to give pairs of the key and the value, as :meth:`KeyedStream.max` does.
+            name: Names the step.
+
+        Raises:
+            InvalidArgumentError: If the selector cannot be called.
+        """
+        return self._of_key(order.max(selector), name, with_key=with_key)
+
+
+class KeyedReadyMadeOrNone(ReadyMadeOrNone[T], KeyedReadyMade[T, K]):
+    """The calls of windows with keys that may have no element left when they fire."""
+
+    __slots__ = ()
+
+    @overload  # type: ignore[override]
+    def sum(
+        self, selector: Callable[[T], N], *, with_key: Literal[False] = False, name: str | None = None
+    ) -> DataStream[N | None]: ...
+    @overload
+    def sum(
+        self, selector: Callable[[T], N], *, with_key: Literal[True], name: str | None = None
+    ) -> DataStream[tuple[K, N | None]]: ...
+    def sum(  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+        self, selector: Callable[[T], N], *, with_key: bool = False, name: str | None = None
+    ) -> DataStream[Any]:
+        return self._of_key(arithmetic.sum(selector), name, with_key=with_key)
+
+    @overload  # type: ignore[override]
+    def min(
+        self, selector: Callable[[T], C], *, with_key: Literal[False] = False, name: str | None = None
+    ) -> DataStream[C | None]: ...
+    @overload
+    def min(
+        self, selector: Callable[[T], C], *, with_key: Literal[True], name: str | None = None
+    ) -> DataStream[tuple[K, C | None]]: ...
+    def min(  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+        self, selector: Callable[[T], C], *, with_key: bool = False, name: str | None = None
+    ) -> DataStream[Any]:
+        return self._of_key(order.min(selector), name, with_key=with_key)
+
+    @overload  # type: ignore[override]
+    def max(
+        self, selector: Callable[[T], C], *, with_key: Literal[False] = False, name: str | None = None
+    ) -> DataStream[C | None]: ...
+    @overload
+    def max(
+        self, selector: Callable[[T], C], *, with_key: Literal[True], name: str | None = None
+    ) -> DataStream[tuple[K, C | None]]: ...
+    def max(  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+        self, selector: Callable[[T], C], *, with_key: bool = False, name: str | None = None
+    ) -> DataStream[Any]:
+        return self._of_key(order.max(selector), name, with_key=with_key)

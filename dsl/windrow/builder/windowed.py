@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from windrow.aggregates.declared import DeclaredAggregate
-from windrow.builder.ready_made import ReadyMade, ReadyMadeOrNone
+from windrow.builder.ready_made import KeyedReadyMade, KeyedReadyMadeOrNone, ReadyMade, ReadyMadeOrNone
 from windrow.builder.window_functions import AllStage, KeyedStage
 from windrow.builder.window_settings import WindowSettings
 from windrow.evictors import Evictor
@@ -41,7 +41,7 @@ W = TypeVar("W", bound=Window)
 # Any below: the overloads of aggregate say what its results are.
 
 
-class _Keyed(ReadyMade[T], KeyedStage[T, K, W]):
+class _Keyed(KeyedReadyMade[T, K], KeyedStage[T, K, W]):
     """Windows of a keyed stream that have elements when they fire."""
 
     __slots__ = ()
@@ -311,7 +311,7 @@ class MergingAllWindowedStream(_All[T, W]):
         return MaybeEmptyMergingAllWindowedStream(self._evicted(evictor))
 
 
-class MaybeEmptyKeyedWindows(ReadyMadeOrNone[T], _Keyed[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+class MaybeEmptyKeyedWindows(KeyedReadyMadeOrNone[T, K], _Keyed[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
     """Windows of a keyed stream that may have no element left when they fire."""
 
     __slots__ = ()
