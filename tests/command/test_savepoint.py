@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from tests.command.conftest import Command, Write
 from tests.command.test_check_upgrade import KEPT
 from tests.spark.checkpoints.archives import archives, unpack
+from windrow_runtime.savepoint import read
 from windrow_spark.checkpoint.folder import Checkpoint
 
 pytestmark = pytest.mark.classic(reason="savepoints are refused over Spark Connect")
@@ -61,3 +62,32 @@ def test_a_savepoint_is_taken_shown_and_rescaled(
     assert upgraded.code == 0, upgraded.err
     assert upgraded.out == f"{checkpoint} begins anew from the savepoint {checkpoint}.upgraded\n"
     assert Checkpoint(Path(f"{checkpoint}.upgraded", "former")).description() == description
+
+
+COUNTS_SO_FAR = """
+from pathlib import Path
+
+from windrow import Pipeline, from_source
+from windrow.sinks import CollectSink
+from windrow.sources import JsonFileSource
+
+numbers = from_source(JsonFileSource(Path(__file__).parent / "in", int))
+counts = numbers.key_by(lambda number: number % 2).sum(lambda number: 1, name="NAME")
+pipeline = Pipeline("counts", counts.sink_to(CollectSink()))
+"""
+
+
+def test_a_run_begins_from_a_savepoint(spark: SparkSession, windrow: Command, write: Write, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text("1\n2\n3\n")
+    program = write("counts.py", COUNTS_SO_FAR.replace("NAME", "counts"))
+    options = ("--engine", "spark", "--available-now", "--checkpoint")
+    assert windrow("run", program, *options, tmp_path / "old").code == 0
+    assert windrow("savepoint", tmp_path / "old", program, tmp_path / "saved").code == 0
+    assert read(tmp_path / "saved").steps == ("counts",)
+    (tmp_path / "in" / "2.json").write_text("5\n")
+    renamed = write("renamed.py", COUNTS_SO_FAR.replace("NAME", "parities"))
+    begins = (*options, tmp_path / "new", "--savepoint", tmp_path / "saved")
+    assert "renamed names a step that" in windrow("run", renamed, *begins, "--renamed", "sums=parities").err
+    done = windrow("run", renamed, *begins, "--renamed", "counts=parities")
+    assert (done.code, done.out) == (0, "(1, 3)\n"), done.err

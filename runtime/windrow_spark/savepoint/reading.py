@@ -41,6 +41,7 @@ class Savepoint:
     ``#window-1``.
 
     Attributes:
+        steps: The names of the keyed steps.
         batch: The last batch whose effects are in the savepoint.
         watermark: The watermark of the query, in milliseconds.
     """
@@ -49,14 +50,15 @@ class Savepoint:
         self._folder = SavepointFolder.at(path)
         self._pipeline = pipeline
         self._description = self._folder.description()
+        self.steps: tuple[str, ...] = tuple(self._description.steps)
         self.batch = self._description.batch
         self.watermark = self._description.watermark
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._description.steps)
+        return iter(self.steps)
 
     def __len__(self) -> int:
-        return len(self._description.steps)
+        return len(self.steps)
 
     def __contains__(self, step: object) -> bool:
         return step in self._description.steps
@@ -64,7 +66,7 @@ class Savepoint:
     def __repr__(self) -> str:
         return f"Savepoint({str(self._folder.path)!r}, batch {self.batch}, steps {', '.join(self) or 'none'})"
 
-    def __getitem__(self, step: str) -> Any:
+    def __getitem__(self, step: str) -> pa.Table:
         """Reads the state of a step.
 
         Raises:
@@ -90,7 +92,7 @@ class Savepoint:
         """
         return self._description.steps[step].form
 
-    def columns(self, step: str) -> Any:
+    def columns(self, step: str) -> pa.Table:
         """Reads the state of a step that ran on columns as a ``pyarrow.Table`` with the columns in which it was stored.
 
         Args:
@@ -113,7 +115,7 @@ class Savepoint:
     def _files(self, step: str, saved: SavedStep) -> Iterator[str]:
         return (str(self._folder.folder_of(step) / file.name) for file in saved.files)
 
-    def _from_columns(self, step: str, saved: SavedStep) -> Any:
+    def _from_columns(self, step: str, saved: SavedStep) -> pa.Table:
         if self._pipeline is None:
             raise InvalidArgumentError(
                 "the state of this step is in columns, whose meaning only its pipeline knows",

@@ -154,6 +154,13 @@ class Restoration:
     former: Path | None = None
     is_in_place: bool = False
 
+    @property
+    def way_back(self) -> str:
+        """What to do, in a few words, if the plan has changed by mistake."""
+        if self.former is None:
+            return "stop, and begin again with the plan of before"
+        return f"start no run: the files of the checkpoint before lie in {self.former}"
+
 
 def restore(
     spark: SparkSession, checkpoint: Checkpoint, pipeline: Pipeline, folder: SavepointFolder, wanted: Restoration
@@ -242,7 +249,7 @@ def restore(
             f"the plan has changed since the {'run before' if wanted.is_in_place else 'savepoint'}",
             given="; ".join(changes),
             where=str(checkpoint.path if wanted.is_in_place else folder.path),
-            hint="if you meant this, nothing is to be done; if not, stop, and begin again with the plan of before",
+            hint=f"if you meant this, nothing is to be done; if not, {wanted.way_back}",
             location=line_of_caller(),
         )
 

@@ -30,7 +30,14 @@ from windrow_runtime.operators.outcome import losses_in
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_tools.command.failures import ExitCode
-from windrow_tools.command.user_file import add_accepted, add_pipeline, check_beside, chosen_pipeline
+from windrow_tools.command.user_file import (
+    add_accepted,
+    add_pipeline,
+    add_renamed,
+    check_beside,
+    chosen_pipeline,
+    renamed_in,
+)
 
 if TYPE_CHECKING:
     from windrow_runtime.lineage import OpenLineage
@@ -49,6 +56,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--engine", choices=("local", "spark"), default="local", help="the interpreter, which is the default, or Spark"
     )
     parser.add_argument("--checkpoint", metavar="DIR", help="the folder from which a run on Spark goes on")
+    parser.add_argument(
+        "--savepoint",
+        metavar="DIR",
+        help="the savepoint from which a new checkpoint begins; the same run may go on with it",
+    )
+    add_renamed(parser)
     parser.add_argument(
         "--available-now", action="store_true", help="take what the sources have now and end, also with a checkpoint"
     )
@@ -114,10 +127,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
             )
     if options.interval is not None and not options.interval >= 0:
         raise InvalidArgumentError("an interval is not negative", given=f"--interval {options.interval}")
-    if options.accept_changes and options.checkpoint is None:
-        raise InvalidArgumentError(
-            "only a run that goes on from a checkpoint has changes to accept", given="--accept-changes"
-        )
+    _check_changes(options)
     if options.engine == "local" and (options.view or options.dashboard is not None):
         raise InvalidArgumentError(
             "the interpreter makes no reports on its batches, which views show",
@@ -162,6 +172,25 @@ def prepare(options: Namespace) -> Callable[[], int]:
     return run
 
 
+def _check_changes(options: Namespace) -> None:
+    """Refuses a savepoint, and changes of the plan, where no checkpoint begins or goes on with it."""
+    if options.accept_changes and options.checkpoint is None:
+        raise InvalidArgumentError(
+            "only a run that goes on from a checkpoint has changes to accept", given="--accept-changes"
+        )
+    if options.savepoint is not None and options.checkpoint is None:
+        raise InvalidArgumentError(
+            "only a new checkpoint begins from a savepoint", given="--savepoint", expected="--checkpoint DIR beside it"
+        )
+    if renamed_in(options) and options.savepoint is None:
+        raise InvalidArgumentError(
+            "steps are renamed between a savepoint and a plan",
+            given="--renamed",
+            expected="--savepoint DIR beside it",
+            hint="windrow upgrade gives a checkpoint a plan with other names",
+        )
+
+
 def _run_locally(runner: LocalRunner, pipeline: Pipeline, *, drain: bool) -> tuple[PipelineResult, bool]:
     interruptions = 0
 
@@ -204,6 +233,8 @@ def _run_on_spark(
         checkpoint=options.checkpoint,
         verbose=options.verbose,
         accept_changes=options.accept_changes,
+        savepoint=options.savepoint,
+        renamed=renamed_in(options),
         on_progress=add if has_history else None,
         progress=not (options.view or options.no_progress),
         lineage=lineage,

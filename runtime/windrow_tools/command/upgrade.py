@@ -9,24 +9,17 @@ run goes on with the checkpoint. Delete the savepoint when you do not need it an
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from windrow.errors import InvalidArgumentError
 from windrow_tools.command.failures import ExitCode
-from windrow_tools.command.user_file import add_accepted, add_pipeline, chosen_pipeline
+from windrow_tools.command.user_file import add_accepted, add_pipeline, add_renamed, chosen_pipeline, renamed_in
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the folder of the checkpoint of a run on Spark")
     add_pipeline(parser)
-    parser.add_argument(
-        "--renamed",
-        action="append",
-        default=[],
-        metavar="OLD=NEW",
-        help="the new name of a step or a source; may be given several times",
-    )
+    add_renamed(parser)
     add_accepted(parser)
     parser.add_argument("--partitions", type=int, metavar="N", help="the new number of partitions; default: as before")
     parser.add_argument(
@@ -44,7 +37,7 @@ def prepare(options: Namespace) -> Callable[[], int]:
     check_installed()
     from windrow_spark.savepoint.stopped import upgrade
 
-    renamed = _renamed(options.renamed)
+    renamed = renamed_in(options)
     pipeline = chosen_pipeline(options)
 
     def move() -> int:
@@ -60,15 +53,3 @@ def prepare(options: Namespace) -> Callable[[], int]:
         return ExitCode.OK
 
     return move
-
-
-def _renamed(pairs: Iterable[str]) -> dict[str, str]:
-    renamed: dict[str, str] = {}
-    for pair in pairs:
-        old, equals, new = pair.partition("=")
-        if not (old and equals and new) or old in renamed:
-            raise InvalidArgumentError(
-                "a renamed step has an old name and a new one", given=f"--renamed {pair}", expected="--renamed OLD=NEW"
-            )
-        renamed[old] = new
-    return renamed

@@ -58,6 +58,34 @@ def add_accepted(parser: ArgumentParser) -> None:
     )
 
 
+def add_renamed(parser: ArgumentParser) -> None:
+    """Adds the option that names steps by other names than the state has."""
+    parser.add_argument(
+        "--renamed",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="the new name of a step or a source; may be given several times",
+    )
+
+
+def renamed_in(options: Namespace) -> dict[str, str]:
+    """Returns the new names of steps by the old ones.
+
+    Raises:
+        InvalidArgumentError: If a pair lacks a name, or an old one is given twice.
+    """
+    renamed: dict[str, str] = {}
+    for pair in options.renamed:
+        old, equals, new = pair.partition("=")
+        if not (old and equals and new) or old in renamed:
+            raise InvalidArgumentError(
+                "a renamed step has an old name and a new one", given=f"--renamed {pair}", expected="--renamed OLD=NEW"
+            )
+        renamed[old] = new
+    return renamed
+
+
 def chosen_pipeline(options: Namespace) -> Pipeline:
     """Returns the pipeline that a command line names, made with the parameters that it sets; see named_pipeline()."""
     return named_pipeline(options.pipeline, settings_of(options.set, options.words))
