@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from copy import copy
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +24,7 @@ from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, FunctionSink
 from windrow.sources import JsonFileSource
 from windrow.triggers import after_count, repeatedly
 from windrow.windows import EventTimeSessionWindows, GlobalWindows, TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 
 if TYPE_CHECKING:
@@ -130,6 +133,38 @@ def test_a_withdrawn_row_has_the_time_with_which_it_came() -> None:
     assert sums.collect() == [(10_000, 15, 2)]
     lists = windows.apply(lambda key, window, rows: [(window.start, [row[:2] for row in rows])])
     assert lists.collect() == [(10_000, [("cup", 9), ("tea", 6)])]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_ranking_of_a_table_changes_with_it(seed: int, tmp_path: Path) -> None:
+    changes = events(seed)
+    best = (
+        from_changes(from_collection(changes, element_type=Change[Product]), key=lambda product: product.id)
+        .window_all(GlobalWindows.create())
+        .trigger(repeatedly(after_count(1)))
+        .retracting()
+        .on_time_behavior(OnTimeBehavior.FIRE_IF_NON_EMPTY)
+        .aggregate(agg.top_k(3, by=lambda product: (product.price, product.id)))
+        .flat_map(lambda top: [Product(place, each.category, each.price) for place, each in enumerate(top)])
+        .returns(Product)
+    )
+    rows = {change.value.id: change.value for change in changes}
+    kinds = {change.value.id: change.kind for change in changes}
+    left = [row for id_, row in rows.items() if kinds[id_] is ChangeKind.UPDATE_AFTER]
+    top = sorted(left, key=lambda row: (row.price, row.id), reverse=True)[:3]
+    expected_rows = [(place, row.category, row.price) for place, row in enumerate(top)]
+    held: list[Product] = []
+    for change in best.changelog().collect():
+        if change.kind.is_withdrawal:
+            held.remove(change.value)
+        else:
+            held.append(change.value)
+    assert sorted(map(tuple, held)) == expected_rows
+    database = tmp_path / "ranking.db"
+    LocalRunner().run(Pipeline("p", best.sink_to(DatabaseSink(f"sqlite:///{database}", "ranking", key="id"))))
+    with closing(sqlite3.connect(database)) as connection:
+        stored = connection.execute("SELECT id, category, price FROM ranking ORDER BY id").fetchall()
+    assert stored == expected_rows
 
 
 def test_the_name_is_that_of_the_step_with_the_state() -> None:
