@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
@@ -59,10 +59,35 @@ class Retry(Generic[T]):
         >>> again = Retry(FixedDelayRetryStrategy(3, timedelta(milliseconds=10)), then="drop")
         >>> from_collection(["1", "two", "3"]).map(int, on_error=again).collect()
         [1, 3]
+
+    Raises:
+        InvalidArgumentError: If the strategy is none, or judges results, or what follows is no other policy.
     """
 
     strategy: AsyncRetryStrategy
     then: Then | OutputTag[Failed[T]] = "fail"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.strategy, AsyncRetryStrategy):
+            raise InvalidArgumentError(
+                "a strategy decides about retries",
+                given=self.strategy,
+                expected="an AsyncRetryStrategy",
+                hint="Retry(FixedDelayRetryStrategy(3, timedelta(seconds=1)))",
+            )
+        if _judges_results(self.strategy):
+            raise InvalidArgumentError(
+                "on_error calls a function again after an exception alone",
+                given=self.strategy,
+                expected="a strategy that does not judge results",
+                hint="raise an exception in the function where its result is not good enough",
+            )
+        if not isinstance(self.then, OutputTag) and self.then not in ("fail", "drop"):
+            raise InvalidArgumentError(
+                "a retry ends with one of the other policies",
+                given=self.then,
+                expected='then="fail", then="drop" or then=tag',
+            )
 
 
 OnError: TypeAlias = Then | OutputTag[Failed[T]] | Retry[T]
@@ -115,7 +140,8 @@ def error_policy(on_error: OnError[Any], where: object, *, retries: bool = True)
                 where=where,
                 hint="map_async(..., retry_strategy=strategy, on_error=tag)",
             )
-        return _retrying(on_error, where)
+        then = error_policy(on_error.then, where)
+        return ErrorPolicy(on_error.strategy) if then is None else replace(then, retry=on_error.strategy)
     if isinstance(on_error, OutputTag):
         return ErrorPolicy(tag=on_error)
     if on_error not in ("fail", "drop"):
@@ -127,35 +153,6 @@ def error_policy(on_error: OnError[Any], where: object, *, retries: bool = True)
             hint="on_error=Retry(strategy)" if isinstance(on_error, AsyncRetryStrategy) else None,
         )
     return ErrorPolicy(drops=True) if on_error == "drop" else None
-
-
-def _retrying(on_error: Retry[Any], where: object) -> ErrorPolicy:
-    strategy = on_error.strategy
-    if not isinstance(strategy, AsyncRetryStrategy):
-        raise InvalidArgumentError(
-            "a strategy decides about retries",
-            given=strategy,
-            expected="an AsyncRetryStrategy",
-            where=where,
-            hint="Retry(FixedDelayRetryStrategy(3, timedelta(seconds=1)))",
-        )
-    if _judges_results(strategy):
-        raise InvalidArgumentError(
-            "on_error calls a function again after an exception alone",
-            given=strategy,
-            expected="a strategy that does not judge results",
-            where=where,
-            hint="raise an exception in the function where its result is not good enough",
-        )
-    if isinstance(on_error.then, Retry):
-        raise InvalidArgumentError(
-            "a retry ends with one of the other policies",
-            given=on_error.then,
-            expected='then="fail", then="drop" or then=tag',
-            where=where,
-        )
-    then = error_policy(on_error.then, where)
-    return ErrorPolicy(strategy) if then is None else ErrorPolicy(strategy, then.tag, then.drops)
 
 
 def _judges_results(strategy: AsyncRetryStrategy) -> bool:

@@ -345,18 +345,55 @@ def test_an_element_whose_timestamp_function_raised_has_the_timestamp_that_it_ca
 
 @pytest.mark.parametrize(
     ("on_error", "message"),
-    [
-        ("ignore", "on_error has an unknown value"),
-        (FixedDelayRetryStrategy(3), "hint:     on_error=Retry"),
-        (Retry(3), "a strategy decides about retries"),  # type: ignore[arg-type]
-        (Retry(FixedDelayRetryStrategy(2, retry_result=bool)), "after an exception alone"),
-        (Retry(FixedDelayRetryStrategy(2), Retry(FixedDelayRetryStrategy(2))), "ends with one of"),  # type: ignore[arg-type]
-        (Retry(FixedDelayRetryStrategy(2), "again"), "on_error has an unknown value"),  # type: ignore[arg-type]
-    ],
+    [("ignore", "on_error has an unknown value"), (FixedDelayRetryStrategy(3), "hint:     on_error=Retry")],
 )
 def test_unknown_policies_are_refused(on_error: OnError[int], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         from_collection([1]).map(abs, on_error=on_error)
+
+
+# Any: what mypy refuses.
+@pytest.mark.parametrize(
+    ("strategy", "then", "message"),
+    [
+        (3, "fail", "a strategy decides about retries"),
+        (FixedDelayRetryStrategy(2, retry_result=bool), "fail", "after an exception alone"),
+        (FixedDelayRetryStrategy(2), Retry(FixedDelayRetryStrategy(2)), "ends with one of"),
+        (FixedDelayRetryStrategy(2), "again", "ends with one of"),
+    ],
+)
+def test_a_retry_is_refused_when_it_is_made(strategy: Any, then: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        Retry(strategy, then)
+
+
+class Unclear:
+    """Has no truth value, as pandas.NA."""
+
+    def __bool__(self) -> bool:
+        raise TypeError("neither")
+
+
+def test_a_condition_without_truth_value_follows_the_policy() -> None:
+    answers: dict[int, Any] = {1: True, 2: Unclear(), 3: False, 4: Unclear(), 5: True}
+    tag = OutputTag[Failed[int]]("unclear")
+    step = from_collection([1, 2, 3, 4, 5]).returns(int).filter(answers.__getitem__, on_error=tag)
+    (good, failed), _ = run(step, step.get_side_output(tag))
+    assert (good, [each.element for each in failed]) == ([1, 5], [2, 4])
+    assert failed[0].error.startswith("NoTruthValueError: a condition is neither true nor false, TypeError: neither")
+    dropping = from_collection([1, 2, 3]).returns(int).filter(answers.__getitem__, on_error="drop")
+    (good,), result = run(dropping)
+    assert (good, result.counter("failed_records_dropped")) == ([1], 1)
+    with pytest.raises(UserFunctionError, match="neither true nor false"):
+        from_collection([2]).filter(answers.__getitem__).collect()
+
+
+def test_a_condition_that_nobody_has_computed_fails_the_run() -> None:
+    def wrong(number: int) -> Any:
+        return (each for each in [number])
+
+    with pytest.raises(UserFunctionError, match="generator"):
+        from_collection([1]).filter(wrong, on_error="drop").collect()
 
 
 def test_policies_that_a_step_cannot_follow_are_refused() -> None:

@@ -115,7 +115,7 @@ def test_windows_whose_panes_refine_others_have_no_policy() -> None:
 
 def test_other_calls_say_where_a_policy_goes() -> None:
     windows: Any = windows_of(NUMBERS, ASSIGNERS[0])
-    with pytest.raises(AttributeError, match=r"process\(function, on_error=\.\.\.\)"):
+    with pytest.raises(AttributeError, match=r"process\(function, on_error=tag\)"):
         windows.on_error("drop")
     stream: Any = from_source(CollectionSource(NUMBERS))
     with pytest.raises(AttributeError, match=r"map\(function, on_error=tag\)"):

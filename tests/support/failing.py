@@ -148,6 +148,25 @@ class Collected(AggregateFunction[int, list[int], tuple[int, ...]]):
         return tuple(accumulator)
 
 
+class Gathered(AggregateFunction[Number, list[int], list[int]]):
+    """Gathers values in lists that it changes in place before it raises."""
+
+    def create_accumulator(self) -> list[int]:
+        return []
+
+    def add(self, value: Number, accumulator: list[int]) -> list[int]:
+        accumulator.append(value.value)
+        checked(value)
+        return accumulator
+
+    def merge(self, first: list[int], second: list[int]) -> list[int]:
+        first.extend(second)
+        return first
+
+    def get_result(self, accumulator: list[int]) -> list[int]:
+        return accumulator
+
+
 class Seen(ProcessWindowFunction[Number, tuple[Any, ...], str, TimeWindow]):
     """Counts the elements of windows in state of the key and of the window, and raises for some windows.
 

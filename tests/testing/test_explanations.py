@@ -15,6 +15,8 @@ from tests.support.records import add
 from windrow import DataStream, OutputTag, from_source, triggers
 from windrow.aggregates import count
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, UserFunctionError
+from windrow.failures import Failed
+from windrow.functions import AggregateFunction
 from windrow.panes import PaneTiming
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers import (
@@ -391,6 +393,42 @@ def test_processing_time() -> None:
 
 # clock     12:00:00            12:01:00
 # elements  1
+class Halves(AggregateFunction[int, list[int], list[int]]):
+    """Raises for the element 0, and for a window with one element."""
+
+    def create_accumulator(self) -> list[int]:
+        return []
+
+    def add(self, value: int, accumulator: list[int]) -> list[int]:
+        return [*accumulator, 10 // value]
+
+    def get_result(self, accumulator: list[int]) -> list[int]:
+        _, *others = accumulator
+        return [others[0]]
+
+
+#        0    4    6      ^10
+#  even  0    4
+def test_the_policy_that_took_an_element_is_named() -> None:
+    failed = OutputTag[Failed[int | None]]("failed")
+    harness = driven(tumbling().aggregate(Halves(), on_error=failed), (0, 4_000), (4, 4_000), 10_000)
+    left_out, fired = harness.explain_element(0), harness.explain_element(4)
+    window = harness.explain_window("even", FIRST)
+    assert left_out.fate is Fate.LEFT_OUT
+    assert left_out.sentences[1] == (
+        "No window took it, as a function of the step raised an error: "
+        "it went to the side output 'failed' of failed elements (on error: to 'failed')."
+    )
+    assert "Its window fired next" in fired.sentences[2]
+    taken = "went to the side output 'failed' of failed elements (on error: to 'failed')."
+    assert fired.sentences[2].endswith(f"; its function raised an error, and what it got {taken}")
+    assert window.firings[0].failed is not None
+    assert (
+        "it emitted 0 results, its function raised an error, and what it got went to the side output 'failed'"
+        in window.sentences[1]
+    )
+
+
 def test_a_clock_of_our_days_is_shown_as_a_date() -> None:
     harness = driven(counted(repeatedly(triggers.after_processing_time(seconds(60)))))
     harness.set_processing_time(1_704_110_400_000)

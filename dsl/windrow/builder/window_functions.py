@@ -36,10 +36,17 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
     __slots__ = ()
 
     @overload
-    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
+    def reduce(
+        self, function: Callable[[T, T], T], *, on_error: OnError[T] = "fail", name: str | None = None
+    ) -> DataStream[T]: ...
     @overload
     def reduce(
-        self, function: Callable[[T, T], T], window_function: WithPane, *, name: str | None = None
+        self,
+        function: Callable[[T, T], T],
+        window_function: WithPane,
+        *,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[WindowResult[K, W, T]]: ...
     @overload
     def reduce(
@@ -47,6 +54,7 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         function: Callable[[T, T], T],
         window_function: ProcessWindowFunction[T, R, K, W],
         *,
+        on_error: OnError[T | None] = "fail",
         name: str | None = None,
     ) -> DataStream[R]: ...
     def reduce(
@@ -54,6 +62,7 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         function: Callable[[T, T], T],
         window_function: ProcessWindowFunction[T, R, K, W] | WithPane | None = None,
         *,
+        on_error: OnError[Any] = "fail",
         name: str | None = None,
     ) -> DataStream[Any]:
         """Combine the elements of a window two by two, as they arrive.
@@ -62,6 +71,8 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
             function: Combines what was combined so far with a new element: a function, or a
                 :class:`~windrow.functions.ReduceFunction`.
             window_function: Gets the one element that is left, with the key and the window.
+            on_error: What becomes of an element for which a function raises, and which then is in none of its windows;
+                see :data:`~windrow.failures.OnError`. A window function that raises has no element: it is None.
             name: Names the step.
 
         Raises:
@@ -76,7 +87,7 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
             ['to be or']
         """
         following, type_form = self._following(window_function, self._settings.input.element_type)
-        return self._reduce(function, following, type_form, name)
+        return self._reduce(function, following, type_form, name, on_error)
 
     # Any: the stages that have aggregate() have proved that the parts fit.
     def _aggregate_keyed(
@@ -84,10 +95,11 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         function: AggregateFunction[Any, Any, Any, Any, Any],
         window_function: ProcessWindowFunction[Any, Any, Any, Any] | WithPane | None,
         name: str | None,
+        on_error: OnError[Any] = "fail",
     ) -> DataStream[Any]:
         value = None if isinstance(window_function, ProcessWindowFunction) else self._aggregated(function)
         following, type_form = self._following(window_function, value)
-        return self._aggregate(function, following, type_form, name)
+        return self._aggregate(function, following, type_form, name, on_error)
 
     def process(
         self,
@@ -187,10 +199,17 @@ class AllStage(WindowStage[T, W]):
     __slots__ = ()
 
     @overload
-    def reduce(self, function: Callable[[T, T], T], *, name: str | None = None) -> DataStream[T]: ...
+    def reduce(
+        self, function: Callable[[T, T], T], *, on_error: OnError[T] = "fail", name: str | None = None
+    ) -> DataStream[T]: ...
     @overload
     def reduce(
-        self, function: Callable[[T, T], T], window_function: WithPane, *, name: str | None = None
+        self,
+        function: Callable[[T, T], T],
+        window_function: WithPane,
+        *,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[WindowResult[None, W, T]]: ...
     @overload
     def reduce(
@@ -198,6 +217,7 @@ class AllStage(WindowStage[T, W]):
         function: Callable[[T, T], T],
         window_function: ProcessAllWindowFunction[T, R, W],
         *,
+        on_error: OnError[T | None] = "fail",
         name: str | None = None,
     ) -> DataStream[R]: ...
     def reduce(
@@ -205,6 +225,7 @@ class AllStage(WindowStage[T, W]):
         function: Callable[[T, T], T],
         window_function: ProcessAllWindowFunction[T, R, W] | WithPane | None = None,
         *,
+        on_error: OnError[Any] = "fail",
         name: str | None = None,
     ) -> DataStream[Any]:
         """Combine the elements of a window two by two; see :meth:`WindowedStream.reduce`.
@@ -213,6 +234,7 @@ class AllStage(WindowStage[T, W]):
             function: Combines what was combined so far with a new element: a function, or a
                 :class:`~windrow.functions.ReduceFunction`.
             window_function: Gets the one element that is left, with the window; None: it is the result.
+            on_error: As of :meth:`WindowedStream.reduce`.
             name: Names the step.
 
         Raises:
@@ -220,7 +242,7 @@ class AllStage(WindowStage[T, W]):
                 of another kind.
         """
         following, type_form = self._following_all(window_function, self._settings.input.element_type)
-        return self._reduce(function, following, type_form, name)
+        return self._reduce(function, following, type_form, name, on_error)
 
     # Any: as in KeyedStage.
     def _aggregate_all(
@@ -228,10 +250,11 @@ class AllStage(WindowStage[T, W]):
         function: AggregateFunction[Any, Any, Any, Any, Any],
         window_function: ProcessAllWindowFunction[Any, Any, Any] | WithPane | None,
         name: str | None,
+        on_error: OnError[Any] = "fail",
     ) -> DataStream[Any]:
         value = None if isinstance(window_function, ProcessAllWindowFunction) else self._aggregated(function)
         following, type_form = self._following_all(window_function, value)
-        return self._aggregate(function, following, type_form, name)
+        return self._aggregate(function, following, type_form, name, on_error)
 
     # Any: as in WindowStage._following.
     def _following_all(

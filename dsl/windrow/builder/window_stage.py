@@ -236,6 +236,7 @@ class WindowStage(Stage, Generic[T, W]):
         following: ProcessWindowFunction[Any, Any, Any, Any] | None,
         element_type: object | None,
         name: str | None,
+        on_error: OnError[Any],
     ) -> DataStream[Any]:
         if not callable(function):
             raise InvalidArgumentError(
@@ -246,7 +247,7 @@ class WindowStage(Stage, Generic[T, W]):
                 hint=function_hint(function),
             )
         check_result(function, "reduce")
-        return self._stream(ReduceSpec(reduce=function, process=following), element_type, name)
+        return self._stream(ReduceSpec(reduce=function, process=following), element_type, name, on_error)
 
     def _aggregated(self, function: AggregateFunction[Any, Any, Any, Any, Any]) -> object | None:
         if not isinstance(function, AggregateFunction):
@@ -287,6 +288,7 @@ class WindowStage(Stage, Generic[T, W]):
         following: ProcessWindowFunction[Any, Any, Any, Any] | None,
         element_type: object | None,
         name: str | None,
+        on_error: OnError[Any],
     ) -> DataStream[Any]:
         if not isinstance(function, AggregateFunction):
             raise InvalidArgumentError(
@@ -297,7 +299,8 @@ class WindowStage(Stage, Generic[T, W]):
                 hint=f"{function.__name__}()" if isinstance(function, type) else _INTO_RECORD,
             )
         spec = self._with_facts(function, following)
-        return self._stream(spec or AggregateSpec(aggregate=function, process=following), element_type, name)
+        spec = spec or AggregateSpec(aggregate=function, process=following)
+        return self._stream(spec, element_type, name, on_error)
 
     def _with_facts(
         self,
@@ -379,7 +382,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     **dict.fromkeys(_OF_STREAMS.split(), _FIRST),
     **dict.fromkeys(("agg", "fold"), f"aggregate(agg.sum(lambda element: ...)); {_INTO_RECORD}"),
     **dict.fromkeys(("avg", "mean"), "aggregate(agg.mean(lambda element: ...))"),
-    "on_error": "process(function, on_error=...) or apply(...); map(..., on_error=...) before what adds elements up",
+    "on_error": "on_error= of the call that has the function, such as process(function, on_error=tag)",
     "allowedLateness": "allowed_lateness(timedelta(...))",
     "sideOutputLateData": "side_output_late_data(tag)",
 }

@@ -9,6 +9,7 @@ from windrow.builder.ready_made import KeyedReadyMade, KeyedReadyMadeOrNone, Rea
 from windrow.builder.window_functions import AllStage, KeyedStage
 from windrow.builder.window_settings import WindowSettings
 from windrow.evictors import Evictor
+from windrow.failures import OnError
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.panes import AccumulationMode, WindowResult
 from windrow.triggers import MergingTrigger, Trigger
@@ -47,10 +48,21 @@ class _Keyed(KeyedReadyMade[T, K], KeyedStage[T, K, W]):
     __slots__ = ()
 
     @overload
-    def aggregate(self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None) -> DataStream[R]: ...
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, R, E, K],
+        *,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]: ...
     @overload
     def aggregate(
-        self, function: AggregateFunction[T, A, R, E, K], window_function: WithPane, *, name: str | None = None
+        self,
+        function: AggregateFunction[T, A, R, E, K],
+        window_function: WithPane,
+        *,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[WindowResult[K, W, R]]: ...
     @overload
     def aggregate(
@@ -58,6 +70,7 @@ class _Keyed(KeyedReadyMade[T, K], KeyedStage[T, K, W]):
         function: AggregateFunction[T, A, V, E, K],
         window_function: ProcessWindowFunction[V, R, K, W],
         *,
+        on_error: OnError[T | None] = "fail",
         name: str | None = None,
     ) -> DataStream[R]: ...
     def aggregate(
@@ -65,6 +78,7 @@ class _Keyed(KeyedReadyMade[T, K], KeyedStage[T, K, W]):
         function: AggregateFunction[T, A, V, E, K],
         window_function: ProcessWindowFunction[V, R, K, W] | WithPane | None = None,
         *,
+        on_error: OnError[T | None] = "fail",
         name: str | None = None,
     ) -> DataStream[Any]:
         """Fold the elements of a window into an accumulator, as they arrive.
@@ -72,6 +86,8 @@ class _Keyed(KeyedReadyMade[T, K], KeyedStage[T, K, W]):
         Args:
             function: Folds. On merging windows it must have ``merge``.
             window_function: Gets the one result, with the key and the window.
+            on_error: What becomes of an element for which a function raises, and which then is in none of its windows;
+                see :data:`~windrow.failures.OnError`. A firing whose function raises has no element: it is None.
             name: Names the step.
 
         Raises:
@@ -85,7 +101,7 @@ class _Keyed(KeyedReadyMade[T, K], KeyedStage[T, K, W]):
             >>> last_two.aggregate(agg.mean(lambda order: order[1])).collect()
             [6.0]
         """
-        return self._aggregate_keyed(function, window_function, name)
+        return self._aggregate_keyed(function, window_function, name, on_error)
 
     # Any: the calls say of which type their results are.
     def _declared(self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None) -> DataStream[Any]:
@@ -191,10 +207,21 @@ class _All(ReadyMade[T], AllStage[T, W]):
     __slots__ = ()
 
     @overload
-    def aggregate(self, function: AggregateFunction[T, A, R, E, None], *, name: str | None = None) -> DataStream[R]: ...
+    def aggregate(
+        self,
+        function: AggregateFunction[T, A, R, E, None],
+        *,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]: ...
     @overload
     def aggregate(
-        self, function: AggregateFunction[T, A, R, E, None], window_function: WithPane, *, name: str | None = None
+        self,
+        function: AggregateFunction[T, A, R, E, None],
+        window_function: WithPane,
+        *,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[WindowResult[None, W, R]]: ...
     @overload
     def aggregate(
@@ -202,6 +229,7 @@ class _All(ReadyMade[T], AllStage[T, W]):
         function: AggregateFunction[T, A, V, E, None],
         window_function: ProcessAllWindowFunction[V, R, W],
         *,
+        on_error: OnError[T | None] = "fail",
         name: str | None = None,
     ) -> DataStream[R]: ...
     def aggregate(
@@ -209,6 +237,7 @@ class _All(ReadyMade[T], AllStage[T, W]):
         function: AggregateFunction[T, A, V, E, None],
         window_function: ProcessAllWindowFunction[V, R, W] | WithPane | None = None,
         *,
+        on_error: OnError[T | None] = "fail",
         name: str | None = None,
     ) -> DataStream[Any]:
         """Fold the elements of a window into an accumulator; see :meth:`WindowedStream.aggregate`.
@@ -216,13 +245,14 @@ class _All(ReadyMade[T], AllStage[T, W]):
         Args:
             function: Folds. On merging windows it must have ``merge``.
             window_function: Gets the one result, with the window; None: that is what is emitted.
+            on_error: As of :meth:`WindowedStream.aggregate`.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
                 of its parts are known not to fit.
         """
-        return self._aggregate_all(function, window_function, name)
+        return self._aggregate_all(function, window_function, name, on_error)
 
     # Any: the calls say of which type their results are.
     def _declared(self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None) -> DataStream[Any]:
@@ -319,11 +349,20 @@ class MaybeEmptyKeyedWindows(KeyedReadyMadeOrNone[T, K], _Keyed[T, K, W]):  # py
     # An empty window has a result too, so a variable for windows without an evictor hides that it may be None.
     @overload  # type: ignore[override]
     def aggregate(
-        self, function: AggregateFunction[T, A, R, E, K], *, name: str | None = None
+        self,
+        function: AggregateFunction[T, A, R, E, K],
+        *,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[R | E]: ...
     @overload
     def aggregate(
-        self, function: AggregateFunction[T, A, R, E, K], window_function: WithPane, *, name: str | None = None
+        self,
+        function: AggregateFunction[T, A, R, E, K],
+        window_function: WithPane,
+        *,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[WindowResult[K, W, R | E]]: ...
     @overload
     def aggregate(
@@ -331,6 +370,7 @@ class MaybeEmptyKeyedWindows(KeyedReadyMadeOrNone[T, K], _Keyed[T, K, W]):  # py
         function: AggregateFunction[T, A, V, E, K],
         window_function: ProcessWindowFunction[V | E, R, K, W],
         *,
+        on_error: OnError[T | None] = "fail",
         name: str | None = None,
     ) -> DataStream[R]: ...
     def aggregate(
@@ -338,6 +378,7 @@ class MaybeEmptyKeyedWindows(KeyedReadyMadeOrNone[T, K], _Keyed[T, K, W]):  # py
         function: AggregateFunction[T, A, V, E, K],
         window_function: ProcessWindowFunction[V | E, R, K, W] | WithPane | None = None,
         *,
+        on_error: OnError[T | None] = "fail",
         name: str | None = None,
     ) -> DataStream[Any]:
         """Fold the elements that are left; see :meth:`WindowedStream.aggregate`.
@@ -348,13 +389,14 @@ class MaybeEmptyKeyedWindows(KeyedReadyMadeOrNone[T, K], _Keyed[T, K, W]):  # py
         Args:
             function: Folds. On merging windows it must have ``merge``.
             window_function: Gets the one result, with the key and the window; None: that is what is emitted.
+            on_error: As of :meth:`WindowedStream.aggregate`.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
                 of its parts are known not to fit.
         """
-        return self._aggregate_keyed(function, window_function, name)
+        return self._aggregate_keyed(function, window_function, name, on_error)
 
 
 class MaybeEmptyWindowedStream(MaybeEmptyKeyedWindows[T, K, W], WindowedStream[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
@@ -377,11 +419,20 @@ class MaybeEmptyAllWindows(ReadyMadeOrNone[T], _All[T, W]):  # pyright: ignore[r
     # An empty window has a result too, so a variable for windows without an evictor hides that it may be None.
     @overload  # type: ignore[override]
     def aggregate(
-        self, function: AggregateFunction[T, A, R, E, None], *, name: str | None = None
+        self,
+        function: AggregateFunction[T, A, R, E, None],
+        *,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[R | E]: ...
     @overload
     def aggregate(
-        self, function: AggregateFunction[T, A, R, E, None], window_function: WithPane, *, name: str | None = None
+        self,
+        function: AggregateFunction[T, A, R, E, None],
+        window_function: WithPane,
+        *,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[WindowResult[None, W, R | E]]: ...
     @overload
     def aggregate(
@@ -389,6 +440,7 @@ class MaybeEmptyAllWindows(ReadyMadeOrNone[T], _All[T, W]):  # pyright: ignore[r
         function: AggregateFunction[T, A, V, E, None],
         window_function: ProcessAllWindowFunction[V | E, R, W],
         *,
+        on_error: OnError[T | None] = "fail",
         name: str | None = None,
     ) -> DataStream[R]: ...
     def aggregate(
@@ -396,6 +448,7 @@ class MaybeEmptyAllWindows(ReadyMadeOrNone[T], _All[T, W]):  # pyright: ignore[r
         function: AggregateFunction[T, A, V, E, None],
         window_function: ProcessAllWindowFunction[V | E, R, W] | WithPane | None = None,
         *,
+        on_error: OnError[T | None] = "fail",
         name: str | None = None,
     ) -> DataStream[Any]:
         """Fold the elements of a window into an accumulator; see :meth:`MaybeEmptyWindowedStream.aggregate`.
@@ -403,13 +456,14 @@ class MaybeEmptyAllWindows(ReadyMadeOrNone[T], _All[T, W]):  # pyright: ignore[r
         Args:
             function: Folds. On merging windows it must have ``merge``.
             window_function: Gets the one result, with the window; None: that is what is emitted.
+            on_error: As of :meth:`WindowedStream.aggregate`.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
                 of its parts are known not to fit.
         """
-        return self._aggregate_all(function, window_function, name)
+        return self._aggregate_all(function, window_function, name, on_error)
 
 
 class MaybeEmptyAllWindowedStream(MaybeEmptyAllWindows[T, W], AllWindowedStream[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None

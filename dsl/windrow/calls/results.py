@@ -20,6 +20,10 @@ class UnusableResultError(InvalidArgumentError):
     """A value of the user's cannot be used: ``given`` says what it is, the message why."""
 
 
+class NoTruthValueError(UnusableResultError):
+    """A condition has no truth value for one element; error policies of steps decide about that element."""
+
+
 def not_computed(result: object) -> UnusableResultError:
     """The error for a value that is computed only when somebody asks for it.
 
@@ -47,7 +51,8 @@ def truth(value: object) -> bool:
         value: Anything that has a truth value; an array of one dimension or more has none.
 
     Raises:
-        UnusableResultError: If it has none.
+        NoTruthValueError: If it has none.
+        UnusableResultError: If nobody has computed it yet, such as a generator.
     """
     if value is True or value is False:
         return value
@@ -60,7 +65,7 @@ def truth(value: object) -> bool:
             return bool(value)
     except Exception as error:  # the user's class, or a library's, may raise anything
         reason = f", {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
-    raise UnusableResultError(
+    raise NoTruthValueError(
         f"a condition is neither true nor false{reason}",
         given=f"a {class_.__name__}",
         expected="True or False, or a value that Python takes for one of them",

@@ -223,7 +223,14 @@ class WindowNode(OneInputNode):
     @property
     def failing_type(self) -> object | None:
         known = self.input.element_type
-        return None if known is None else GenericAlias(list, (known,))
+        if known is None or self.function.fold is None:
+            return None if known is None else GenericAlias(list, (known,))
+        return super().failing_type
+
+    @property
+    def fails_without_element(self) -> bool:
+        # A firing has none; what is only reduced has no function for it.
+        return self.function.process is not None or not isinstance(self.function, ReduceSpec)
 
     @property
     def outputs_aside(self) -> object | None:

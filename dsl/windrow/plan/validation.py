@@ -51,7 +51,7 @@ from windrow.triggers import (
 from windrow.triggers.checks import parts_that_cannot_merge
 from windrow.triggers.composable import AfterEndOfWindow, AfterWatermark, DefaultTrigger
 from windrow.triggers.trigger import with_parts
-from windrow.windows import GlobalWindows
+from windrow.windows import GlobalWindows, SessionWindows
 
 __all__ = ["validate"]
 
@@ -174,6 +174,8 @@ def _window_faults(node: WindowNode, step: Step, earlier_tags: EarlierTags) -> I
             step.where,
             "leave on_error out, and catch in the function what may fail; or use windows without panes",
         )
+    if node.error_policy is not None and node.function.fold is not None:
+        yield from _guarded_fold_faults(step, node)
     if node.merging:
         trigger = node.effective_trigger
         if not isinstance(trigger, MergingTrigger):
@@ -184,6 +186,21 @@ def _window_faults(node: WindowNode, step: Step, earlier_tags: EarlierTags) -> I
                 step.where,
                 "override AggregateFunction.merge",
             )
+
+
+def _guarded_fold_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
+    if node.evictor is not None:
+        yield Fault(
+            "windows with an evictor fold all elements anew at each firing, so on_error can leave out none",
+            step.where,
+            "compute what may fail in map(function, on_error=...) before the windows, or leave the evictor out",
+        )
+    if node.merging and getattr(type(node.assigner), "merge_windows", None) is not SessionWindows.merge_windows:
+        yield Fault(
+            f"{node.assigner.describe()} merges windows in a way of its own, and the windows have on_error",
+            step.where,
+            "compute what may fail in map(function, on_error=...) before the windows, or use sessions",
+        )
 
 
 # Any: triggers of every type.

@@ -10,6 +10,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
+from windrow.failures import ErrorPolicy
 from windrow.functions.marked import without_mark
 from windrow.panes import ChangeKind, PaneInfo
 from windrow.plan import Step, WindowNode
@@ -74,6 +75,7 @@ class Firing:
         withdrawn: How many earlier results were withdrawn.
         purged: Whether the contents of the window were dropped after it.
         finished: Whether the trigger was finished with it.
+        failed: The error policy that took the firing, since its function raised; None: it did not.
     """
 
     at: Moment
@@ -84,6 +86,7 @@ class Firing:
     withdrawn: int
     purged: bool
     finished: bool
+    failed: ErrorPolicy | None = None
 
 
 @dataclass(frozen=True)
@@ -185,7 +188,10 @@ class Fate(Enum):
     """No window took it, yet it was not late by its own timestamp."""
 
     FAILED = "failed"
-    """A function of the step raised an error for it."""
+    """A function of the step raised an error for it, and the run ended."""
+
+    LEFT_OUT = "left out"
+    """A function of the step raised an error for it, and the error policy of the step took it."""
 
 
 _DROPPED: Final = (Fate.DROPPED_LATE, Fate.SIDE_OUTPUT, Fate.DROPPED_FINISHED)
@@ -202,6 +208,7 @@ class Arrival:
         placements: Its windows.
         fate: What became of it.
         late_tag: The name of the side output that it went to as late; None for none.
+        failed: The error policy that took it; None: it did not fail.
     """
 
     at: Moment
@@ -210,6 +217,7 @@ class Arrival:
     placements: list[Placement] = field(default_factory=list)
     fate: Fate = Fate.FAILED  # until the step has taken it
     late_tag: str | None = None
+    failed: ErrorPolicy | None = None
 
 
 _Shown: TypeAlias = list[tuple[Any, PaneInfo | None]]
@@ -235,6 +243,8 @@ class Journal(StepRecorder):
         self._shown: dict[tuple[Hashable, Any], tuple[_Shown, _Shown]] = {}
         self._placement: Placement | None = None  # that of the element in the window that was assigned last
         self._pane: PaneInfo | None = None
+        self._is_fired = False
+        self._failed: ErrorPolicy | None = None  # what took the firing, if its function raised
         self._emitted: list[tuple[ChangeKind, Any, PaneInfo | None, tuple[Any, ...]]] = []
 
     def watch(self, operator: KeyedOperator) -> None:
@@ -277,6 +287,7 @@ class Journal(StepRecorder):
         self._at = self._moment_of(Cause.ELEMENT, None, number)
         self.arrivals.append(Arrival(self._at, element, self.pushed))
         self._placement = None
+        self._is_fired, self._failed = False, None
 
     def assigned(self, window: Any) -> None:
         self._place()
@@ -311,6 +322,13 @@ class Journal(StepRecorder):
                 events.append(Merger(self._at, into, (window,)))
         if placement.outcome is not Outcome.JOINED:
             self.life(key, into).events.append(Late(self._at, placement.outcome is Outcome.FINISHED))
+
+    def failed(self, policy: ErrorPolicy) -> None:
+        if self._is_fired:
+            self._failed = policy
+            return
+        arrival = self.arrivals[-1]
+        arrival.fate, arrival.failed = Fate.LEFT_OUT, policy
 
     def dropped(self, tag: str | None) -> None:
         arrival = self.arrivals[-1]
@@ -363,7 +381,7 @@ class Journal(StepRecorder):
 
     def asked(self, key: Hashable, window: Any, entry: WindowEntry) -> None:
         self._window, self._before = (key, window), own(entry.trigger_state) if self._explains else None
-        self._pane, self._is_fired, self._emitted = None, False, []
+        self._pane, self._is_fired, self._failed, self._emitted = None, False, None, []
 
     def fired(self, pane: PaneInfo | None) -> None:
         self._pane, self._is_fired = pane, True
@@ -384,7 +402,8 @@ class Journal(StepRecorder):
         if self._is_fired or withdrawn:
             before = WindowEntry(trigger_state=self._before)
             words = self.operator.trigger_in_words(*self._window, before) if self._explains else ""
-            life.events.append(Firing(at, answer, words, self._pane, len(results), withdrawn, purged, finished))
+            counts, failed = (len(results), withdrawn), self._failed
+            life.events.append(Firing(at, answer, words, self._pane, *counts, purged, finished, failed))
             life.fresh = 0
             if self._emitted:
                 self._shown[self._window] = results, []

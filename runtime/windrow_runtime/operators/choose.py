@@ -24,6 +24,7 @@ from windrow.windows import TumblingEventTimeWindows
 from windrow.windows.spec import AlignedWindows, GapWindows
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.errors import DeclinedError
+from windrow_runtime.operators.guarded.folds import GuardedFoldOperator
 from windrow_runtime.operators.guarded.process import GuardedProcessOperator
 from windrow_runtime.operators.guarded.windows import GuardedWindowOperator
 from windrow_runtime.operators.operator import KeyedOperator
@@ -75,7 +76,8 @@ def _chosen(step: Step, *, fast: bool) -> tuple[Callable[[], KeyedOperator], str
     if node.spec.fires_panes:
         return partial(PaneOperator, step, node), "panes"
     if node.error_policy is not None:
-        return partial(GuardedWindowOperator, step, node), "general operator: a call that fails changes nothing"
+        guarded = GuardedWindowOperator if node.function.fold is None else GuardedFoldOperator
+        return partial(guarded, step, node), "general operator: a call that fails changes nothing"
     try:
         if not fast:
             raise DeclinedError("faster forms are turned off")

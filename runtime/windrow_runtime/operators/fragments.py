@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 
 from windrow.calls.results import LAZY_TYPES, truth
 from windrow.errors import InvalidArgumentError, MissingTimestampError, WindrowError
+from windrow.failures import ErrorPolicy
 from windrow.functions import RichFunction, RuntimeContext
 from windrow.panes import Change, ChangeKind
 from windrow.plan import (
@@ -46,7 +47,7 @@ from windrow_runtime.operators.changes import Changed, runs_of
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import lifecycle_errors, shortened
-from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
+from windrow_runtime.operators.fused_step import FusedStep, PutAside, Timestamps, Values
 from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, Observe, ProcessStep, StepTimes, Taps
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TimestampObserver
@@ -359,6 +360,11 @@ class _FromChanges(FusedStep):
 
 
 class _Filter(FusedStep):
+    def guard_by(self, policy: ErrorPolicy, put_aside: PutAside) -> None:
+        super().guard_by(policy, put_aside)
+        calls = self._calls
+        self._calls = lambda values: map(truth, calls(values))
+
     def push(self, values: Values, timestamps: Timestamps) -> None:
         keep, values, timestamps = self._apply_guarded(values, timestamps)
         if not CONSTANT_TYPES.issuperset(map(type, keep)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from windrow.failures import ErrorPolicy
 from windrow.panes import PaneInfo
 from windrow.triggers import TriggerResult
 from windrow_runtime.operators.state.model import WindowEntry
@@ -34,6 +35,9 @@ class Observer:
 
     def emitted(self, value: Any) -> None:
         """A result goes to the main output."""
+
+    def failed(self, policy: ErrorPolicy) -> None:
+        """A user's function raised for what the step takes or fires, and the error policy took it."""
 
     # Events of windows
 

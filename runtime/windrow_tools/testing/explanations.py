@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Final
 
 from windrow.errors import InvalidArgumentError
+from windrow.failures import ErrorPolicy
 from windrow.panes import PaneInfo
 from windrow.plan import Step
 from windrow.rows.equality import as_keys
@@ -245,6 +246,8 @@ class Explainer:
         if firing.withdrawn:
             emitted = f"withdrew {_counted(firing.withdrawn, 'result')} and {emitted}"
         text = f"It {'closed' if firing.answer is None else 'fired'}{pane} {when}: it {emitted}"
+        if firing.failed is not None:
+            text += f", its function raised an error, and what it got {_taken_by(firing.failed)}"
         text += ", and dropped its contents" if firing.purged else ""
         yield f"{text}. With that its trigger was finished." if firing.finished else f"{text}."
         first, *others = firing.trigger.splitlines() or [""]
@@ -403,9 +406,14 @@ class Explainer:
                 return
             if isinstance(event, Firing):
                 pane = "" if event.pane is None else f" {_pane(event.pane)}"
+                failed = (
+                    ""
+                    if event.failed is None
+                    else f"; its function raised an error, and what it got {_taken_by(event.failed)}"
+                )
                 itself = event.at.timer is None and event.at.element == number
                 when = "at once" if itself else self._when(event.at)
-                yield f"  Its window fired next{pane} {when}."
+                yield f"  Its window fired next{pane} {when}{failed}."
                 return
             if isinstance(event, (Purge, Cleanup)):
                 what = "purged" if isinstance(event, Purge) else "cleaned up"
@@ -421,6 +429,8 @@ class Explainer:
             yield "It was dropped, and counted in late_records_dropped."
         elif arrival.fate is Fate.DROPPED_FINISHED:
             yield "It was dropped, and counted in closed_window_records_dropped."
+        elif arrival.failed is not None:
+            yield f"No window took it, as a function of the step raised an error: it {_taken_by(arrival.failed)}."
         elif arrival.fate is Fate.FAILED:
             yield "A function of the step raised an error for it."
         elif arrival.fate is Fate.NOWHERE:
@@ -450,6 +460,14 @@ def _headline(explanation: WindowExplanation, life: Life) -> str:
         Standing.NEVER: "does not exist: no element has been in it",
     }[explanation.standing]
     return f"{_begun(window_in_words(explanation.window))} of key {shortened(explanation.key)} {text}."
+
+
+def _taken_by(policy: ErrorPolicy) -> str:
+    """What an error policy did with what failed."""
+    what = "was dropped, and counted in failed_records_dropped"
+    if policy.tag is not None:
+        what = f"went to the side output {policy.tag.name!r} of failed elements"
+    return f"{what} ({policy.describe()})"
 
 
 def window_in_words(window: Any) -> str:

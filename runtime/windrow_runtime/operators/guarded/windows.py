@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -40,6 +40,7 @@ class GuardedWindowOperator(WindowOperator):
     def __init__(self, step: Step, node: WindowNode) -> None:
         assert node.error_policy is not None, "the caller has asked"
         super().__init__(step, node)
+        self._policy = node.error_policy
         self._guard = Guard(step, node.error_policy, self._put_out)
 
     def _put_out(self, tag: str, failed: object, timestamp: int | None) -> None:
@@ -49,17 +50,20 @@ class GuardedWindowOperator(WindowOperator):
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]
     ) -> None:
         once = partial(self._once, key, key_state, window, entry, elements)
+        self._evaluate_by(once, lambda: own_all(list(elements)), key, window)
+
+    def _evaluate_by(self, once: Callable[[], Any], failing: Callable[[], Any], key: Hashable, window: Any) -> None:
+        """Emits what a call for a window gives; if it fails, its element is what ``failing`` gives."""
         try:
             emitted = once()
         except USER_ERRORS as error:
-            self._guard.metrics = self.metrics
-            emitted = self._guard.settle(
+            emitted = self._settle(
                 error,
-                own_all(list(elements)),
+                failing(),
                 window.max_timestamp(),
                 once,
-                given=lambda: call_description(key, window=window),
-                text=lambda error: f"{first_line(error)} (key {shortened(key)}, {window})",
+                partial(call_description, key, window=window),
+                lambda error: f"{first_line(error)} (key {shortened(key)}, {window})",
             )
         if emitted is not NO_RESULT:
             for tag, value, time in emitted:
@@ -67,6 +71,22 @@ class GuardedWindowOperator(WindowOperator):
                     self.output.collect(value, time)
                 else:
                     self.output.side_output(tag, value, time)
+
+    def _settle(
+        self,
+        error: BaseException,
+        element: Any,
+        timestamp: int | None,
+        again: Callable[[], Any],
+        given: Callable[[], str],
+        text: Callable[[BaseException], str] = first_line,
+    ) -> Any:
+        """Returns the result of a later try, or ``NO_RESULT`` for what failed, which the observer is told."""
+        self._guard.metrics = self.metrics
+        result = self._guard.settle(error, element, timestamp, again, given=given, text=text)
+        if result is NO_RESULT and self.observer is not None:
+            self.observer.failed(self._policy)
+        return result
 
     def _once(
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]
