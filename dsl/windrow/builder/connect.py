@@ -11,9 +11,9 @@ from windrow.builder.arguments import check_function, check_result
 from windrow.builder.sides import both_inputs, keyed_by_both
 from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
-from windrow.failures import OnError, error_policy
+from windrow.failures import ErrorPolicy, OnError, error_policy
 from windrow.functions.element import FlatMapFunction, MapFunction
-from windrow.functions.marked import CoProcess, CoProcessWithoutKeys
+from windrow.functions.marked import CoProcess, CoProcessed, CoProcessWithoutKeys
 from windrow.functions.two_inputs import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from windrow.functions.wrapper import Wrapper
 from windrow.plan.keyed_nodes import KeyedProcessNode
@@ -59,10 +59,17 @@ class ConnectedStreams(Stage, Generic[L, U]):
         self._right = right
 
     @overload
-    def map(self, function: CoMapFunction[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
+    def map(
+        self, function: CoMapFunction[L, U, R], *, on_error: OnError[L | U] = "fail", name: str | None = None
+    ) -> DataStream[R]: ...
     @overload
     def map(
-        self, function: Callable[[L], R], second: Callable[[U], S], *, name: str | None = None
+        self,
+        function: Callable[[L], R],
+        second: Callable[[U], S],
+        *,
+        on_error: OnError[L | U] = "fail",
+        name: str | None = None,
     ) -> DataStream[R | S]: ...
     # Any: the overloads say which type.
     def map(
@@ -70,6 +77,7 @@ class ConnectedStreams(Stage, Generic[L, U]):
         function: CoMapFunction[L, U, Any] | Callable[[L], Any],
         second: Callable[[U], Any] | None = None,
         *,
+        on_error: OnError[L | U] = "fail",
         name: str | None = None,
     ) -> DataStream[Any]:
         """Make one element from each.
@@ -78,19 +86,25 @@ class ConnectedStreams(Stage, Generic[L, U]):
             function: A :class:`~windrow.functions.CoMapFunction`, or a function of the elements of the first stream.
                 The streams may be read by different workers, each of which opens a copy of its own.
             second: A function of those of the second stream, where the first one is a plain function.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`. A
+                policy makes one step of both streams, as :meth:`process` does, which takes Python objects.
             name: Names the step of the first stream.
         """
         first, other = _both("map", function, second, CoMapFunction, _First, _Second)
-        return self._together(self._left.map(first, name=name), self._right.map(other), function, CoMapFunction)
+        together = self._together(self._left.map(first, name=name), self._right.map(other), function, CoMapFunction)
+        return self._guarded(together, CoProcessed(first, other, makes_one=True), on_error, name)
 
     @overload
-    def flat_map(self, function: CoFlatMapFunction[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
+    def flat_map(
+        self, function: CoFlatMapFunction[L, U, R], *, on_error: OnError[L | U] = "fail", name: str | None = None
+    ) -> DataStream[R]: ...
     @overload
     def flat_map(
         self,
         function: Callable[[L], Iterable[R] | None],
         second: Callable[[U], Iterable[S] | None],
         *,
+        on_error: OnError[L | U] = "fail",
         name: str | None = None,
     ) -> DataStream[R | S]: ...
     # Any: the overloads say which type.
@@ -99,6 +113,7 @@ class ConnectedStreams(Stage, Generic[L, U]):
         function: CoFlatMapFunction[L, U, Any] | Callable[[L], Iterable[Any] | None],
         second: Callable[[U], Iterable[Any] | None] | None = None,
         *,
+        on_error: OnError[L | U] = "fail",
         name: str | None = None,
     ) -> DataStream[Any]:
         """Make any number of elements from each, in order.
@@ -107,13 +122,16 @@ class ConnectedStreams(Stage, Generic[L, U]):
             function: A :class:`~windrow.functions.CoFlatMapFunction`, or a function of the elements of the first
                 stream. The streams may be read by different workers, each of which opens a copy of its own.
             second: A function of those of the second stream, where the first one is a plain function.
+            on_error: What becomes of elements for which the function raises; see :data:`~windrow.failures.OnError`. A
+                policy makes one step of both streams, as :meth:`process` does, which takes Python objects.
             name: Names the step of the first stream.
         """
         first: Callable[[L], Iterable[Any] | None]
         other: Callable[[U], Iterable[Any] | None]
         first, other = _both("flat_map", function, second, CoFlatMapFunction, _FirstOfMany, _SecondOfMany)
         first_results: DataStream[Any] = self._left.flat_map(first, name=name)
-        return self._together(first_results, self._right.flat_map(other), function, CoFlatMapFunction)
+        together = self._together(first_results, self._right.flat_map(other), function, CoFlatMapFunction)
+        return self._guarded(together, CoProcessed(first, other, makes_one=False), on_error, name)
 
     def process(
         self, function: CoProcessFunction[L, U, R], *, on_error: OnError[L | U] = "fail", name: str | None = None
@@ -139,16 +157,34 @@ class ConnectedStreams(Stage, Generic[L, U]):
                 hint=hint,
             )
         type_form = base_argument(function, CoProcessFunction, 2)
+        type_form = type_form or iterable_item(result_type(function.process_element1))
+        return self._processed(function, type_form, error_policy(on_error, caller_location()), name)
+
+    # Any: the calls have proved that the function fits.
+    def _processed(
+        self,
+        function: CoProcessFunction[Any, Any, Any],
+        element_type: object | None,
+        policy: ErrorPolicy | None,
+        name: str | None,
+    ) -> DataStream[Any]:
         return self._stream_of(
             ProcessNode(
                 input=both_inputs(self._left.node, self._right.node, counts_at_once=True),
                 function=CoProcessWithoutKeys(function),
-                on_error=error_policy(on_error, caller_location()),
+                on_error=policy,
                 name=name,
-                element_type=type_form or iterable_item(result_type(function.process_element1)),
+                element_type=element_type,
                 location=caller_location(),
             )
         )
+
+    def _guarded(
+        self, together: DataStream[Any], function: CoProcessed, on_error: OnError[Any], name: str | None
+    ) -> DataStream[Any]:
+        """Returns the stream of results without a policy, or one step of both streams with it."""
+        policy = error_policy(on_error, caller_location())
+        return together if policy is None else self._processed(function, together.node.element_type, policy, name)
 
     def key_by(
         self, first: Callable[[L], H], second: Callable[[U], H] | NoOtherKey[U, J]

@@ -12,6 +12,7 @@ from windrow.builder.late import NOTHING_SAID, Lateness, LateStage
 from windrow.builder.other_names import unknown_call
 from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
+from windrow.failures import OnError, error_policy
 from windrow.functions.marked import JoinKind, OneRecord
 from windrow.functions.two_inputs import ProcessJoinFunction
 from windrow.joins.declared_join import DeclaredJoin, joined_by
@@ -94,13 +95,19 @@ class _IntervalStage(LateStage[L, U]):
         return type(self)(self._bounds, lateness)
 
     # Any: the stages that have apply() have proved that the function fits.
-    def _applied(self, function: Callable[[Any, Any], Any], name: str | None) -> DataStream[Any]:
+    def _applied(
+        self, function: Callable[[Any, Any], Any], name: str | None, on_error: OnError[Any]
+    ) -> DataStream[Any]:
         check_function(function, "apply")
         function, record_type = joined_by(function, self._bounds.node, self._bounds.kind)
-        return self._joined(OneRecord(function), record_type, name)
+        return self._joined(OneRecord(function), record_type, name, on_error)
 
     def _joined(
-        self, function: ProcessJoinFunction[Any, Any, R], element_type: object | None, name: str | None
+        self,
+        function: ProcessJoinFunction[Any, Any, R],
+        element_type: object | None,
+        name: str | None,
+        on_error: OnError[Any],
     ) -> DataStream[R]:
         bounds = self._bounds
         return self._stream_of(
@@ -111,6 +118,7 @@ class _IntervalStage(LateStage[L, U]):
                 join_kind=bounds.kind,
                 allowed_lateness=self._lateness.allowed or 0,
                 late_tags=self._lateness.tags,
+                on_error=error_policy(on_error, caller_location()),
                 function=function,
                 element_type=element_type,
                 name=name,
@@ -151,7 +159,13 @@ class IntervalJoined(_IntervalStage[L, U], Generic[L, U, K]):
         """Leave out pairs whose timestamps are exactly the upper bound apart."""
         return IntervalJoined(replace(self._bounds, upper_exclusive=True), self._lateness)
 
-    def process(self, function: ProcessJoinFunction[L, U, R], *, name: str | None = None) -> DataStream[R]:
+    def process(
+        self,
+        function: ProcessJoinFunction[L, U, R],
+        *,
+        on_error: OnError[tuple[L, U]] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]:
         """Process each pair as soon as its second element is there.
 
         An element is held until no partner of it can come that is not late: left ones until the watermark reaches
@@ -159,6 +173,8 @@ class IntervalJoined(_IntervalStage[L, U], Generic[L, U, K]):
 
         Args:
             function: Gets the pairs.
+            on_error: What becomes of a pair for which the function raises, as a tuple of both elements; see
+                :data:`~windrow.failures.OnError`. Other pairs of its elements go on.
             name: Names the step.
         """
         if not isinstance(function, ProcessJoinFunction):
@@ -172,21 +188,30 @@ class IntervalJoined(_IntervalStage[L, U], Generic[L, U, K]):
                 else "apply(...) takes a plain function that makes one record of a pair",
             )
         type_form = base_argument(function, ProcessJoinFunction, 2)
-        return self._joined(function, type_form or iterable_item(result_type(function.process_element)), name)
+        type_form = type_form or iterable_item(result_type(function.process_element))
+        return self._joined(function, type_form, name, on_error)
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
     @overload
-    def apply(self, function: DeclaredJoin[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(
+        self, function: DeclaredJoin[L, U, R], *, on_error: OnError[tuple[L, U]] = "fail", name: str | None = None
+    ) -> DataStream[R]: ...
     @overload
-    def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]: ...
-    def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]:
+    def apply(
+        self, function: Callable[[L, U], R], *, on_error: OnError[tuple[L, U]] = "fail", name: str | None = None
+    ) -> DataStream[R]: ...
+    def apply(
+        self, function: Callable[[L, U], R], *, on_error: OnError[tuple[L, U]] = "fail", name: str | None = None
+    ) -> DataStream[R]:
         """Make one record from each pair, as soon as its second element is there.
 
         Args:
             function: A function of the left and the right element, or a :class:`~windrow.functions.JoinFunction`.
+            on_error: What becomes of a pair for which the function raises, as a tuple of both elements; see
+                :data:`~windrow.failures.OnError`. Other pairs of its elements go on.
             name: Names the step.
         """
-        return self._applied(function, name)
+        return self._applied(function, name, on_error)
 
 
 class OuterIntervalJoined(_IntervalStage[L, U], Generic[L, U, A, B, K]):
@@ -206,18 +231,26 @@ class OuterIntervalJoined(_IntervalStage[L, U], Generic[L, U, A, B, K]):
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
     @overload
-    def apply(self, function: DeclaredJoin[A, B, R], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(
+        self, function: DeclaredJoin[A, B, R], *, on_error: OnError[tuple[A, B]] = "fail", name: str | None = None
+    ) -> DataStream[R]: ...
     @overload
-    def apply(self, function: Callable[[A, B], R], *, name: str | None = None) -> DataStream[R]: ...
-    def apply(self, function: Callable[[A, B], R], *, name: str | None = None) -> DataStream[R]:
+    def apply(
+        self, function: Callable[[A, B], R], *, on_error: OnError[tuple[A, B]] = "fail", name: str | None = None
+    ) -> DataStream[R]: ...
+    def apply(
+        self, function: Callable[[A, B], R], *, on_error: OnError[tuple[A, B]] = "fail", name: str | None = None
+    ) -> DataStream[R]:
         """Make one record from each pair, and from each element that has no partner.
 
         Args:
             function: A function of the left and the right element, or a :class:`~windrow.functions.JoinFunction`. One
                 of them is None where an element has no partner.
+            on_error: What becomes of a pair for which the function raises, as a tuple of both elements; see
+                :data:`~windrow.failures.OnError`. Other pairs of its elements go on.
             name: Names the step.
         """
-        return self._applied(function, name)
+        return self._applied(function, name, on_error)
 
     if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
 
@@ -240,7 +273,9 @@ class _AsOfStage(LateStage[L, U], Generic[L, U, K]):
         return type(self)(self._node, lateness)
 
     # Any: the stages that have apply() have proved that the function fits.
-    def _joined(self, function: Callable[[Any, Any], Any], kind: JoinKind, name: str | None) -> DataStream[Any]:
+    def _joined(
+        self, function: Callable[[Any, Any], Any], kind: JoinKind, name: str | None, on_error: OnError[Any]
+    ) -> DataStream[Any]:
         check_function(function, "apply")
         function, record_type = joined_by(function, self._node, kind)
         return self._stream_of(
@@ -250,6 +285,7 @@ class _AsOfStage(LateStage[L, U], Generic[L, U, K]):
                 is_outer=kind is JoinKind.LEFT,
                 allowed_lateness=self._lateness.allowed or 0,
                 late_tags=self._lateness.tags,
+                on_error=error_policy(on_error, caller_location()),
                 element_type=record_type,
                 name=name,
                 location=caller_location(),
@@ -268,18 +304,26 @@ class AsOfJoin(_AsOfStage[L, U, K]):
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
     @overload
-    def apply(self, function: DeclaredJoin[L, U, R], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(
+        self, function: DeclaredJoin[L, U, R], *, on_error: OnError[tuple[L, U]] = "fail", name: str | None = None
+    ) -> DataStream[R]: ...
     @overload
-    def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]: ...
-    def apply(self, function: Callable[[L, U], R], *, name: str | None = None) -> DataStream[R]:
+    def apply(
+        self, function: Callable[[L, U], R], *, on_error: OnError[tuple[L, U]] = "fail", name: str | None = None
+    ) -> DataStream[R]: ...
+    def apply(
+        self, function: Callable[[L, U], R], *, on_error: OnError[tuple[L, U]] = "fail", name: str | None = None
+    ) -> DataStream[R]:
         """Make one record from each left element and the version for it; left ones without a version are dropped.
 
         Args:
             function: A function of both, or a :class:`~windrow.functions.JoinFunction`. Records carry the timestamp
                 of the left element.
+            on_error: What becomes of a pair for which the function raises, as a tuple of both elements; see
+                :data:`~windrow.failures.OnError`. Other pairs of its elements go on.
             name: Names the step.
         """
-        return self._joined(function, JoinKind.INNER, name)
+        return self._joined(function, JoinKind.INNER, name, on_error)
 
 
 class LeftAsOfJoin(_AsOfStage[L, U, K]):
@@ -293,18 +337,38 @@ class LeftAsOfJoin(_AsOfStage[L, U, K]):
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
     @overload
-    def apply(self, function: DeclaredJoin[L, U | None, R], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(
+        self,
+        function: DeclaredJoin[L, U | None, R],
+        *,
+        on_error: OnError[tuple[L, U | None]] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]: ...
     @overload
-    def apply(self, function: Callable[[L, U | None], R], *, name: str | None = None) -> DataStream[R]: ...
-    def apply(self, function: Callable[[L, U | None], R], *, name: str | None = None) -> DataStream[R]:
+    def apply(
+        self,
+        function: Callable[[L, U | None], R],
+        *,
+        on_error: OnError[tuple[L, U | None]] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]: ...
+    def apply(
+        self,
+        function: Callable[[L, U | None], R],
+        *,
+        on_error: OnError[tuple[L, U | None]] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]:
         """Make one record from each left element and the version for it, or None.
 
         Args:
             function: A function of both, or a :class:`~windrow.functions.JoinFunction`. Records carry the timestamp
                 of the left element.
+            on_error: What becomes of a pair for which the function raises, as a tuple of both elements; see
+                :data:`~windrow.failures.OnError`. Other pairs of its elements go on.
             name: Names the step.
         """
-        return self._joined(function, JoinKind.LEFT, name)
+        return self._joined(function, JoinKind.LEFT, name, on_error)
 
 
 _ONE_CALL: Final = dict.fromkeys(

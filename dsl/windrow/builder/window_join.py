@@ -14,11 +14,13 @@ from windrow.builder.unmarked import assigner_of_both, evictor_of_both, trigger_
 from windrow.builder.window_settings import WindowSettings
 from windrow.builder.window_stage import WindowStage
 from windrow.evictors import Evictor
+from windrow.failures import OnError, error_policy
 from windrow.functions.marked import CoGroup, JoinKind, JoinPairs
 from windrow.functions.window_function import ProcessWindowFunction
 from windrow.joins.declared_join import DeclaredJoin, joined_by
 from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import NO_LATE_TAGS, LateTags, ProcessSpec
+from windrow.plan.location import caller_location
 from windrow.plan.render import node_line
 from windrow.plan.types import iterable_item, made_type, sequence_type
 from windrow.tags import OutputTag
@@ -285,9 +287,14 @@ class WithWindow(WindowStage[L | U, W], Generic[L, U, W]):
         return type(self)(replace(both, trigger=trigger_of_both(trigger)))
 
     def _joined(
-        self, function: ProcessWindowFunction[Any, Any, Any, Any], element_type: object | None, name: str | None
+        self,
+        function: ProcessWindowFunction[Any, Any, Any, Any],
+        element_type: object | None,
+        name: str | None,
+        on_error: OnError[Any],
     ) -> DataStream[Any]:
-        node = self._both.node(ProcessSpec(process=function), element_type, name)
+        policy = error_policy(on_error, caller_location())
+        node = self._both.node(ProcessSpec(process=function), element_type, name, policy)
         return self._stream_of(replace(node, late_tags=self._both.late))
 
 
@@ -301,20 +308,28 @@ class JoinWithWindow(WithWindow[L, U, W], Generic[L, U, A, B, H, W]):
 
     # A declared join is one of these functions, yet type checkers infer the types of its parts where it is named.
     @overload
-    def apply(self, function: DeclaredJoin[A, B, R], *, name: str | None = None) -> DataStream[R]: ...
+    def apply(
+        self, function: DeclaredJoin[A, B, R], *, on_error: OnError[tuple[A, B]] = "fail", name: str | None = None
+    ) -> DataStream[R]: ...
     @overload
-    def apply(self, function: Callable[[A, B], R], *, name: str | None = None) -> DataStream[R]: ...
-    def apply(self, function: Callable[[A, B], R], *, name: str | None = None) -> DataStream[R]:
+    def apply(
+        self, function: Callable[[A, B], R], *, on_error: OnError[tuple[A, B]] = "fail", name: str | None = None
+    ) -> DataStream[R]: ...
+    def apply(
+        self, function: Callable[[A, B], R], *, on_error: OnError[tuple[A, B]] = "fail", name: str | None = None
+    ) -> DataStream[R]:
         """Make one record from each pair of elements of a window, when it fires.
 
         Args:
             function: A function of a left and a right element, or a :class:`~windrow.functions.JoinFunction`.
                 Records carry the last timestamp of the window.
+            on_error: What becomes of a pair for which the function raises, as a tuple of both elements; see
+                :data:`~windrow.failures.OnError`. Other pairs of its elements go on.
             name: Names the step.
         """
         check_function(function, "apply")
         function, record_type = joined_by(function, self._both.input, self._both.kind)
-        return self._joined(JoinPairs(function, self._both.kind), record_type, name)
+        return self._joined(JoinPairs(function, self._both.kind), record_type, name, on_error)
 
 
 class WindowJoin(JoinWithWindow[L, U, A, B, H, W]):
@@ -364,19 +379,25 @@ class CoGroupWithWindow(WithWindow[L, U, W], Generic[L, U, H, W]):
     __slots__ = ()
 
     def apply(
-        self, function: Callable[[Sequence[L], Sequence[U]], Iterable[R] | None], *, name: str | None = None
+        self,
+        function: Callable[[Sequence[L], Sequence[U]], Iterable[R] | None],
+        *,
+        on_error: OnError[tuple[list[L], list[U]]] = "fail",
+        name: str | None = None,
     ) -> DataStream[R]:
         """Make records from each window when it fires, even if only one stream has elements in it.
 
         Args:
             function: A function of the left and the right elements that returns an iterable of records, or a
                 :class:`~windrow.functions.CoGroupFunction`. Records carry the last timestamp of the window.
+            on_error: What becomes of a window for which the function raises, as a tuple of the lists of its left and
+                its right elements; see :data:`~windrow.failures.OnError`.
             name: Names the step.
         """
         check_function(function, "apply", may_yield=True)
         sides = get_args(self._both.input.element_type) or (None, None)
         record_type = iterable_item(made_type(function, *map(sequence_type, sides)))
-        return self._joined(CoGroup(function), record_type, name)
+        return self._joined(CoGroup(function), record_type, name, on_error)
 
 
 class WindowCoGroup(CoGroupWithWindow[L, U, H, W]):

@@ -6,7 +6,7 @@ elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
@@ -22,7 +22,7 @@ from windrow.functions.two_inputs import (
     ProcessJoinFunction,
 )
 from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
-from windrow.functions.wrapper import Wrapper
+from windrow.functions.wrapper import Wrapper, unwrapped
 
 if TYPE_CHECKING:
     # windrow.windows needs triggers, and these need state and aggregate functions.
@@ -148,6 +148,40 @@ class CoProcessWithoutKeys(Wrapper, ProcessFunction[Tagged[Any, Any], Any]):
         return self.function.describe()
 
 
+class CoProcessed(CoProcessFunction[Any, Any, Any]):
+    """Calls a function for the elements of each stream; ``makes_one``: each makes one record of an element."""
+
+    def __init__(self, first: Callable[[Any], Any], second: Callable[[Any], Any], *, makes_one: bool) -> None:
+        self.functions = (first, second)
+        self._makes_one = makes_one
+
+    def _opened(self) -> list[RichFunction]:
+        """The user's functions to open; that of both streams once."""
+        functions = {id(each): each for each in map(unwrapped, self.functions)}
+        return [each for each in functions.values() if isinstance(each, RichFunction)]
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        for function in self._opened():
+            function.open(runtime_context)
+
+    def close(self) -> None:
+        for function in self._opened():
+            function.close()
+
+    def process_element1(self, value: Any, context: ProcessContext) -> Iterable[Any] | None:
+        return self._results(self.functions[0](value))
+
+    def process_element2(self, value: Any, context: ProcessContext) -> Iterable[Any] | None:
+        return self._results(self.functions[1](value))
+
+    def _results(self, made: Any) -> Iterable[Any] | None:
+        results: Iterable[Any] | None = [made] if self._makes_one else made
+        return results
+
+    def describe(self) -> str:
+        return " and ".join(map(function_name, self.functions))
+
+
 class OneRecord(Wrapper, ProcessJoinFunction[L, U, R]):
     """A function that makes one record of a pair."""
 
@@ -199,6 +233,16 @@ class JoinPairs(Wrapper, ProcessWindowFunction[Tagged[Any, Any], R, Any, "Window
     def process(
         self, key: Any, context: ProcessWindowContext[Window], elements: Sequence[Tagged[Any, Any]]
     ) -> Iterable[R]:
+        function = self.function
+        for left, right in self.pairs(elements):
+            yield function(left, right)
+
+    def pairs(self, elements: Iterable[Tagged[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+        """The pairs of a window, with None for a partner that is missing.
+
+        Args:
+            elements: The elements of both streams in the window.
+        """
         left, right = split(elements)
         if not left and not right:
             # An evictor has taken all elements, so none is without a partner.
@@ -208,10 +252,9 @@ class JoinPairs(Wrapper, ProcessWindowFunction[Tagged[Any, Any], R, Any, "Window
             right = (None,)
         if not left and LEFT in missing:
             left = (None,)
-        function = self.function
         for first in left:
             for second in right:
-                yield function(first, second)
+                yield first, second
 
     def describe(self) -> str:
         return f"{self.kind.value} {function_name(self.function)}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import GenericAlias
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from types import GenericAlias, NoneType
+from typing import Any, ClassVar, Final, NamedTuple, Self, get_args
 
 from windrow.evictors import Evictor
 from windrow.functions import (
@@ -16,11 +16,12 @@ from windrow.functions import (
     ProcessJoinFunction,
     ProcessWindowFunction,
 )
-from windrow.functions.marked import LEFT, CoGroup, CoProcess, JoinKind, JoinPairs, OneRecord, Tagged
+from windrow.functions.marked import LEFT, RIGHT, CoGroup, CoProcess, JoinKind, JoinPairs, OneRecord, Tagged
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.wrapper import Wrapper, unwrapped
 from windrow.panes.settings import DEFAULT_PANES, AccumulationMode, PaneSettings, TimestampCombiner
 from windrow.plan.base_node import NAMES, FunctionNode, Node, OneInputNode, PlainFunction, Words
+from windrow.plan.fitting import widest
 from windrow.plan.nodes import BroadcastNode, KeyByNode
 from windrow.rolling import RollingReduce, RollingValue
 from windrow.tags import OutputTag
@@ -166,6 +167,16 @@ NO_LATE_TAGS: Final = LateTags()
 """Late elements of both streams are counted and dropped."""
 
 
+def _pair_type(marked: object | None, kind: JoinKind) -> object | None:
+    """The type of the pairs of a join; None where it is not known."""
+    sides = get_args(marked)
+    known = [
+        widest([each, NoneType]) if side in kind.missing else each
+        for side, each in zip((LEFT, RIGHT), sides, strict=False)
+    ]
+    return GenericAlias(tuple, tuple(known)) if known and None not in known else None
+
+
 # Without slots: `spec` is a cached property, which needs a `__dict__`.
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WindowNode(OneInputNode):
@@ -222,7 +233,12 @@ class WindowNode(OneInputNode):
 
     @property
     def failing_type(self) -> object | None:
-        known = self.input.element_type
+        known, process = self.input.element_type, self.function.process
+        if isinstance(process, JoinPairs):
+            return _pair_type(known, process.kind)
+        if isinstance(process, CoGroup):
+            lists = [GenericAlias(list, (side,)) for side in get_args(known)]
+            return GenericAlias(tuple, tuple(lists)) if lists else None
         if known is None or self.function.fold is None:
             return None if known is None else GenericAlias(list, (known,))
         return super().failing_type
@@ -428,7 +444,19 @@ class TimedJoinNode(FunctionNode[Any]):
 
     @property
     def side_outputs(self) -> tuple[OutputTag[Any], ...]:
-        return tuple([tag for tag in self.late_tags if tag is not None])
+        return (*[tag for tag in self.late_tags if tag is not None], *self.failed_tags)
+
+    @property
+    def failing_type(self) -> object | None:
+        return _pair_type(self.input.element_type, self.pairs_kind)
+
+    @property
+    def pairs_kind(self) -> JoinKind:
+        """The kind of the join, which says which elements of a pair may be None."""
+        return JoinKind.INNER
+
+    def passed_aside(self, tag: OutputTag[Any]) -> tuple[Node, ...]:
+        return ()
 
     def late_type(self, tag: OutputTag[Any]) -> object | None:
         return self.late_tags.element_type(tag, self.input.element_type)
@@ -470,6 +498,10 @@ class IntervalJoinNode(TimedJoinNode):
         return {"the bounds": f"{self.lower} to {self.upper} ms", **outer}
 
     @property
+    def pairs_kind(self) -> JoinKind:
+        return self.join_kind
+
+    @property
     def outputs_aside(self) -> object | None:
         return None if isinstance(self.function, OneRecord) else self.function
 
@@ -506,6 +538,10 @@ class AsOfJoinNode(TimedJoinNode):
 
     function: Callable[[Any, Any], Any]
     is_outer: bool = False
+
+    @property
+    def pairs_kind(self) -> JoinKind:
+        return JoinKind.LEFT if self.is_outer else JoinKind.INNER
 
     @property
     def deciding(self) -> Mapping[str, str | Callable[..., Any]]:

@@ -25,6 +25,11 @@ from windrow.windows.spec import AlignedWindows, GapWindows
 from windrow_runtime.operators.broadcast_operator import BroadcastOperator
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.guarded.folds import GuardedFoldOperator
+from windrow_runtime.operators.guarded.pairs import (
+    GuardedAsOfJoinOperator,
+    GuardedIntervalJoinOperator,
+    GuardedWindowJoinOperator,
+)
 from windrow_runtime.operators.guarded.process import GuardedProcessOperator
 from windrow_runtime.operators.guarded.windows import GuardedWindowOperator
 from windrow_runtime.operators.operator import KeyedOperator
@@ -44,12 +49,20 @@ def _process_operator(step: Step, node: KeyedProcessNode) -> ProcessOperator:
     return ProcessOperator(step, node) if node.error_policy is None else GuardedProcessOperator(step, node)
 
 
+def _interval_join(step: Step, node: IntervalJoinNode) -> IntervalJoinOperator:
+    return (IntervalJoinOperator if node.error_policy is None else GuardedIntervalJoinOperator)(step, node)
+
+
+def _as_of_join(step: Step, node: AsOfJoinNode) -> AsOfJoinOperator:
+    return (AsOfJoinOperator if node.error_policy is None else GuardedAsOfJoinOperator)(step, node)
+
+
 # Any: each operator takes the nodes of its kind.
 OPERATORS: Final[Mapping[type[Node], Callable[[Step, Any], KeyedOperator]]] = {
-    AsOfJoinNode: AsOfJoinOperator,
+    AsOfJoinNode: _as_of_join,
     BroadcastProcessNode: BroadcastOperator,
     EventTimeOrderNode: EventTimeOrderOperator,
-    IntervalJoinNode: IntervalJoinOperator,
+    IntervalJoinNode: _interval_join,
     KeyedProcessNode: _process_operator,
     PatternNode: PatternOperator,
 }
@@ -76,8 +89,7 @@ def _chosen(step: Step, *, fast: bool) -> tuple[Callable[[], KeyedOperator], str
     if node.spec.fires_panes:
         return partial(PaneOperator, step, node), "panes"
     if node.error_policy is not None:
-        guarded = GuardedWindowOperator if node.function.fold is None else GuardedFoldOperator
-        return partial(guarded, step, node), "general operator: a call that fails changes nothing"
+        return partial(_guarded_windows(node), step, node), "general operator: a call that fails changes nothing"
     try:
         if not fast:
             raise DeclinedError("faster forms are turned off")
@@ -85,6 +97,12 @@ def _chosen(step: Step, *, fast: bool) -> tuple[Callable[[], KeyedOperator], str
     except DeclinedError as declined:
         return partial(WindowOperator, step, node), f"general operator: {declined}"
     return lambda: loop, loop.form
+
+
+def _guarded_windows(node: WindowNode) -> type[WindowOperator]:
+    if node.pair_function is not None:
+        return GuardedWindowJoinOperator
+    return GuardedWindowOperator if node.function.fold is None else GuardedFoldOperator
 
 
 def loop_of_windows(step: Step, node: WindowNode) -> PartialsOperator:

@@ -179,7 +179,7 @@ class IntervalJoinOperator(TimedJoinOperator):
         self._kept = {names[side]: kept for side, kept in retention.kept.items()}
         # By stream: when an element is decided that comes out without a partner, too.
         self._decided = {names[side]: at for side, at in retention.decided.items() if LEFT + RIGHT - side in missing}
-        self._context = _PairContext(self)
+        self._context = PairContext(self)
 
     def _take(self, side: str, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int:
         is_left = side == _LEFT
@@ -255,7 +255,7 @@ class IntervalJoinOperator(TimedJoinOperator):
         return due
 
 
-class _PairContext:
+class PairContext:
     """The context of join functions; one instance serves all calls."""
 
     __slots__ = ("_operator", "left_timestamp", "right_timestamp", "timestamp")

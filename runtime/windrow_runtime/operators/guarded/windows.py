@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
+from windrow.functions.marked import CoGroup, split
 from windrow.plan import Step, WindowNode
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, first_line, shortened
@@ -50,7 +51,12 @@ class GuardedWindowOperator(WindowOperator):
         self, key: Hashable, key_state: KeyState, window: Any, entry: WindowEntry, elements: Sequence[Any]
     ) -> None:
         once = partial(self._once, key, key_state, window, entry, elements)
-        self._evaluate_by(once, lambda: own_all(list(elements)), key, window)
+        self._evaluate_by(once, lambda: self._failing(elements), key, window)
+
+    def _failing(self, elements: Sequence[Any]) -> Any:
+        """Returns the elements of a window as the side output of failed calls has them."""
+        copies = own_all(list(elements))
+        return tuple(map(list, split(copies))) if isinstance(self.process, CoGroup) else copies
 
     def _evaluate_by(self, once: Callable[[], Any], failing: Callable[[], Any], key: Hashable, window: Any) -> None:
         """Emits what a call for a window gives; if it fails, its element is what ``failing`` gives."""
