@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, get_args, get_origin
 
@@ -13,12 +14,16 @@ from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_sou
 from windrow.errors import UserFunctionError
 from windrow.failures import Failed, OnError, Retry
 from windrow.functions import (
+    BroadcastContext,
     CoProcessFunction,
     FixedDelayRetryStrategy,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessContext,
     KeyedProcessFunction,
     ProcessContext,
+    ReadOnlyContext,
+    ReadOnlyOnTimerContext,
     TimeDomain,
 )
 from windrow.sinks import CollectSink
@@ -26,6 +31,7 @@ from windrow.sources import CollectionSource
 from windrow.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
+    MapStateDescriptor,
     ReducingStateDescriptor,
     StateTtlConfig,
     ValueStateDescriptor,
@@ -252,3 +258,51 @@ def test_elements_of_two_streams_fail_without_their_mark() -> None:
     assert {each.element for each in keyed.get_side_output(maybe).collect()} == {5, "15"}
     type_form = keyed.get_side_output(OutputTag("failed")).element_type
     assert get_args(type_form) == (int | str | None,)
+
+
+class Limited(KeyedBroadcastProcessFunction[str, int, int, int]):
+    """Counts elements, and raises for one above the limit, or for a limit below 0."""
+
+    LIMITS = MapStateDescriptor("limits", str, int)
+    COUNT = ValueStateDescriptor("count", int)
+
+    def process_element(self, value: int, context: ReadOnlyContext[str]) -> Iterator[int]:
+        count = context.get_state(self.COUNT)
+        count.update((count.value() or 0) + 1)
+        context.timer_service.register_event_time_timer(value)
+        yield count.value() or 0
+        if value > (context.get_broadcast_state(self.LIMITS).get("limit") or 0):
+            raise ValueError("too high")
+
+    def process_broadcast_element(self, value: int, context: BroadcastContext[str, int]) -> None:
+        if value < 0:
+            raise ValueError("below zero")
+        context.get_broadcast_state(self.LIMITS).put("limit", value)
+
+    def on_timer(self, timestamp: int, context: ReadOnlyOnTimerContext[str]) -> list[int]:
+        context.get_state(self.COUNT).clear()
+        if timestamp == 3:
+            raise ValueError("a timer")
+        return [-timestamp]
+
+
+def test_a_function_with_rules_has_a_policy_for_elements_of_keys() -> None:
+    numbers, limits = PushSource(int), PushSource(int)
+    rules = from_source(limits).broadcast(Limited.LIMITS)
+    tag = OutputTag[Failed[int | None]]("failed")
+    step = from_source(numbers).key_by(lambda n: "all").connect(rules).process(Limited(), on_error=tag)
+    failed = step.get_side_output(tag)
+    harness = StreamHarness(step, numbers, also=(failed,))
+    harness.process_element(5, 0, source=limits)
+    for number in (3, 7, 4):
+        harness.process_element(number, 0, source=numbers)
+        harness.snapshot_restore()
+    harness.process_watermark(3)
+    harness.process_element(5, 3, source=numbers)
+    assert harness.take_values() == [1, 2, 3]
+    assert [(each.value.element, each.value.error) for each in harness.take(failed)] == [
+        (7, "ValueError: too high"),
+        (None, "ValueError: a timer (key 'all', timer 3 in event_time)"),
+    ]
+    with pytest.raises(UserFunctionError, match="for all keys -1"):
+        harness.process_element(-1, 0, source=limits)

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.spark.comparison import Outputs, millis
-from tests.support.failing import STEPS, Keeps, Number, Seen, checked
+from tests.support.failing import STEPS, Gathered, Keeps, Number, Seen, UnluckyError, checked
 from windrow import DataStream, OutputTag, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.failures import Failed
-from windrow.functions import KeyedCoProcessFunction, KeyedProcessContext
+from windrow.functions import (
+    BroadcastContext,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessContext,
+    ReadOnlyContext,
+)
+from windrow.patterns import Pattern
 from windrow.sources import CollectionSource, JsonFileSource
-from windrow.windows import TumblingEventTimeWindows
+from windrow.state import MapStateDescriptor, ValueStateDescriptor
+from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import PipelineProgress, SparkRunner
 
 if TYPE_CHECKING:
@@ -54,6 +63,77 @@ def main_of(step: Any) -> DataStream[Any]:
 
 def failed_key(failed: Failed[Number]) -> str:
     return failed.element.key
+
+
+def pair(left: Number, right: Number) -> tuple[Number, Number]:
+    if (left.value + right.value) % 10 == 5:
+        raise UnluckyError("a pair")
+    return (left, right)
+
+
+class Limited(KeyedBroadcastProcessFunction[str, Number, Number, int]):
+    """Raises for an element above the limit, behind a change of state."""
+
+    LIMITS = MapStateDescriptor("limits", str, int)
+    COUNT = ValueStateDescriptor("count", int)
+
+    def process_element(self, value: Number, context: ReadOnlyContext[str]) -> Iterator[int]:
+        count = context.get_state(self.COUNT)
+        count.update((count.value() or 0) + 1)
+        yield count.value() or 0
+        if value.value > (context.get_broadcast_state(self.LIMITS).get("limit") or 0):
+            raise UnluckyError("above")
+
+    def process_broadcast_element(self, value: Number, context: BroadcastContext[str, int]) -> None:
+        context.get_broadcast_state(self.LIMITS).put("limit", value.value)
+
+
+def test_steps_of_several_elements_fail_as_in_the_interpreter(spark: SparkSession) -> None:
+    outputs = Outputs()
+    strategy = WatermarkStrategy[Number].for_bounded_out_of_orderness(millis(5))
+    stamped = source().assign_timestamps_and_watermarks(strategy, lambda number: number.at)
+    keyed = stamped.key_by(lambda number: number.key)
+    tag = OutputTag[Failed[Number | None]]("failed")
+    folds = {
+        "sliding": keyed.window(SlidingEventTimeWindows.of(millis(50), millis(20))).aggregate(Gathered(), on_error=tag),
+        "sessions": keyed.window(EventTimeSessionWindows.with_gap(millis(4))).aggregate(Gathered(), on_error=tag),
+        "declared": keyed.window(TumblingEventTimeWindows.of(millis(50))).aggregate(
+            agg.sum(lambda number: checked(number).value), on_error=tag
+        ),
+    }
+    for name, fold in folds.items():
+        outputs.add(name, fold, None)
+        outputs.add(f"{name} failed", fold.get_side_output(tag), None)
+    other = source().map(lambda n: Number(n.key, n.at + 2, n.value + 3))
+    other_keyed = other.assign_timestamps_and_watermarks(strategy, lambda n: n.at).key_by(lambda n: n.key)
+    pairs = OutputTag[Failed[tuple[Number, Number]]]("pairs")
+    joins = {
+        "interval": keyed.interval_join(other_keyed).between(millis(-6), millis(6)).apply(pair, on_error=pairs),
+        "as of": keyed.as_of_join(other_keyed).apply(pair, on_error=pairs),
+        "window": stamped.join(other)
+        .where(lambda n: n.key)
+        .equal_to(lambda n: n.key)
+        .window(TumblingEventTimeWindows.of(millis(20)))
+        .apply(pair, on_error=pairs),
+    }
+    for name, join in joins.items():
+        outputs.add(name, join, None)
+        outputs.add(f"{name} failed", join.get_side_output(pairs), None)
+    matches = keyed.pattern(Pattern[Number].begin("low", lambda n: checked(n).value < 50).next("high")).apply(
+        lambda parts: parts["high"][0].value, on_error=OF_WINDOWS
+    )
+    outputs.add("matches", matches, None)
+    outputs.add("matches failed", matches.get_side_output(OF_WINDOWS), None)
+    rules = source().filter(lambda number: number.at % 50 == 0).broadcast(Limited.LIMITS)
+    limited = source().key_by(lambda number: number.key).connect(rules).process(Limited(), on_error=tag)
+    outputs.add("rules", limited, None)
+    outputs.add("rules failed", limited.get_side_output(tag), None)
+    texts = source().map(lambda number: f"{number.value}")
+    both = OutputTag[Failed[Number | str]]("both")
+    shares = source().connect(texts).map(lambda n: checked(n).value, lambda text: 100 // (int(text) % 9), on_error=both)
+    outputs.add("connected", shares, None)
+    outputs.add("connected failed", shares.get_side_output(both), None)
+    outputs.check(SparkRunner(spark).run)
 
 
 def test_each_kind_of_function_fails_as_in_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
+from windrow.failures import OnError, error_policy
 from windrow.functions.broadcast import KeyedBroadcastProcessFunction
 from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import BroadcastProcessNode
@@ -54,11 +55,20 @@ class BroadcastConnectedStream(Stage, Generic[T, B, K]):
         self._keyed = keyed
         self._rules = rules
 
-    def process(self, function: KeyedBroadcastProcessFunction[K, T, B, R], *, name: str | None = None) -> DataStream[R]:
+    def process(
+        self,
+        function: KeyedBroadcastProcessFunction[K, T, B, R],
+        *,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]:
         """Process each element by key, with state, timers, and the current rules of the broadcast stream.
 
         Args:
             function: Gets the elements of both streams, and timers.
+            on_error: What becomes of elements of the keyed stream and timers for which the function raises; see
+                :meth:`windrow.KeyedStream.process`. Where it raises for a rule, the run fails: each group of keys has a
+                copy of the rules, and all copies must stay the same.
             name: Names the step.
         """
         if not isinstance(function, KeyedBroadcastProcessFunction):
@@ -75,6 +85,7 @@ class BroadcastConnectedStream(Stage, Generic[T, B, K]):
                 input=self._keyed,
                 rules=self._rules,
                 function=function,
+                on_error=error_policy(on_error, caller_location()),
                 name=name,
                 element_type=type_form or iterable_item(result_type(function.process_element)),
                 location=caller_location(),

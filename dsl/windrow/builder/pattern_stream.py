@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from windrow.builder.arguments import check_function, check_kind
 from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
+from windrow.failures import OnError, error_policy
 from windrow.patterns import AfterMatchSkipStrategy, Pattern
 from windrow.patterns.ordered_nodes import PatternNode
 from windrow.patterns.selecting import MatchFunction, Shape, misfit, selected, shape_type, shapes_of
@@ -77,7 +78,9 @@ class PatternStream(Stage, Generic[T]):
     def __repr__(self) -> str:
         return node_line(type(self).__name__, self._node)
 
-    def select(self, match: Callable[..., R], *, name: str | None = None) -> DataStream[R]:
+    def select(
+        self, match: Callable[..., R], *, on_error: OnError[list[T]] = "fail", name: str | None = None
+    ) -> DataStream[R]:
         """Make a record of each match, with a field for each part.
 
         A part of one element gives the element, an optional one the element or None, and one that may have several
@@ -85,6 +88,9 @@ class PatternStream(Stage, Generic[T]):
 
         Args:
             match: A record class with fields of the names of parts, or a function with such parameters.
+            on_error: What becomes of an element for which a condition or the order of elements raises, and which then
+                is passed over as if it had not come; or of a match for which ``match`` raises, as the list of its
+                elements. See :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Returns:
@@ -114,14 +120,21 @@ class PatternStream(Stage, Generic[T]):
             self._check_fields(match)
         except InvalidArgumentError as error:
             raise error.at(caller_location()) from None
-        return self._stream(function, made_type(match), name)
+        return self._stream(function, made_type(match), name, on_error)
 
-    def apply(self, function: Callable[[dict[str, list[T]]], R], *, name: str | None = None) -> DataStream[R]:
+    def apply(
+        self,
+        function: Callable[[dict[str, list[T]]], R],
+        *,
+        on_error: OnError[list[T]] = "fail",
+        name: str | None = None,
+    ) -> DataStream[R]:
         """Make a record of each match by a function of its elements.
 
         Args:
             function: Takes a dict of lists of elements by the names of parts, in the order of the pattern. A part
                 without elements is absent.
+            on_error: As of :meth:`select`.
             name: Names the step.
 
         Returns:
@@ -131,7 +144,7 @@ class PatternStream(Stage, Generic[T]):
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
         check_function(function, "apply")
-        return self._stream(MatchFunction(function), made_type(function, self._match_type()), name)
+        return self._stream(MatchFunction(function), made_type(function, self._match_type()), name, on_error)
 
     def _match_type(self) -> object | None:
         element_type = self._node.element_type
@@ -154,7 +167,9 @@ class PatternStream(Stage, Generic[T]):
             if lacks or not can_fit(shape_type(shape, element_type), wanted):
                 raise misfit(match, name, shape, wanted, element_type)
 
-    def _stream(self, function: MatchFunction, element_type: object | None, name: str | None) -> DataStream[Any]:
+    def _stream(
+        self, function: MatchFunction, element_type: object | None, name: str | None, on_error: OnError[list[T]]
+    ) -> DataStream[Any]:
         settings = self._settings
         return self._stream_of(
             PatternNode(
@@ -165,6 +180,7 @@ class PatternStream(Stage, Generic[T]):
                 tie_break=settings.tie_break,
                 late_tag=settings.late,
                 timed_out_tag=settings.timed_out,
+                on_error=error_policy(on_error, caller_location()),
                 element_type=element_type,
                 name=name,
                 location=caller_location(),

@@ -90,7 +90,13 @@ class PatternNode(InEventTimeNode):
 
     @property
     def side_outputs(self) -> tuple[OutputTag[Any], ...]:
-        return tuple([tag for tag in (self.late_tag, self.timed_out_tag) if tag is not None])
+        return (*[tag for tag in (self.late_tag, self.timed_out_tag) if tag is not None], *self.failed_tags)
+
+    @property
+    def failing_type(self) -> object | None:
+        # A condition raises for one element, and the function of a match for all of it.
+        element_type = self.input.element_type
+        return None if element_type is None else GenericAlias(list, (element_type,))
 
     def late_type(self, tag: OutputTag[Any]) -> object | None:
         element_type = self.input.element_type

@@ -9,6 +9,7 @@ from types import GenericAlias, NoneType
 from typing import Any, ClassVar, Final, NamedTuple, Self, get_args
 
 from windrow.evictors import Evictor
+from windrow.failures import ErrorPolicy
 from windrow.functions import (
     AggregateFunction,
     KeyedBroadcastProcessFunction,
@@ -377,6 +378,7 @@ class BroadcastProcessNode(Node):
         input: The step that splits the stream by key.
         rules: The step whose elements are the rules.
         function: The user's function.
+        on_error: What becomes of elements of keys whose function raised; None: the run fails.
     """
 
     kind: ClassVar[str] = "broadcast_process"
@@ -385,6 +387,15 @@ class BroadcastProcessNode(Node):
     input: KeyByNode
     rules: BroadcastNode
     function: KeyedBroadcastProcessFunction[Any, Any, Any, Any]
+    on_error: ErrorPolicy | None = None
+
+    @property
+    def error_policy(self) -> ErrorPolicy | None:
+        return self.on_error
+
+    @property
+    def fails_without_element(self) -> bool:
+        return True
 
     @property
     def inputs(self) -> tuple[Node, ...]:

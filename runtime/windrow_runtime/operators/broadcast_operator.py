@@ -35,7 +35,7 @@ class BroadcastOperator(ProcessOperator):
         self._rule_context = _RuleContext(self, self._declared)
 
     def _make_context(self) -> Any:
-        return _ReadingContext(self, self._declared)
+        return ReadingContext(self, self._declared)
 
     def process_broadcast(self, values: Sequence[Any], timestamps: Sequence[int | None], *, emits: bool = True) -> bool:
         """Process broadcast elements, in order, before the elements for single keys that came with them.
@@ -104,7 +104,7 @@ class _SharedStore:
         return self._operator.state.shared
 
 
-class _ReadingContext(ProcessContext):
+class ReadingContext(ProcessContext):
     """The context of calls for a key, which may only read broadcast state."""
 
     __slots__ = ("_declared",)
@@ -135,7 +135,7 @@ class _ReadingContext(ProcessContext):
         )
 
 
-class _RuleContext(_ReadingContext):
+class _RuleContext(ReadingContext):
     """The context of broadcast elements. It has a key only while a function is applied to keyed state."""
 
     __slots__ = ("_counted", "_emits", "_is_called", "applied")

@@ -30,7 +30,8 @@ from windrow_runtime.operators.guarded.pairs import (
     GuardedIntervalJoinOperator,
     GuardedWindowJoinOperator,
 )
-from windrow_runtime.operators.guarded.process import GuardedProcessOperator
+from windrow_runtime.operators.guarded.patterns import GuardedPatternOperator
+from windrow_runtime.operators.guarded.process import GuardedBroadcastOperator, GuardedProcessOperator
 from windrow_runtime.operators.guarded.windows import GuardedWindowOperator
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.ordered.buffer import EventTimeOrderOperator
@@ -57,14 +58,22 @@ def _as_of_join(step: Step, node: AsOfJoinNode) -> AsOfJoinOperator:
     return (AsOfJoinOperator if node.error_policy is None else GuardedAsOfJoinOperator)(step, node)
 
 
+def _pattern(step: Step, node: PatternNode) -> PatternOperator:
+    return (PatternOperator if node.error_policy is None else GuardedPatternOperator)(step, node)
+
+
+def _broadcast(step: Step, node: BroadcastProcessNode) -> BroadcastOperator:
+    return (BroadcastOperator if node.error_policy is None else GuardedBroadcastOperator)(step, node)
+
+
 # Any: each operator takes the nodes of its kind.
 OPERATORS: Final[Mapping[type[Node], Callable[[Step, Any], KeyedOperator]]] = {
     AsOfJoinNode: _as_of_join,
-    BroadcastProcessNode: BroadcastOperator,
+    BroadcastProcessNode: _broadcast,
     EventTimeOrderNode: EventTimeOrderOperator,
     IntervalJoinNode: _interval_join,
     KeyedProcessNode: _process_operator,
-    PatternNode: PatternOperator,
+    PatternNode: _pattern,
 }
 
 

@@ -7,11 +7,13 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from windrow.failures import ErrorPolicy
 from windrow.functions import TimeDomain
-from windrow.plan import KeyedProcessNode, Step
+from windrow.plan import Step
 from windrow.plan.emitting import records_of
 from windrow.state import StateTtlConfig
 from windrow.tags import OutputTag
+from windrow_runtime.operators.broadcast_operator import BroadcastOperator, ReadingContext
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, first_line, shortened
 from windrow_runtime.operators.guarded.guard import NO_RESULT, Guard
@@ -29,9 +31,12 @@ class GuardedProcessOperator(ProcessOperator):
     A timer whose call fails has fired: it does not come again.
     """
 
-    def __init__(self, step: Step, node: KeyedProcessNode) -> None:
+    # Any: a subclass takes nodes of another class.
+    def __init__(self, step: Step, node: Any) -> None:
         assert node.error_policy is not None, "the caller has asked"
+        self.held: list[tuple[str | None, Any, int | None]] = []  # what the current call has put out
         super().__init__(step, node)
+        self._policy: ErrorPolicy = node.error_policy
         self._guard = Guard(step, node.error_policy, self._put_out)
 
     def _make_context(self) -> Any:
@@ -86,6 +91,8 @@ class GuardedProcessOperator(ProcessOperator):
         except USER_ERRORS as error:
             self._guard.metrics = self.metrics
             emitted = self._guard.settle(error, element, put_out_at, once, given=given, text=text)
+            if emitted is NO_RESULT and self.observer is not None:
+                self.observer.failed(self._policy)
         if emitted is not NO_RESULT:
             for tag, value, time in emitted:
                 if tag is None:
@@ -96,7 +103,7 @@ class GuardedProcessOperator(ProcessOperator):
     def _once(self, enter: Callable[[], None], call: Callable[[], Any], timestamp: int | None) -> Any:
         """Returns what a call emitted: the tag, None for the main output, and value and timestamp of each."""
         context = self._context
-        context.held = held = []
+        self.held = held = []
         context.store.undo = undo = UndoLog()
         try:
             enter()
@@ -117,14 +124,11 @@ class GuardedProcessOperator(ProcessOperator):
 class _UndoingContext(ProcessContext):
     """The context of a call that may be taken back."""
 
-    __slots__ = ("held",)
-
-    def __init__(self, operator: ProcessOperator) -> None:
-        super().__init__(operator)
-        self.held: list[tuple[str | None, Any, int | None]] = []
+    __slots__ = ()
 
     def output(self, tag: OutputTag[Any], value: Any) -> None:
-        self.held.append((tag.name, own(value), self._output_timestamp))
+        assert isinstance(self._operator, GuardedProcessOperator), "made by one"
+        self._operator.held.append((tag.name, own(value), self._output_timestamp))
 
     def register_event_time_timer(self, time: int | datetime) -> None:
         self._note_timer(self._operator.state.event_timers, time)
@@ -155,6 +159,19 @@ class _UndoingContext(ProcessContext):
 
         cells.set_timer = set_and_note
         return cells
+
+
+class GuardedBroadcastOperator(GuardedProcessOperator, BroadcastOperator):
+    """Calls a process function with rules; one that raises for a rule fails the run."""
+
+    def _make_context(self) -> Any:
+        return _UndoingReadingContext(self, self._declared)
+
+
+class _UndoingReadingContext(_UndoingContext, ReadingContext):
+    """The context of a call for a key that reads rules, and may be taken back."""
+
+    __slots__ = ()
 
 
 def _note(undo: UndoLog | None, timers: TimerQueue, key: Hashable, namespace: Any, time: int) -> None:

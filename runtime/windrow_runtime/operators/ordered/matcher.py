@@ -57,6 +57,17 @@ class Match(NamedTuple):
     is_whole: bool
 
 
+class Mark(NamedTuple):
+    """The state of a matcher before it takes an element."""
+
+    runs: list[list[int]]
+    masks: list[int]
+    waiting: list[list[int]]
+    nodes: int
+    next_element: int
+    due: int
+
+
 class _States(dict[int, State]):
     """A cache of the states of an automaton; a missing one is computed."""
 
@@ -153,6 +164,20 @@ class Matcher:
     def due(self) -> int | None:
         """Returns when the time of a partial match may be up; None: never."""
         return self._due if self._runs and self._due < _NEVER else None
+
+    def mark(self) -> Mark:
+        """Notes the state before an element is taken, so that the element can be forgotten."""
+        runs = list(self._runs)
+        masks = [run[_MASK] for run in runs]
+        return Mark(runs, masks, list(self._waiting), len(self._nodes), self._next_element, self._due)
+
+    def back_to(self, mark: Mark) -> None:
+        """Forgets the element that was taken after a mark."""
+        self._runs, masks, self._waiting, nodes, self._next_element, self._due = mark
+        for run, mask in zip(self._runs, masks, strict=True):
+            run[_MASK] = mask
+        del self._nodes[nodes:]
+        self._elements.pop(self._next_element, None)
 
     # Elements
 
