@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
 from windrow.failures import Failed
-from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProcessFunction
+from windrow.patterns import Pattern
 from windrow.sinks import FunctionSink
 from windrow.sources import ParquetFileSource
 from windrow.state import ValueStateDescriptor
@@ -90,11 +91,49 @@ def windowed(lines: DataStream[Line]) -> tuple[DataStream[Any], DataStream[Any]]
     return made, made.get_side_output(tag)
 
 
+class Longest(AggregateFunction[Line, int, int]):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Line, accumulator: int) -> int:
+        return max(accumulator, checked(value).at)
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+
+def folded(lines: DataStream[Line]) -> tuple[DataStream[Any], DataStream[Any]]:
+    tag = OutputTag[Failed[Line | None]]("failed")
+    made = lines.key_by(lambda line: line.key).window(WINDOW).aggregate(Longest(), on_error=tag)
+    return made, made.get_side_output(tag)
+
+
+def later(before: Line, after: Line) -> int:
+    return checked(before).at - after.at
+
+
+def joined(lines: DataStream[Line]) -> tuple[DataStream[Any], DataStream[Any]]:
+    tag = OutputTag[Failed[tuple[Line, Line]]]("failed")
+    keyed = lines.key_by(lambda line: line.key)
+    made = keyed.interval_join(keyed).between(timedelta(0), timedelta(milliseconds=100)).apply(later, on_error=tag)
+    return made, made.get_side_output(tag)
+
+
+def matched(lines: DataStream[Line]) -> tuple[DataStream[Any], DataStream[Any]]:
+    tag = OutputTag[Failed[list[Line]]]("failed")
+    pattern = Pattern[Line].begin("first", lambda line: checked(line).at % 3 == 0).next("second")
+    made = lines.key_by(lambda line: line.key).pattern(pattern).apply(len, on_error=tag)
+    return made, made.get_side_output(tag)
+
+
 STEPS: Final[dict[str, Callable[[DataStream[Line]], tuple[DataStream[Any], DataStream[Any]]]]] = {
     "map": mapped,
     "key_by": by_key,
     "process": processed,
     "windows": windowed,
+    "aggregate": folded,
+    "join": joined,
+    "pattern": matched,
 }
 
 
@@ -143,7 +182,7 @@ def main() -> None:
                     runner.run(pipeline(lines, step))
                     seconds[failing].append(clock() - begun)
             without, with_errors = median(seconds[False]), median(seconds[True])
-            print(f"{step:8} {without:7.2f} s without, {with_errors:7.2f} s with errors: {without / with_errors:.2f}")
+            print(f"{step:9} {without:7.2f} s without, {with_errors:7.2f} s with errors: {without / with_errors:.2f}")
 
 
 if __name__ == "__main__":

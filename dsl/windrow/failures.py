@@ -32,11 +32,14 @@ class Failed(Generic[T_co]):
             a :class:`Retry` it is the element as it came: each try gets a copy.
         error: The class of the exception, and the first line of its text, as in ``ValueError: no number``.
         step: The name of the step, or its id where it has no name.
+        origin: Where the source read it: the file with the line or the row, as in ``readings.json:17``, or the topic
+            with partition and offset. None where the source cannot tell, and downstream of keyed steps.
     """
 
     element: T_co
     error: str
     step: str
+    origin: str | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from windrow.plan.records import hook_of
 from windrow_kafka.registry.values import RegisteredReader, registered_type
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedValue
+from windrow_runtime.codecs.origins import counted_from
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_files import UTF_8, LineRecords
 from windrow_runtime.codecs.value_type import ANY_JSON, Kind, RecordShape, ValueType
@@ -51,7 +52,10 @@ class TopicValues:
                 yield TextRows(no_rows(self.record_type), self.record_type, [(0, self.decode(batch))])
                 continue
             plain = [(row, self.decode(batch.slice(first, count))) for row, first, count in runs]
-            yield TextRows(self._elements(batch, values, others), self.record_type, plain)
+            place = partial(_origin_of_row, batch)
+            yield TextRows(
+                self._elements(batch, values, others), self.record_type, plain, counted_from(0, others, place)
+            )
 
     def _elements(self, batch: Any, values: Any, others: Sequence[int]) -> Any:
         if not self.whole_records:
@@ -116,6 +120,11 @@ def _runs(rows: Sequence[int]) -> list[tuple[int, int, int]]:
 
 def _origin(topic: str, partition: int, offset: int) -> str:
     return f"{topic}, partition {partition}, offset {offset}"
+
+
+def _origin_of_row(batch: Any, row: int) -> str:
+    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
+    return _origin(topic, partition, offset)
 
 
 def topic_values(source: TopicSource[Any], needed: frozenset[str] | None = None) -> TopicValues | str:

@@ -28,7 +28,7 @@ from windrow_runtime.codecs.text_sizes import TextSizes
 from windrow_runtime.connectors.files.formats import TextReader
 from windrow_runtime.connectors.files.lines import text_records
 from windrow_runtime.connectors.files.text_blocks import TextBlockReader, text_block_reader
-from windrow_runtime.inputs.batches import SourceBatch
+from windrow_runtime.inputs.batches import SourceBatch, elements_of
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,13 @@ def found_by(reader: TextReader | TextBlockReader, file: Path) -> tuple[object, 
     return (repr(found.values), found.malformed, found.unmatched), only_columns
 
 
+def origins_by(reader: TextReader | TextBlockReader, file: Path) -> list[str | None]:
+    batch = SourceBatch()
+    for portion in reader.read(str(file)):
+        batch.add(elements_of(portion))
+    return [batch.origin(index) for index in range(len(batch.values))]
+
+
 def agree(
     folder: Path,
     data: bytes,
@@ -116,8 +123,13 @@ def agree(
     only_columns = False
     for sizes in (TextSizes(), SMALL, replace(SMALL, block=1 << 20, longest_row=1 << 20)):
         sized = replace(records, sizes=sizes)
-        found, only_columns = found_by(TextBlockReader(sized, partial(CsvBlocks, sized)), file)
+        reader = TextBlockReader(sized, partial(CsvBlocks, sized))
+        found, only_columns = found_by(reader, file)
         assert found == plain
+        # Columns tell the line of a row, or the file alone where a row may have several lines.
+        if isinstance(found, tuple):
+            places = zip(origins_by(reader, file), origins_by(TextReader(records), file), strict=True)
+            assert all(place in {by_row, str(file)} for place, by_row in places)
     return only_columns
 
 

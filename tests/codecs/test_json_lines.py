@@ -110,11 +110,13 @@ def assert_read_alike(
         for batch in map(elements_of, read(plain)):
             wanted.add(batch)
         found: list[TextRows] = list(read(reader))
-    decoded = SourceBatch()
-    aside = SourceBatch()
-    for rows in found:
-        decoded.add(elements_of(rows))
-        aside.add(without_elements(rows))
+        decoded = SourceBatch()
+        aside = SourceBatch()
+        for rows in found:
+            decoded.add(elements_of(rows))
+            aside.add(without_elements(rows))
+        indices = range(len(wanted.values))
+        assert [*map(decoded.origin, indices)] == [*map(wanted.origin, indices)]
     # repr tells 0.0 from -0.0 and 1 from 1.0.
     assert list(map(repr, decoded.values)) == list(map(repr, wanted.values))
     assert list(map(type, decoded.values)) == list(map(type, wanted.values))

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tests.spark.comparison import Outputs, millis
 from tests.support.failing import STEPS, Gathered, Keeps, Number, Seen, UnluckyError, checked
 from windrow import DataStream, OutputTag, WatermarkStrategy, from_source
@@ -21,7 +24,7 @@ from windrow.functions import (
     ReadOnlyContext,
 )
 from windrow.patterns import Pattern
-from windrow.sources import CollectionSource, JsonFileSource
+from windrow.sources import CollectionSource, CsvFileSource, FileSource, JsonFileSource, ParquetFileSource
 from windrow.state import MapStateDescriptor, ValueStateDescriptor
 from windrow.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import PipelineProgress, SparkRunner
@@ -105,7 +108,8 @@ def test_steps_of_several_elements_fail_as_in_the_interpreter(spark: SparkSessio
         outputs.add(name, fold, None)
         outputs.add(f"{name} failed", fold.get_side_output(tag), None)
     other = source().map(lambda n: Number(n.key, n.at + 2, n.value + 3))
-    other_keyed = other.assign_timestamps_and_watermarks(strategy, lambda n: n.at).key_by(lambda n: n.key)
+    other = other.assign_timestamps_and_watermarks(strategy, lambda n: n.at)
+    other_keyed = other.key_by(lambda n: n.key)
     pairs = OutputTag[Failed[tuple[Number, Number]]]("pairs")
     joins = {
         "interval": keyed.interval_join(other_keyed).between(millis(-6), millis(6)).apply(pair, on_error=pairs),
@@ -134,6 +138,32 @@ def test_steps_of_several_elements_fail_as_in_the_interpreter(spark: SparkSessio
     outputs.add("connected", shares, None)
     outputs.add("connected failed", shares.get_side_output(both), None)
     outputs.check(SparkRunner(spark).run)
+
+
+def test_failed_elements_tell_file_and_line_as_in_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
+    outputs, tag = Outputs(), OutputTag[Failed[Number]]("failed")
+    folders = {name: tmp_path / name for name in ("json", "csv", "parquet")}
+    for folder in folders.values():
+        folder.mkdir()
+    for part in range(2):
+        numbers = NUMBERS[part * 150 : part * 150 + 150]
+        lines = [f"{number.key},{number.at},{number.value}\n" for number in numbers]
+        (folders["csv"] / f"{part}.csv").write_text("".join(["key,at,value\n", *lines]))
+        (folders["json"] / f"{part}.json").write_text("\n\n".join(json.dumps(number._asdict()) for number in numbers))
+        table = pa.Table.from_pylist([number._asdict() for number in numbers])
+        pq.write_table(table, folders["parquet"] / f"{part}.parquet", row_group_size=40)
+    sources: dict[str, FileSource[Number]] = {
+        "json": JsonFileSource(folders["json"], Number),
+        "csv": CsvFileSource(folders["csv"], Number),
+        "parquet": ParquetFileSource(folders["parquet"], Number),
+    }
+    for name, files in sources.items():
+        read = from_source(files).filter(lambda number: number.key != "b")
+        outputs.add(name, read.map(checked, on_error=tag).get_side_output(tag), None)
+    expected, _ = outputs.expected(outputs.pipeline("origins"))
+    for name, elements in expected.items():
+        assert all(failed.origin.startswith(f"{folders[name]}/") for group in elements.values() for failed in group)
+    outputs.check(SparkRunner(spark).run, "origins")
 
 
 def test_each_kind_of_function_fails_as_in_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from windrow_kafka.registry.values import RegisteredReader
 from windrow_kafka.values import kafka_decoder, topic_values
 from windrow_runtime.codecs.arrow.encoding import encode_batch
 from windrow_runtime.codecs.arrow.parquet import UNREAD
+from windrow_runtime.inputs.batches import SourceBatch
 
 # Any in this module: pyarrow has no types.
 
@@ -101,9 +102,13 @@ def assert_same(source: TopicSource[Any], values: list[bytes | None]) -> None:
         read = topic_values(source)
         assert not isinstance(read, str)
         (rows,) = read(iter([batch]))
-        elements, malformed, _ = rows.decode()
-        assert list(map(repr, elements)) == list(map(repr, expected.values))
-        assert malformed == expected.malformed
+        decoded = SourceBatch(*rows.decode())
+        assert list(map(repr, decoded.values)) == list(map(repr, expected.values))
+        assert decoded.malformed == expected.malformed
+        origins = [f"in, partition 0, offset {row}" for row in range(len(values))]
+        places = [decoded.origin(index) for index in range(len(decoded.values))]
+        assert places == [expected.origin(index) for index in range(len(decoded.values))]
+        assert sorted([*places, *(each.origin for each in decoded.malformed)]) == sorted(origins)
         columns = rows.columns()
         assert columns.equals(encode_batch(expected.values, rows.record_type))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from windrow import sources
 from windrow_runtime.codecs.malformed import MalformedValue, UnmatchedHeader, as_malformed, malformed_error
+from windrow_runtime.codecs.origins import Origin, Parts, counted_from, nowhere, origin_in, positions_of
 
 # Any in this module: elements of every type, and pyarrow has no types.
 
@@ -41,6 +42,9 @@ class SourceBatch:
     values: list[Any] = field(default_factory=list)
     malformed: list[sources.MalformedRecord] = field(default_factory=list)
     unmatched: dict[str, str] = field(default_factory=dict)
+    origins: Parts = field(
+        default_factory=list, compare=False, repr=False
+    )  # of the elements, as far as the source can tell
     # How many elements came from each partition, one after the other, and which of these are open; None: not known.
     partitions: list[tuple[str, int]] = field(default_factory=list)
     open_partitions: OpenPartitions | None = None
@@ -50,8 +54,16 @@ class SourceBatch:
         for record in self.malformed:
             raise malformed_error(record).at(f"{where}, {record.origin}")
 
+    def origin(self, index: int) -> str | None:
+        """Describes where an element comes from, by its index; None if the source cannot tell."""
+        return origin_in(self.origins, index)
+
     def add(self, other: SourceBatch) -> None:
         """Appends the contents of another batch."""
+        count = len(self.values)
+        if other.values and not other.origins and self.origins:
+            self.origins.append((count, nowhere))
+        self.origins += [(count + first, origin) for first, origin in other.origins]
         self.values += other.values
         self.malformed += other.malformed
         self.unmatched = other.unmatched | self.unmatched
@@ -63,6 +75,8 @@ def source_batch(
     """Divides what a codec returns into elements, malformed records and headers; ``origin`` describes a position."""
     records = list(positions_and_values)
     batch = SourceBatch([value for _, value in records if type(value) not in _NO_ELEMENTS])
+    if batch.values:
+        batch.origins.append((0, _origin_of(records, origin, len(batch.values))))
     if len(batch.values) < len(records):
         for position, value in records:
             if isinstance(value, UnmatchedHeader):
@@ -72,6 +86,14 @@ def source_batch(
             elif isinstance(value, sources.MalformedRecord):
                 batch.malformed.append(value)
     return batch
+
+
+# Any: numbers among positions of every kind.
+def _origin_of(records: Sequence[tuple[Any, object]], origin: Callable[[Any], str], count: int) -> Origin:
+    first, last = records[0][0], records[-1][0]
+    if count == len(records) and type(first) is int and type(last) is int and last - first == count - 1:
+        return counted_from(first, (), origin)  # without a gap, so that the positions need not be kept
+    return positions_of([position for position, value in records if type(value) not in _NO_ELEMENTS], origin)
 
 
 def in_batches(

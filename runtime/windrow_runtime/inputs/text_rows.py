@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windrow import sources
+from windrow_runtime.codecs.origins import Origin, Parts, moved, nowhere
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
 
@@ -20,6 +21,7 @@ class TextRows:
     rows: Any  # an Arrow batch
     record_type: RecordType
     plain: Sequence[tuple[int, SourceBatch]]  # rows read one by one, each with the number of rows in columns before it
+    origin: Origin = nowhere  # of the rows in columns
 
     def columns(self) -> Any:
         """Returns the columns of all elements."""
@@ -29,20 +31,23 @@ class TextRows:
 
         return interleaved(self.rows, [(row, batch.values) for row, batch in self.plain], self.record_type)
 
-    def decode(self) -> tuple[list[Any], list[sources.MalformedRecord], dict[str, str]]:
-        """Returns the elements, the malformed records, and the headers to warn of."""
+    def decode(self) -> tuple[list[Any], list[sources.MalformedRecord], dict[str, str], Parts]:
+        """Returns the elements, the malformed records, the headers to warn of, and where the elements come from."""
         from windrow_runtime.codecs.arrow.decoding import decode_batch
 
         decoded_rows = SourceBatch()
         decoded = decode_batch(self.rows, self.record_type)
         if not self.plain:
-            return decoded, [], {}
+            return decoded, [], {}, [(0, self.origin)]
         rows_done = 0
-        for row, batch in self.plain:
-            decoded_rows.values += decoded[rows_done:row]
+        for row, batch in (*self.plain, (len(decoded), SourceBatch())):
+            run = SourceBatch(decoded[rows_done:row])
+            if run.values:
+                run.origins.append((0, moved(self.origin, rows_done)))
+            decoded_rows.add(run)
             decoded_rows.add(batch)
             rows_done = row
-        return [*decoded_rows.values, *decoded[rows_done:]], decoded_rows.malformed, decoded_rows.unmatched
+        return decoded_rows.values, decoded_rows.malformed, decoded_rows.unmatched, decoded_rows.origins
 
 
 def without_elements(batch: Any) -> SourceBatch:

@@ -26,6 +26,7 @@ from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_ty
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.operators.fragments import Fragment
+from windrow_runtime.operators.guarded.trail import Origin, moved
 from windrow_runtime.operators.operator import KeyedOperator, OperatorRuntimeContext
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology, sink_of, source_of
@@ -42,6 +43,7 @@ class StampedElements:
     values: list[Any] = field(default_factory=list)
     timestamps: list[int | None] = field(default_factory=list)
     partitions: Sequence[tuple[str, int]] = ()  # how many each partition of a source has, one after the other
+    origin: Origin | None = None  # where each comes from, of those of a source
 
 
 class _Buffer:
@@ -203,7 +205,8 @@ class Execution:
                 continue
             partitions = batch.partitions if step.id in partitioned else ()
             self._note_arrivals(step.id, batch)
-            inputs[Port(step.id)] = StampedElements(batch.values, [None] * len(batch.values), partitions)
+            origin = batch.origin if batch.origins else None
+            inputs[Port(step.id)] = StampedElements(batch.values, [None] * len(batch.values), partitions, origin)
             if not batch.malformed:
                 continue
             self.metrics[step.id].count("records_malformed", len(batch.malformed))
@@ -422,14 +425,15 @@ class Execution:
         if fragment is None:
             return
         if not elements.partitions:
-            fragment.run(elements.values, elements.timestamps)
+            fragment.run(elements.values, elements.timestamps, elements.origin)
         end = 0
         for name, count in elements.partitions:
             for tracker in self.trackers.values():
                 tracker.partition = name
             begin, end = end, end + count
             if count:
-                fragment.run(elements.values[begin:end], elements.timestamps[begin:end])
+                origin = moved(elements.origin, begin)
+                fragment.run(elements.values[begin:end], elements.timestamps[begin:end], origin)
 
     def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:
         """Collect elements that a fragment emits to a keyed step."""

@@ -48,6 +48,7 @@ from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_ty
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import lifecycle_errors, shortened
 from windrow_runtime.operators.fused_step import FusedStep, PutAside, Timestamps, Values
+from windrow_runtime.operators.guarded.trail import Origin, Trail, both, grouped, kept, moved
 from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, Observe, ProcessStep, StepTimes, Taps
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TimestampObserver
@@ -101,11 +102,13 @@ class Fragment:
         self._observer_of = observer_of
         self._times = times
         self._fed_by_columns = fed_by_columns
+        self._trail = Trail()
         self._built: dict[str, FusedStep] = {}
         self._functions: list[tuple[Step, RichFunction]] = []
         begin = topology.step(port.step)
         constant = port.tag is None and is_constant_type(begin.node.element_type)
         self._head = FusedStep(begin, self._fused(topology.entries(port)), constant=constant)
+        self._head.trail = self._trail
 
     @property
     def has_readers(self) -> bool:
@@ -131,14 +134,16 @@ class Fragment:
             with lifecycle_errors(step, "close", function):
                 function.close()
 
-    def run(self, values: Values, timestamps: Timestamps) -> None:
-        """Run the steps on elements, which they may change, though not the list."""
+    def run(self, values: Values, timestamps: Timestamps, origin: Origin | None = None) -> None:
+        """Run the steps on elements, which they may change, though not the list; ``origin`` says whence each comes."""
+        self._trail.begin(origin)
         if self._changes is None:
             self._head.push(values, timestamps)
             return
         # The steps see values of changes of one kind at a time; the kind is added again when they leave the fragment.
         for kind, positions, run in runs_of(values):
             self._changes.kind = kind
+            self._trail.begin(moved(origin, positions.start))
             self._head.push(run, timestamps[positions])
 
     def _is_wanted(self, step: Step) -> bool:
@@ -151,6 +156,7 @@ class Fragment:
             # A step that two branches share is built once, so that its functions open once.
             if step.id not in self._built:
                 self._built[step.id] = built = self._new_step(step)
+                built.trail = self._trail
                 policy = step.node.error_policy
                 if policy is not None and not step.node.is_keyed:
                     built.guard_by(policy, self._taps(step).push)
@@ -218,7 +224,7 @@ class Fragment:
     def _taps(self, step: Step) -> Taps:
         """Returns the readers of the side outputs of a step without state."""
         readers_of = {tag: self._fused(readers) for tag, readers in self._topology.taps(step).items()}
-        return Taps(step, readers_of, self._observing(step))
+        return Taps(step, readers_of, self._trail, self._observing(step))
 
     def _observing(self, step: Step) -> Observe | None:
         observe = self._observe
@@ -257,7 +263,7 @@ class _Map(FusedStep):
         results, values, timestamps = self._apply_guarded(values, timestamps)
         if self._constant and not LAZY_TYPES.isdisjoint(map(type, results)):
             self._for_each(values, own, results)
-        self._forward(results, timestamps)
+        self._forward(results, timestamps, kept(self._kept))
         self._pass_failed()
 
 
@@ -338,13 +344,14 @@ class _FromChanges(FusedStep):
         try:
             for kind, run in groupby(values, self._kind_of):
                 changes = list(run)
-                stamps = timestamps[start : start + len(changes)]
+                begin = start
+                stamps = timestamps[begin : begin + len(changes)]
                 start += len(changes)
                 if TimedChange in set(map(type, changes)):
                     pairs = zip(changes, stamps, strict=True)
                     stamps = [each.timestamp if isinstance(each, TimedChange) else at for each, at in pairs]
                 self._changes.kind = kind
-                self._forward([each.value for each in changes], stamps)
+                self._forward([each.value for each in changes], stamps, begin.__add__)
         finally:
             self._changes.kind = ChangeKind.INSERT
 
@@ -369,7 +376,8 @@ class _Filter(FusedStep):
         keep, values, timestamps = self._apply_guarded(values, timestamps)
         if not CONSTANT_TYPES.issuperset(map(type, keep)):
             keep = self._for_each(values, truth, keep)
-        self._forward(list(compress(values, keep)), list(compress(timestamps, keep)))
+        places = both(kept(keep), kept(self._kept))
+        self._forward(list(compress(values, keep)), list(compress(timestamps, keep)), places)
         self._pass_failed()
 
 
@@ -401,7 +409,7 @@ class _FlatMap(FusedStep):
             if group:
                 flat.extend(group)
                 stamps.extend([timestamp] * len(group))
-        self._forward(flat, stamps)
+        self._forward(flat, stamps, both(grouped(groups), kept(self._kept)))
         self._pass_failed()
 
 
@@ -423,7 +431,7 @@ class _Timestamps(FusedStep):
         if values:
             stamps = self._millis(assigned, values)
             self._observer.observe(values, stamps)
-            self._forward(values, list(stamps))
+            self._forward(values, list(stamps), kept(self._kept))
         self._pass_failed()
 
     def _millis(self, assigned: list[Any], values: Values) -> list[int]:

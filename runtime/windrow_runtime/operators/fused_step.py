@@ -17,6 +17,7 @@ from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import USER_ERRORS, function_failed, raise_call_error, shortened
 from windrow_runtime.operators.guarded.guard import NO_RESULT, Guard
+from windrow_runtime.operators.guarded.trail import Places, Trail
 
 # Any in this module: elements of every type.
 Values: TypeAlias = list[Any]
@@ -43,6 +44,8 @@ class FusedStep:
     ) -> None:
         self.step = step
         self.then = then
+        self.trail = Trail()  # the fragment sets its own
+        self._kept: bytearray | None = None  # the elements of the last push that have a result; None: all
         self.guard: Guard | None = None  # applies the step's error policy; None: errors fail the run
         self._failed: tuple[Values, Timestamps] = ([], [])
         self._put_aside: PutAside | None = None
@@ -92,13 +95,17 @@ class FusedStep:
     def close(self) -> None:
         """Closes the resources that :meth:`open` opened."""
 
-    def _forward(self, values: Values, timestamps: Timestamps) -> None:
+    def _forward(self, values: Values, timestamps: Timestamps, places: Places | None = None) -> None:
+        """Passes on elements; ``places`` finds out of which element of the push each was made; None: of its own."""
         if not values or not self.then:
             return
+        way = self.trail.steps
+        way.append(places)
         *others, last = self.then
         for step in others:
             step.push(self._copies(values), timestamps)
         last.push(values, timestamps)
+        way.pop()
 
     def _copies(self, values: Values) -> Values:
         """Returns copies of elements for one of several readers; constants are not copied."""
@@ -127,7 +134,7 @@ class FusedStep:
         Where the step has an error policy, an element whose call raises has none. Each element is given to the function
         once, and once for each further try: the iterator of the calls goes on behind the call that raised.
         """
-        guard = self.guard
+        guard, self._kept = self.guard, None
         if guard is None:
             return self._apply(values), values, timestamps
         results: list[Any] = []
@@ -144,7 +151,8 @@ class FusedStep:
                 break
             value = values[index]
             again = partial(self._again, value)
-            result = guard.settle(error, value, timestamps[index], again, given=partial(_element_text, value))
+            given, origin = partial(_element_text, value), partial(self.trail.origin_of, index)
+            result = guard.settle(error, value, timestamps[index], again, given=given, origin=origin)
             if result is NO_RESULT:
                 failed.append(index)
             else:
@@ -154,6 +162,7 @@ class FusedStep:
         is_kept = bytearray(b"\1") * len(values)
         for index in failed:
             is_kept[index] = False
+        self._kept = is_kept
         return results, list(compress(values, is_kept)), list(compress(timestamps, is_kept))
 
     def _again(self, value: Any) -> Any:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from concurrent.futures import wait as wait_for_any
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
@@ -30,6 +32,7 @@ from windrow_runtime.operators.errors import (
 )
 from windrow_runtime.operators.fused_step import FusedStep, Timestamps, Values
 from windrow_runtime.operators.guarded.guard import NO_RESULT, Guard, is_failure
+from windrow_runtime.operators.guarded.trail import Trail, both, kept, unknown
 
 # Any in this module: elements of every type.
 
@@ -42,8 +45,12 @@ Observe: TypeAlias = Callable[[str, Values, Timestamps], None]
 class Taps:
     """Passes elements of side outputs to their readers, by the names of tags, and to an observer."""
 
-    def __init__(self, step: Step, taps: Mapping[str, Sequence[FusedStep]], observe: Observe | None = None) -> None:
-        self._steps = {tag: FusedStep(step, readers, constant=False) for tag, readers in taps.items()}
+    def __init__(
+        self, step: Step, taps: Mapping[str, Sequence[FusedStep]], trail: Trail, observe: Observe | None = None
+    ) -> None:
+        self._steps = {tag: _Tap(step, readers, constant=False) for tag, readers in taps.items()}
+        for tap in self._steps.values():
+            tap.trail = trail
         self._observe = observe
 
     def push(self, tag: str, values: Values, timestamps: Timestamps) -> None:
@@ -53,6 +60,13 @@ class Taps:
         step = self._steps.get(tag)
         if step is not None:
             step.push(values, timestamps)
+
+
+class _Tap(FusedStep):
+    """Passes on elements of a side output, of which nobody knows out of which elements they were made."""
+
+    def push(self, values: Values, timestamps: Timestamps) -> None:
+        self._forward(values, timestamps, unknown)
 
 
 class StepTimes(Protocol):
@@ -120,11 +134,13 @@ class ProcessStep(FusedStep):
         context, process = self._context, self.function.process_element
         main_results: Values = []
         stamps: Timestamps = []
+        ends: list[int] = []  # how many results there are up to each element
         context.sides = {}
-        for value, timestamp in zip(values, timestamps, strict=True):
+        for index, (value, timestamp) in enumerate(zip(values, timestamps, strict=True)):
+            ends.append(len(main_results))
             context.timestamp = timestamp
             if self.guard is not None:
-                made = self._guarded(self.guard, value, timestamp)
+                made = self._guarded(self.guard, value, timestamp, index)
                 main_results += made
                 stamps += [timestamp] * len(made)
                 continue
@@ -137,12 +153,12 @@ class ProcessStep(FusedStep):
             except USER_ERRORS as error:
                 raise_call_error(self.step, error, f"element {shortened(value)}")
         sides, context.sides = context.sides, {}
-        self._forward(main_results, stamps)
+        self._forward(main_results, stamps, lambda index: bisect_right(ends, index) - 1)
         for tag in sorted(sides):
             self._taps.push(tag, *sides[tag])
         self._pass_failed()
 
-    def _guarded(self, guard: Guard, value: Any, timestamp: int | None) -> Values:
+    def _guarded(self, guard: Guard, value: Any, timestamp: int | None, index: int) -> Values:
         """Returns the results for an element; what a failed call has put out is discarded."""
         sides = self._context.sides
         made: Any  # a list of results, or NO_RESULT
@@ -156,7 +172,8 @@ class ProcessStep(FusedStep):
             try:
                 made = call()
             except USER_ERRORS as error:
-                made = guard.settle(error, value, timestamp, call, given=lambda: f"element {shortened(value)}")
+                given, origin = partial("element {}".format, shortened(value)), partial(self.trail.origin_of, index)
+                made = guard.settle(error, value, timestamp, call, given=given, origin=origin)
                 if made is NO_RESULT:
                     self._context.sides = {}
                     return []
@@ -202,6 +219,7 @@ class BatchStep(FusedStep):
             batch = values[start : start + self._size]
             what = f"{len(batch)} elements, the first of them {shortened(batch[0])}"
             stamps = timestamps[start : start + self._size]
+            self._kept = None
             try:
                 # What a call that raises has changed is not given to the function again.
                 is_copied = self.guard is not None and not self._takes_constants
@@ -210,8 +228,8 @@ class BatchStep(FusedStep):
                 if self.guard is None or not is_failure(error):
                     raise_call_error(self.step, error, what)
                 # The function may have changed its list.
-                results, stamps = self._one_by_one(self.guard, values[start : start + self._size], stamps)
-            self._forward(results, stamps)
+                results, stamps = self._one_by_one(self.guard, values[start : start + self._size], stamps, start)
+            self._forward(results, stamps, both(kept(self._kept), start.__add__))
         self._pass_failed()
 
     def _results(self, batch: Values, what: str) -> Values:
@@ -227,18 +245,21 @@ class BatchStep(FusedStep):
             )
         return results
 
-    def _one_by_one(self, guard: Guard, batch: Values, timestamps: Timestamps) -> tuple[Values, Timestamps]:
+    def _one_by_one(self, guard: Guard, batch: Values, timestamps: Timestamps, start: int) -> tuple[Values, Timestamps]:
         """Calls the function with each element of a failed batch alone; returns the results, with timestamps."""
         results: Values = []
         stamps: Timestamps = []
-        for value, timestamp in zip(batch, timestamps, strict=True):
-            made = self._settled(guard, value, timestamp)
-            if made is not NO_RESULT:
+        self._kept = is_kept = bytearray(b"\1") * len(batch)
+        for index, (value, timestamp) in enumerate(zip(batch, timestamps, strict=True)):
+            made = self._settled(guard, value, timestamp, start + index)
+            if made is NO_RESULT:
+                is_kept[index] = False
+            else:
                 results += made
                 stamps.append(timestamp)
         return results, stamps
 
-    def _settled(self, guard: Guard, value: Any, timestamp: int | None) -> Any:
+    def _settled(self, guard: Guard, value: Any, timestamp: int | None, index: int) -> Any:
         """Returns a list of the result for one element, or ``NO_RESULT``."""
         what = f"element {shortened(value)}"
 
@@ -249,7 +270,8 @@ class BatchStep(FusedStep):
         try:
             return call()
         except USER_ERRORS as error:
-            return guard.settle(error, value, timestamp, call, given=lambda: what)
+            origin = partial(self.trail.origin_of, index)
+            return guard.settle(error, value, timestamp, call, given=lambda: what, origin=origin)
 
 
 # Any: results of every type.
@@ -330,13 +352,15 @@ class AsyncStep(FusedStep):
             # A task that a user's coroutine has started raised it, which has ended the loop.
             raise_call_error(self.step, error, f"one of {len(values)} elements")
         done_indices = [index for index in order if not isinstance(results[index], _SideOutput)]
-        self._forward([results[index] for index in done_indices], [timestamps[index] for index in done_indices])
+        done, stamps = [results[index] for index in done_indices], [timestamps[index] for index in done_indices]
+        self._forward(done, stamps, done_indices.__getitem__)
         side_outputs: dict[str, list[int]] = {}
         for index, result in enumerate(results):
             if isinstance(result, _SideOutput):
                 if result.error is not None:
                     assert self.guard is not None, "it has decided"
-                    self.guard.refuse(first_line(result.error), values[index], timestamps[index])
+                    origin = partial(self.trail.origin_of, index)
+                    self.guard.refuse(first_line(result.error), values[index], timestamps[index], origin)
                 else:
                     side_outputs.setdefault(result.tag, []).append(index)
         for tag in sorted(side_outputs):

@@ -11,6 +11,7 @@ from windrow.plan import Step, TimestampsNode
 from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.metrics.step_metrics import Metrics
 from windrow_runtime.operators.fragments import Fragment
+from windrow_runtime.operators.guarded.trail import Origin
 from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, timestamps_of
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
@@ -67,11 +68,13 @@ class PortFragment:
         own = (self._topology, self._port, self._clock, self._fed_by_columns, self._watermarks, self._object_edges)
         return PortFragment, (*own, self._partition_trackers)
 
-    def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> list[Routed]:
-        """Runs the steps; returns the elements for each target."""
+    def run(
+        self, values: Sequence[Any], timestamps: Sequence[int | None], origin: Origin | None = None
+    ) -> list[Routed]:
+        """Runs the steps; returns the elements for each target. ``origin`` says where an element comes from."""
         fragment = self._started()
         self._routed = []
-        fragment.run(list(values), list(timestamps))
+        fragment.run(list(values), list(timestamps), origin)
         return self._routed
 
     def _started(self) -> Fragment:

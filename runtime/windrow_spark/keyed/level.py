@@ -12,6 +12,7 @@ from windrow_runtime.metrics.step_metrics import Metrics
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import field_errors
+from windrow_runtime.operators.guarded.trail import Origin
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_spark.clock import BatchTime, BatchTimes, ClockFiles, SeenTimestamps
 from windrow_spark.exchange.facts import LATE, RECORDS_OUT, Count, facts_of
@@ -36,7 +37,9 @@ class RunsFragment(Protocol):
 
     precedes_watermark: bool  # whether timers emitted the elements, which come under the watermark of the batch before
 
-    def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> Iterable[Routed]: ...
+    def run(
+        self, values: Sequence[Any], timestamps: Sequence[int | None], origin: Origin | None = None
+    ) -> Iterable[Routed]: ...
 
     @property
     def is_idle(self) -> bool: ...

@@ -13,6 +13,7 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batches import OpenPartitions, PartitionMark, SourceBatch
 from windrow_runtime.inputs.text_rows import TextRows, without_elements
 from windrow_runtime.operators.errors import field_errors
+from windrow_runtime.operators.guarded.trail import Origin
 from windrow_spark.checkpoint.newest_batch import BatchNote, ClosedSources, DriverNote
 from windrow_spark.clock import NO_TIME, encode_watermark
 from windrow_spark.exchange.classes import register_classes
@@ -184,7 +185,7 @@ class _Task:
         self._unmatched.update(source_batch.unmatched)
         self._send_malformed(source_batch)
         if not self._fragment.is_idle:
-            self._run(self._fragment, source_batch.values)
+            self._run(self._fragment, source_batch.values, source_batch.origin)
         return columns, count
 
     def _send_columns(self, columns: Any | None) -> Iterator[PackedRow]:
@@ -206,9 +207,9 @@ class _Task:
         if self._malformed_output is not None:
             self._run(self._malformed_output, batch.malformed)
 
-    def _run(self, fragment: RunsFragment, values: list[Any]) -> None:
+    def _run(self, fragment: RunsFragment, values: list[Any], origin: Origin | None = None) -> None:
         if values:
-            for target, out_values, out_timestamps in fragment.run(values, [None] * len(values)):
+            for target, out_values, out_timestamps in fragment.run(values, [None] * len(values), origin):
                 self._packer.add(target, out_values, out_timestamps)
 
     def _service_rows(self, records: int, *, needed: bool) -> list[PackedRow]:

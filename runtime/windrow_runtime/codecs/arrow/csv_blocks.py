@@ -112,7 +112,11 @@ class CsvColumns:
         columns, good = read_columns(cells, self._record_type)
         left = left_out(wrong_widths, good)
         plain = _rows_at(left, block, table.num_rows + len(wrong_widths)) if left else []
-        return None if plain is None else split_block(block, columns, plain, self._records, lines_in(block))
+        if plain is None:
+            return None
+        lines = lines_in(block)
+        has_line_each = lines + (not block.endswith((b"\n", b"\r"))) == table.num_rows + len(wrong_widths)
+        return split_block(block, columns, plain, self._records, lines, left if has_line_each else None)
 
 
 def _cells(texts: pa.Array, field: RecordField) -> pa.Array:

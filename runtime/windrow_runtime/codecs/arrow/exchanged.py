@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.decoding import check_arrow_schema, decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
+from windrow_runtime.codecs.origins import Parts, counted_from
 from windrow_runtime.codecs.value_type import RecordType
 
 # Any in this module: pyarrow has no types.
@@ -27,20 +29,21 @@ _BYTES_STORED: Final = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class ArrowRows:
-    """Consecutive rows of Arrow data, with the columns of a type; ``origin`` and ``first`` describe malformed rows."""
+    """Consecutive rows of Arrow data, with the columns of a type; ``origin`` and ``first`` describe rows."""
 
     rows: pa.RecordBatch
     record_type: RecordType
     origin: str
     first: int
 
-    def decode(self) -> tuple[list[object], list[MalformedRecord], dict[str, str]]:
-        """Returns the elements, and the rows that do not fit their type."""
+    def decode(self) -> tuple[list[object], list[MalformedRecord], dict[str, str], Parts]:
+        """Returns the elements, the rows that do not fit their type, and where the elements come from."""
         misfits: list[malformed.MalformedValue] = []
         values = decode_batch(self.rows, self.record_type, misfits.append)
-        origin = f"{self.origin}, row "
-        rows = [malformed.as_malformed(bad, f"{origin}{self.first + (bad.row or 0)}") for bad in misfits]
-        return values, rows, {}
+        describe = partial("{}, row {}".format, self.origin)
+        rows = [malformed.as_malformed(bad, describe(self.first + (bad.row or 0))) for bad in misfits]
+        origin = counted_from(self.first, [bad.row or 0 for bad in misfits], describe)
+        return values, rows, {}, [(0, origin)]
 
 
 def arrow_rows(data: object, record_type: RecordType, origin: str, first: int) -> Iterator[ArrowRows]:

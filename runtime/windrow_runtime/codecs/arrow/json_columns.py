@@ -116,7 +116,8 @@ class JsonBlocks:
             for before, number in enumerate(others)
             if lines[number].strip()
         )
-        return [split_block(block, columns, plain, self.records, len(decoded.structs) + len(decoded.refused))]
+        count = len(decoded.structs) + len(decoded.refused)
+        return [split_block(block, columns, plain, self.records, count, others)]
 
     def read_texts(self, texts: Sequence[bytes]) -> tuple[pa.RecordBatch, list[int]]:
         """Reads texts; returns columns of most, and the numbers of the others, which are to be read one by one."""

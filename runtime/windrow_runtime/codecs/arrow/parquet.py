@@ -6,6 +6,7 @@ import datetime
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.decoding import batch_of, check_arrow_schema, column_names, decode_batch, is_list
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type, encode_batch
 from windrow_runtime.codecs.arrow.spark_metadata import spark_metadata
+from windrow_runtime.codecs.origins import Parts, counted_from
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
 from windrow_runtime.codecs.unmatched import unmatched_columns
@@ -41,16 +43,17 @@ class ParquetRows:
     unmatched: Mapping[str, str]
     """What to warn of, with the file: columns of no field, where a field has no column."""
 
-    def decode(self) -> tuple[list[object], list[MalformedRecord], dict[str, str]]:
-        """The elements, the rows that do not fit their type, and columns to warn of."""
+    def decode(self) -> tuple[list[object], list[MalformedRecord], dict[str, str], Parts]:
+        """The elements, the rows that do not fit their type, columns to warn of, and where the elements come from."""
         misfits: list[malformed.MalformedValue] = []
         with unreadable(
             self.file, f"texts of UTF-8 in the columns of {self.record_type}", pa.ArrowException, UnicodeDecodeError
         ):
             values = decode_batch(self.rows, self.record_type, misfits.append)
-        origin = f"{self.file}, row "
-        rows = [malformed.as_malformed(bad, f"{origin}{self.first + (bad.row or 0)}") for bad in misfits]
-        return values, rows, dict(self.unmatched)
+        describe = partial("{}, row {}".format, self.file)
+        rows = [malformed.as_malformed(bad, describe(self.first + (bad.row or 0))) for bad in misfits]
+        origin = counted_from(self.first, [bad.row or 0 for bad in misfits], describe)
+        return values, rows, dict(self.unmatched), [(0, origin)]
 
 
 UNREAD: Final = b"windrow.unread"

@@ -37,6 +37,7 @@ class BlockRead(NamedTuple):
     columns: pa.RecordBatch
     plain: Sequence[PlainRows]
     lines: int  # of the block
+    others: Sequence[int] | None = None  # the lines that are no row of the columns; None: a row may have several lines
 
 
 class BlockFormat(Protocol):
@@ -93,7 +94,12 @@ def plain_block(block: bytes, record_type: RecordType) -> BlockRead:
 
 
 def split_block(
-    block: bytes, columns: pa.RecordBatch, plain: Iterable[PlainRows], records: LineRecords | CsvRecords, lines: int
+    block: bytes,
+    columns: pa.RecordBatch,
+    plain: Iterable[PlainRows],
+    records: LineRecords | CsvRecords,
+    lines: int,
+    others: Sequence[int] | None,
 ) -> BlockRead:
     """Returns the columns of a block and its plain rows, consecutive ones together; all are plain if that is faster."""
     groups: list[tuple[PlainRows, list[bytes]]] = []
@@ -105,7 +111,7 @@ def split_block(
         expected = rows.line + rows.text.count(b"\n")
     if len(groups) * records.sizes.alone > columns.num_rows + len(groups):
         return BlockRead(no_rows(records.record_type), [PlainRows(0, 0, block)], lines)
-    return BlockRead(columns, [rows._replace(text=b"".join(texts)) for rows, texts in groups], lines)
+    return BlockRead(columns, [rows._replace(text=b"".join(texts)) for rows, texts in groups], lines, others)
 
 
 def left_out(refused: Sequence[int], good: Mask) -> list[int]:

@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from windrow.sources import FileSource
+from windrow_runtime.codecs.origins import Origin, counted_from, nowhere
 from windrow_runtime.codecs.text_files import (
     CsvRecords,
     DocumentRecords,
@@ -58,6 +59,7 @@ class TextBlockReader:
         """Reads lines without line ends, each a row; ``origin`` describes where a line, numbered from 0, comes from."""
         blocks = self.format()
         (read,) = blocks.read(b"\n".join(lines))
+        place = nowhere if read.others is None else counted_from(0, read.others, origin)
         return TextRows(
             read.columns,
             self.record_type,
@@ -65,6 +67,7 @@ class TextBlockReader:
                 (plain.row, source_batch(blocks.read_plain(io.BytesIO(plain.text)), _numbered(origin, plain.line)))
                 for plain in read.plain
             ],
+            place,
         )
 
     def _rows(
@@ -82,14 +85,20 @@ class TextBlockReader:
         above = 0  # lines of the part before the block
         for block, is_whole in blocks_of(content, blocks, self.records.sizes, begins=begins):
             for read in blocks.read(block) if is_whole else ():
-                yield TextRows(
-                    read.columns, self.record_type, [(plain.row, batch_of(plain, above)) for plain in read.plain]
-                )
+                place: Origin = partial(_nowhere_in, file)
+                if read.others is not None:
+                    place = counted_from(1, read.others, origin(above))
+                rows = [(plain.row, batch_of(plain, above)) for plain in read.plain]
+                yield TextRows(read.columns, self.record_type, rows, place)
                 above += read.lines
             if not is_whole:
                 rest = blocks.read_plain(cast(BinaryIO, io.BufferedReader(_Joined(block, content))))
                 for batch in in_batches(rest, origin(above), file):
                     yield TextRows(no_rows(self.record_type), self.record_type, [(0, batch)])
+
+
+def _nowhere_in(file: str, index: int) -> str:
+    return file
 
 
 def _numbered(origin: Callable[[int], str], above: int) -> Callable[[int], str]:

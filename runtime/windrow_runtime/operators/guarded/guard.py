@@ -60,11 +60,12 @@ class Guard:
         *,
         given: Callable[[], str],
         text: Callable[[BaseException], str] = first_line,
+        origin: Callable[[], str | None] | None = None,
     ) -> Any:
         """Returns the result of a later try, or ``NO_RESULT`` for an element that failed; raises where the run fails.
 
         ``again`` calls the function once more, for a policy with retries; ``given`` describes the call in an error, and
-        ``text`` the error for the side output.
+        ``text`` the error for the side output; ``origin`` says where the element comes from.
         """
         self._check(error, given)
         attempts, strategy = 1, self._policy.retry
@@ -85,13 +86,16 @@ class Guard:
                     error = failure
         if self._policy.tag is None and not self._policy.drops:
             raise_call_error(self._step, error, f"{given()}, {attempts} tries")
-        self.refuse(text(error), element, timestamp)
+        self.refuse(text(error), element, timestamp, origin)
         return NO_RESULT
 
-    def refuse(self, text: str, element: Any, timestamp: int | None) -> None:
+    def refuse(
+        self, text: str, element: Any, timestamp: int | None, origin: Callable[[], str | None] | None = None
+    ) -> None:
         """Counts and drops an element that failed, or puts it out with the text of its error."""
         if self._policy.tag is not None:
-            failed = Failed(without_mark(element), encodable(text), self._step.name or self._step.id)
+            came_from = None if origin is None else origin()
+            failed = Failed(without_mark(element), encodable(text), self._step.name or self._step.id, came_from)
             self._put_out(self._policy.tag.name, failed, timestamp)
         elif self.metrics is not None:
             self.metrics.counter(FAILED_DROPPED).inc()
