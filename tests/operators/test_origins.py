@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from windrow import DataStream, OutputTag, from_source
+from windrow import DataStream, OutputTag, from_collection, from_source
+from windrow.connectors import CustomSource
 from windrow.failures import Failed
 from windrow.functions import ProcessContext, ProcessFunction
 from windrow.sources import CsvFileSource, FileSource, JsonFileSource, ParquetFileSource
@@ -151,3 +152,27 @@ def test_nobody_knows_where_others_come_from(tmp_path: Path) -> None:
     assert set(origins(aside.map(inverse, on_error=FAILED))) == {None}
     summed = rows.key_by(lambda row: row.name).reduce(lambda a, b: b)
     assert set(origins(summed.map(inverse, on_error=FAILED))) == {None}
+
+
+class Numbers(CustomSource[int, int]):
+    """The numbers below 10."""
+
+    @property
+    def is_bounded(self) -> bool:
+        return True
+
+    def initial_offset(self, partition: str) -> int:
+        return 0
+
+    def latest_offset(self, partition: str) -> int:
+        return 10
+
+    def read(self, partition: str, start: int, end: int) -> Iterator[int]:
+        yield from range(start, end)
+
+
+def test_sources_of_ones_own_tell_the_partition_and_collections_nothing() -> None:
+    (origin,) = origins(from_source(Numbers()).map(lambda n: 1 // (n - 4), on_error=FAILED))
+    assert origin is not None
+    assert origin.endswith(" from 0 to 10")
+    assert origins(from_collection([4]).map(lambda n: 1 // (n - 4), on_error=FAILED)) == [None]

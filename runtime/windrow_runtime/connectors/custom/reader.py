@@ -104,7 +104,7 @@ class CustomReads(Reads):
 
     def read(self, range_: Range) -> Iterator[Any]:
         return (
-            in_batches(self._pairs(range_), str)
+            in_batches(self._pairs(range_), _place_of)
             if self.record_type is None
             else self._read_arrow(range_, self.record_type)
         )
@@ -115,7 +115,7 @@ class CustomReads(Reads):
         from windrow_runtime.codecs.arrow.text_blocks import no_rows
 
         first = 0
-        origin = f"{range_.partition} from {range_.start!r} to {range_.end!r}"
+        origin = _place_of(range_)
         with self._errors("read_arrow", *range_.offsets):
             for data in self.source.read_arrow(*range_.offsets):
                 if isinstance(data, MalformedRecord):
@@ -159,3 +159,7 @@ class CustomReads(Reads):
             lambda: f"{method}({', '.join(map(shortened, arguments))})",
             "; SourceError says that a service is away",
         )
+
+
+def _place_of(range_: Range) -> str:
+    return f"{range_.partition} from {range_.start!r} to {range_.end!r}"
