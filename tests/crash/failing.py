@@ -10,9 +10,17 @@ from tests.crash.records import Total
 from tests.support.records import Event, add
 from windrow import DataStream, OutputTag, WatermarkStrategy
 from windrow.failures import Failed
-from windrow.functions import KeyedProcessContext, KeyedProcessFunction, OnTimerContext, ProcessContext, ProcessFunction
+from windrow.functions import (
+    AggregateFunction,
+    KeyedProcessContext,
+    KeyedProcessFunction,
+    OnTimerContext,
+    ProcessContext,
+    ProcessFunction,
+)
+from windrow.patterns import Pattern
 from windrow.state import ReducingStateDescriptor
-from windrow.windows import TimeWindow, TumblingEventTimeWindows
+from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
 
 # Any: streams of every kind of step.
 
@@ -88,8 +96,26 @@ def failing_streams(events: DataStream[Event]) -> dict[str, DataStream[Total]]:
     sums = good.key_by(lambda event: event.key).process(_Sums(), on_error=maybe)
     sevens = good.key_by(lambda event: event.key).window(TumblingEventTimeWindows.of(timedelta(milliseconds=700)))
     windows = sevens.apply(_window_total, on_error=windows_failed)
+    keyed = good.key_by(lambda event: event.key)
+    sessions = keyed.window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=300)))
+    folded = sessions.aggregate(_Values(), on_error=maybe)
+    pairs_failed = OutputTag[Failed[tuple[Event, Event]]]("failed")
+    near = keyed.interval_join(keyed).between(timedelta(0), timedelta(milliseconds=400))
+    pairs = near.apply(_pair_total, on_error=pairs_failed)
+    pattern = Pattern[Event].begin("even", lambda event: _checked(event).value % 2 == 0).next("following")
+    matches = keyed.pattern(pattern).select(_match_total, on_error=windows_failed)
     return {
         **streams,
+        "sessions": folded,
+        "failed in sessions": folded.get_side_output(maybe).map(_failed_total),
+        "pairs": pairs,
+        "failed in pairs": pairs.get_side_output(pairs_failed).map(
+            lambda failed: Total(failed.error, failed.element[0].key, failed.element[1].value)
+        ),
+        "matches": matches,
+        "failed in matches": matches.get_side_output(windows_failed).map(
+            lambda failed: Total(failed.error, failed.element[0].key, len(failed.element))
+        ),
         "key_by": by_key.process(_Each()),
         "failed in key_by": by_key.get_side_output(failed).map(_failed_total),
         "windows": windows,
@@ -99,6 +125,36 @@ def failing_streams(events: DataStream[Event]) -> dict[str, DataStream[Total]]:
         "sums": sums,
         "failed in sums": sums.get_side_output(maybe).map(_failed_total),
     }
+
+
+class _Values(AggregateFunction[Event, list[int], Total]):
+    """Adds up values, of which it keeps a list that it changes in place before it raises."""
+
+    def create_accumulator(self) -> list[int]:
+        return []
+
+    def add(self, value: Event, accumulator: list[int]) -> list[int]:
+        accumulator.append(value.value)
+        _checked(value)
+        return accumulator
+
+    def merge(self, first: list[int], second: list[int]) -> list[int]:
+        first += second
+        return first
+
+    def get_result(self, accumulator: list[int]) -> Total:
+        return Total(f"of {len(accumulator)}", "all", sum(accumulator))
+
+
+def _pair_total(first: Event, second: Event) -> Total:
+    _checked(second)
+    return Total(f"{first.at} and {second.at}", first.key, first.value)
+
+
+def _match_total(even: Event, following: Event) -> Total:
+    if (even.value + following.value) % _ONE_IN == 3:
+        raise ValueError(f"no {even.value} and {following.value}")
+    return Total(f"{even.at}, {following.at}", even.key, following.value)
 
 
 class _Each(KeyedProcessFunction[str, Event, Total]):

@@ -26,6 +26,7 @@ from windrow.functions import (
 from windrow.plan import MapAsyncNode
 from windrow.sinks import CollectSink
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.guarded.trail import Trail
 from windrow_runtime.operators.lookup_steps import AsyncStep, Taps
 from windrow_runtime.operators.topology import topology_of
 
@@ -137,7 +138,7 @@ def test_a_client_that_never_ends_is_left_behind() -> None:
     stream = from_collection([1, 2], int).map_async(stubborn, capacity=1, timeout=SHORT, timed_out=SLOW)
     topology = topology_of(Pipeline("p", stream.sink_to(CollectSink[int]())))
     ((step, node),) = [(step, step.node) for step in topology.steps if isinstance(step.node, MapAsyncNode)]
-    hasty = AsyncStep(step, [], Taps(step, {}), node, clean_up_seconds=0.05)
+    hasty = AsyncStep(step, [], Taps(step, {}, Trail()), node, clean_up_seconds=0.05)
     with pytest.raises(UserFunctionError, match=r"go on though they were cancelled\n +given: +2 at a time"):
         hasty.push([1, 2], [0, 0])
     hasty.close()

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Final, Self
 
 from windrow.functions import AsyncRetryStrategy, FixedDelayRetryStrategy, ProcessFunction
-from windrow.functions.marked import CoProcessWithoutKeys, FromLeft, FromRight, SideKey
+from windrow.functions.marked import CoProcessed, CoProcessWithoutKeys, FromLeft, FromRight, SideKey
 from windrow.functions.names import function_name
 from windrow.functions.wrapper import unwrapped
 from windrow.panes import ChangeKind
@@ -119,6 +119,11 @@ class ProcessNode(FunctionNode[ProcessFunction[Any, Any]]):
     sees_time: ClassVar[bool] = True
     has_watermark: ClassVar[bool] = True
     passes_aside: ClassVar[bool] = True
+
+    @property
+    def user_parts(self) -> tuple[object, ...]:
+        function = unwrapped(self.function)
+        return tuple(map(unwrapped, function.functions)) if isinstance(function, CoProcessed) else (function,)
 
     @property
     def emitting(self) -> tuple[object, ...]:
