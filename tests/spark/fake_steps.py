@@ -75,7 +75,7 @@ class TimestampedSource:
         self.watermark = MIN_TIMESTAMP
 
     def run(
-        self, values: Sequence[Any], timestamps: Sequence[int | None]
+        self, values: Sequence[Any], timestamps: Sequence[int | None], origin: object = None
     ) -> list[tuple[ToStep | ToSink, Sequence[Any], Sequence[int | None]]]:
         times = [time for _, time in values]
         self.watermark = max([self.watermark, *(time - 1 for time in times)])

@@ -37,9 +37,7 @@ class RunsFragment(Protocol):
 
     precedes_watermark: bool  # whether timers emitted the elements, which come under the watermark of the batch before
 
-    def run(
-        self, values: Sequence[Any], timestamps: Sequence[int | None], origin: Origin | None = None
-    ) -> Iterable[Routed]: ...
+    def run(self, values: Sequence[Any], timestamps: Sequence[int | None]) -> Iterable[Routed]: ...
 
     @property
     def is_idle(self) -> bool: ...
@@ -55,6 +53,10 @@ class RunsFragment(Protocol):
 
 class SourceFragment(RunsFragment, Protocol):
     """A fragment that begins at a source and assigns timestamps."""
+
+    def run(
+        self, values: Sequence[Any], timestamps: Sequence[int | None], origin: Origin | None = None
+    ) -> Iterable[Routed]: ...
 
     @property
     def watermark(self) -> int: ...

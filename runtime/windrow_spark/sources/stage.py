@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -13,12 +13,11 @@ from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.inputs.batches import OpenPartitions, PartitionMark, SourceBatch
 from windrow_runtime.inputs.text_rows import TextRows, without_elements
 from windrow_runtime.operators.errors import field_errors
-from windrow_runtime.operators.guarded.trail import Origin
 from windrow_spark.checkpoint.newest_batch import BatchNote, ClosedSources, DriverNote
 from windrow_spark.clock import NO_TIME, encode_watermark
 from windrow_spark.exchange.classes import register_classes
 from windrow_spark.exchange.facts import RECORDS_IN, RECORDS_OUT, ROWS_READ, WATERMARK, Count
-from windrow_spark.exchange.packer import Packer
+from windrow_spark.exchange.packer import Packer, Routed
 from windrow_spark.exchange.rows import PackedRow, Phase, RowKind, dump_values, notes_number, packed_batch
 from windrow_spark.faults import failures_marked
 from windrow_spark.key_groups import KeyGroups
@@ -184,8 +183,9 @@ class _Task:
         count += len(source_batch.malformed)
         self._unmatched.update(source_batch.unmatched)
         self._send_malformed(source_batch)
-        if not self._fragment.is_idle:
-            self._run(self._fragment, source_batch.values, source_batch.origin)
+        values = source_batch.values
+        if values and not self._fragment.is_idle:
+            self._add(self._fragment.run(values, [None] * len(values), source_batch.origin))
         return columns, count
 
     def _send_columns(self, columns: Any | None) -> Iterator[PackedRow]:
@@ -204,13 +204,12 @@ class _Task:
         if rule.fail:
             batch.refuse_malformed(rule.where)
         self._malformed += len(batch.malformed)
-        if self._malformed_output is not None:
-            self._run(self._malformed_output, batch.malformed)
+        if self._malformed_output is not None and batch.malformed:
+            self._add(self._malformed_output.run(batch.malformed, [None] * len(batch.malformed)))
 
-    def _run(self, fragment: RunsFragment, values: list[Any], origin: Origin | None = None) -> None:
-        if values:
-            for target, out_values, out_timestamps in fragment.run(values, [None] * len(values), origin):
-                self._packer.add(target, out_values, out_timestamps)
+    def _add(self, routed: Iterable[Routed]) -> None:
+        for target, values, timestamps in routed:
+            self._packer.add(target, values, timestamps)
 
     def _service_rows(self, records: int, *, needed: bool) -> list[PackedRow]:
         """Returns the rows without elements, for the driver and the service groups; at least one if one is needed."""
