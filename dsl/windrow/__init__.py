@@ -4,6 +4,7 @@ from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import ConnectedStreams, KeyedConnectedStreams
 from windrow.builder.interval_join import AsOfJoin, IntervalJoin, IntervalJoined, LeftAsOfJoin, OuterIntervalJoined
 from windrow.builder.pattern_stream import PatternStream
+from windrow.builder.side_inputs import SideInput, SideInputStream, as_dict, as_list, as_singleton
 from windrow.builder.stream import DataStream, KeyedStream
 from windrow.builder.window_join import (
     CoGroupedStreams,
@@ -74,12 +75,17 @@ __all__ = [
     "OutputTag",
     "PatternStream",
     "Pipeline",
+    "SideInput",
+    "SideInputStream",
     "WatermarkStrategy",
     "WindowCoGroup",
     "WindowJoin",
     "WindowedStream",
     "WindrowError",
     "WithWindow",
+    "as_dict",
+    "as_list",
+    "as_singleton",
     "from_arrow",
     "from_changes",
     "from_collection",

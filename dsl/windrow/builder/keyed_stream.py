@@ -16,9 +16,8 @@ from windrow.builder.connect import KeyedConnectedStreams
 from windrow.builder.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
 from windrow.builder.other_names import unknown_call
 from windrow.builder.pattern_stream import PatternSettings, PatternStream
-from windrow.builder.side_output import side_output_node
 from windrow.builder.sides import keyed_by_both
-from windrow.builder.stage import Stage
+from windrow.builder.stage import Stage, side_output_node
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.counts import check_positive

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from windrow.builder.arguments import check_function
 from windrow.builder.other_names import unknown_call
+from windrow.errors import InvalidArgumentError
 from windrow.functions.names import function_name
 from windrow.plan.base_node import Node
 from windrow.plan.location import caller_location, scope_name, within_scope
+from windrow.plan.nodes import SideOutputNode
+from windrow.tags import OutputTag
 
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
@@ -84,6 +87,21 @@ class Stage:
         from windrow.builder.stream import DataStream
 
         return DataStream(node)
+
+
+# Any: elements of every type; the methods of streams say which.
+def side_output_node(node: Node, tag: OutputTag[Any]) -> SideOutputNode:
+    """The step that takes a side output of ``node``.
+
+    Raises:
+        InvalidArgumentError: If it is no :class:`OutputTag`.
+    """
+    if not isinstance(tag, OutputTag):
+        raise InvalidArgumentError(
+            "a side output is named by a tag", given=tag, expected="an OutputTag", where=caller_location()
+        )
+    type_form = node.aside_type(tag) if tag.element_type is None else tag.element_type
+    return SideOutputNode(input=node, tag=tag, element_type=type_form, location=caller_location())
 
 
 def _scoped(function: object, scope: str | None, call: Callable[[], R]) -> R:

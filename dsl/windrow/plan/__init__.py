@@ -37,6 +37,7 @@ from windrow.plan.nodes import (
 )
 from windrow.plan.pipeline import Collected, Engine, Pipeline, Runner
 from windrow.plan.steps import Step
+from windrow.side_inputs.views import SideInputNode
 
 __all__ = [
     "AggregateSpec",
@@ -70,6 +71,7 @@ __all__ = [
     "ReturnsNode",
     "Runner",
     "Scope",
+    "SideInputNode",
     "SideOutputNode",
     "SinkNode",
     "SourceNode",

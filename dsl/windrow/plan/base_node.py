@@ -222,6 +222,14 @@ class Node:
         """Whether its results may have timestamps that the watermark has passed."""
         return False
 
+    def stamps_early_in(self, windows: WindowNode) -> bool:
+        """Whether its results may be late for windows downstream, although the elements of which they are were not.
+
+        Args:
+            windows: The step with the windows.
+        """
+        return self.stamps_early
+
     @property
     def side_output(self) -> OutputTag[Any] | None:
         """The tag of the side output that it takes, or None."""

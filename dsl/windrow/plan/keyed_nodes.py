@@ -36,6 +36,7 @@ __all__ = [
     "NO_LATE_TAGS",
     "AggregateSpec",
     "AsOfJoinNode",
+    "BroadcastInputNode",
     "BroadcastProcessNode",
     "FunctionSpec",
     "IntervalJoinNode",
@@ -371,21 +372,40 @@ class KeyedProcessNode(FunctionNode[KeyedProcessFunction[Any, Any, Any]]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BroadcastProcessNode(Node):
-    """Processes each key's elements and timers with state, and with rules that a broadcast stream changes.
+class BroadcastInputNode(Node):
+    """Takes the elements of each key, and those of a broadcast stream for all keys.
 
     Attributes:
         input: The step that splits the stream by key.
-        rules: The step whose elements are the rules.
+        rules: The step whose elements reach all keys.
+    """
+
+    is_keyed: ClassVar[bool] = True
+
+    input: KeyByNode
+    rules: BroadcastNode
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input, self.rules)
+
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        # Any: the nodes are of the same classes.
+        changes: dict[str, Any] = dict(zip(("input", "rules"), inputs, strict=True))
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BroadcastProcessNode(BroadcastInputNode):
+    """Processes each key's elements and timers with state, and with rules that a broadcast stream changes.
+
+    Attributes:
         function: The user's function.
         on_error: What becomes of elements of keys whose function raised; None: the run fails.
     """
 
     kind: ClassVar[str] = "broadcast_process"
-    is_keyed: ClassVar[bool] = True
 
-    input: KeyByNode
-    rules: BroadcastNode
     function: KeyedBroadcastProcessFunction[Any, Any, Any, Any]
     on_error: ErrorPolicy | None = None
 
@@ -396,15 +416,6 @@ class BroadcastProcessNode(Node):
     @property
     def fails_without_element(self) -> bool:
         return True
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return (self.input, self.rules)
-
-    def with_inputs(self, inputs: Sequence[Node]) -> Self:
-        # Any: the nodes are of the same classes.
-        changes: dict[str, Any] = dict(zip(("input", "rules"), inputs, strict=True))
-        return replace(self, **changes)
 
     @property
     def process_function(self) -> KeyedBroadcastProcessFunction[Any, Any, Any, Any]:

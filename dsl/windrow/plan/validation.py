@@ -33,6 +33,7 @@ from windrow.plan.steps import Step
 from windrow.plan.types import called_by, result_type
 from windrow.plan.walk import upstream_of
 from windrow.rows.sink_keys import row_key_faults
+from windrow.side_inputs.views import SideInputNode
 from windrow.tags import OutputTag
 from windrow.text_options import is_line
 from windrow.time import duration_text
@@ -227,6 +228,18 @@ def _timed_join_faults(node: TimedJoinNode, step: Step, earlier_tags: EarlierTag
             step.where,
             "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) on both before the join",
         )
+
+
+@_node_faults.register
+def _side_input_faults(node: SideInputNode, step: Step, earlier_tags: EarlierTags) -> Iterator[Fault]:
+    for view in node.views:
+        if view.windows.assigner is not None and not (node.input.has_timestamps and view.has_timestamps):
+            whose = "the main stream" if view.has_timestamps else "the side input"
+            yield Fault(
+                f"{view.describe()} maps timestamps to windows, and {whose} has none",
+                step.where,
+                "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) on it before",
+            )
 
 
 @_node_faults.register

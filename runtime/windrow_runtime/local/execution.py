@@ -20,7 +20,7 @@ from windrow_runtime.local.journal import Recorders
 from windrow_runtime.local.key_order import KeyOrder, by_key, due_keys, one_by_one
 from windrow_runtime.local.run_start import RunStart
 from windrow_runtime.metrics.step_metrics import Metrics, StepMetrics
-from windrow_runtime.operators.broadcast_operator import BroadcastOperator
+from windrow_runtime.operators.broadcast.broadcast_operator import BroadcastTaker
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own, own_all
@@ -314,7 +314,7 @@ class Execution:
                     for phase in phases:
                         phase(key)
 
-        if isinstance(operator, BroadcastOperator):
+        if isinstance(operator, BroadcastTaker):
             # Broadcast elements change what all keys see.
             self._take(step, before=True)
             each(first)
@@ -376,10 +376,12 @@ class Execution:
 
     def _take(self, step: Step, *, before: bool) -> None:
         """Takes what has come for a step, broadcast elements first."""
-        for elements in self._broadcasts.pop((step.id, before), ()):
+        broadcasts = self._broadcasts.pop((step.id, before), ())
+        if broadcasts:
             operator = self.operators[step.id]
-            assert isinstance(operator, BroadcastOperator), "broadcast elements are sent to steps that take them"
-            operator.process_broadcast(elements.values, elements.timestamps)
+            assert isinstance(operator, BroadcastTaker), "broadcast elements are sent to steps that take them"
+            values, timestamps = zip(*[(each.values, each.timestamps) for each in broadcasts], strict=True)
+            operator.process_broadcast([*chain.from_iterable(values)], [*chain.from_iterable(timestamps)])
         for batch in self._inboxes.pop((step.id, before), ()):
             self._process(step, batch)
 

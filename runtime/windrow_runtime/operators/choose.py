@@ -16,13 +16,15 @@ from windrow.plan import (
     Node,
     PatternNode,
     ReduceSpec,
+    SideInputNode,
     Step,
     WindowNode,
 )
 from windrow.plan.changing import takes_changes
 from windrow.windows import TumblingEventTimeWindows
 from windrow.windows.spec import AlignedWindows, GapWindows
-from windrow_runtime.operators.broadcast_operator import BroadcastOperator
+from windrow_runtime.operators.broadcast.broadcast_operator import BroadcastOperator
+from windrow_runtime.operators.broadcast.side_input_operator import SideInputOperator
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.guarded.folds import GuardedFoldOperator
 from windrow_runtime.operators.guarded.pairs import (
@@ -74,6 +76,7 @@ OPERATORS: Final[Mapping[type[Node], Callable[[Step, Any], KeyedOperator]]] = {
     IntervalJoinNode: _interval_join,
     KeyedProcessNode: _process_operator,
     PatternNode: _pattern,
+    SideInputNode: SideInputOperator,
 }
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from windrow.errors import UnsupportedOperationError
 from windrow.time import MAX_TIMESTAMP
-from windrow_runtime.operators.broadcast_operator import BroadcastOperator
+from windrow_runtime.operators.broadcast.broadcast_operator import BroadcastTaker
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.operator import OperatorRuntimeContext
@@ -109,14 +109,12 @@ class ObjectRunner(StepRunner):
         pages = ObjectPages(record, self._codec, group.store, level.groups.count, level.tuning.object_pages)
         before, after = (self._objects_of(parts, pages) for parts in group.arrived)
         self.facts[GROUP_ROWS] += sum(len(elements.keys) for elements in (*before, *after))
-        for_all = _Broadcast(
-            *([part for part in parts if isinstance(part, BroadcastElements)] for parts in group.arrived)
-        )
+        for_all = _Broadcast(*map(_together, group.arrived))
         shared = pages.shared
         self._applied = False
         if for_all:
             shared = yield from self._run_broadcast(for_all, pages, group)
-        elif isinstance(self._operator, BroadcastOperator):
+        elif isinstance(self._operator, BroadcastTaker):
             pages.shared_is_fixed = True
         for share in pages.shares(before, after, *current, all_keys=self._applied):
             yield from self._run_share(share, for_all, pages, group)
@@ -223,7 +221,7 @@ class ObjectRunner(StepRunner):
             assert isinstance(self._operator, PartialsOperator), "only such operators take accumulators"
             self._operator.merge_batch(elements)
         elif isinstance(elements, BroadcastElements):
-            assert isinstance(self._operator, BroadcastOperator), "no other step has broadcast elements"
+            assert isinstance(self._operator, BroadcastTaker), "no other step has broadcast elements"
             # The function may change them, and is called again.
             values = own_all(list(elements.values))
             applied = self._operator.process_broadcast(values, elements.timestamps, emits=self._emits)
@@ -359,6 +357,15 @@ class GroupTask:
             # Spark's timers follow Spark's clock alone, so each batch looks whether our time has advanced.
             clocks.append(spark_now)
         return min(max(min(clocks), spark_now + 1), _FARTHEST) if clocks else 0
+
+
+def _together(arrived: Sequence[Arrived]) -> Sequence[BroadcastElements]:
+    """Returns the broadcast elements that arrived, which an operator takes in one call; none where none did."""
+    parts = [part for part in arrived if isinstance(part, BroadcastElements)]
+    if len(parts) < 2:
+        return parts
+    values, timestamps = zip(*[(part.values, part.timestamps) for part in parts], strict=True)
+    return [BroadcastElements(parts[0].step, [*chain.from_iterable(values)], [*chain.from_iterable(timestamps)])]
 
 
 def _watermark_in(times: BatchTimes, phase: int, step: str) -> int:

@@ -167,14 +167,15 @@ def _named(nodes: Sequence[Node], by_node: Mapping[int, Step]) -> str:
 
 
 def _stamped_early(node: Node) -> list[Node]:
-    """The windows upstream of windows whose results may be late there; none where lateness is allowed.
+    """The steps upstream of windows whose results may be late there; none where lateness is allowed.
 
-    With a timestamp combiner a result carries a timestamp that the watermark may have passed before the window fires.
+    With a timestamp combiner a result carries a timestamp that the watermark may have passed before the window fires,
+    and so does an element that has waited for a side input.
     """
     windows = node.windows
     if windows is None or not windows.assigner.is_event_time or windows.lateness:
         return []
-    return [each for each in _upstream(node) if each.stamps_early]
+    return [each for each in _upstream(node) if each.stamps_early_in(windows)]
 
 
 def _dropping_late(node: Node) -> list[Node]:

@@ -13,7 +13,7 @@ from windrow.plan import Step
 from windrow.plan.emitting import records_of
 from windrow.state import StateTtlConfig
 from windrow.tags import OutputTag
-from windrow_runtime.operators.broadcast_operator import BroadcastOperator, ReadingContext
+from windrow_runtime.operators.broadcast.broadcast_operator import BroadcastOperator, ReadingContext
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, first_line, shortened
 from windrow_runtime.operators.guarded.guard import NO_RESULT, Guard

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter as Totals
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar, NoReturn
@@ -21,12 +22,29 @@ from windrow_runtime.operators.state.time_to_live import other_cells
 # Any in this module: elements, keys, rules and results of every type.
 
 
-class BroadcastOperator(ProcessOperator):
-    """Calls a process function with each key's elements and timers, and with broadcast elements, which set the rules.
+class BroadcastTaker(KeyedOperator):
+    """Takes elements for all keys beside those of each key.
 
-    An engine that divides the keys into parts calls it with the broadcast elements for each part. Each of these calls
-    must begin with the same broadcast state, and ends with the same one.
+    An engine that divides the keys into parts passes the elements for all keys to each part. Each of these calls must
+    begin with the same broadcast state, and ends with the same one.
     """
+
+    @abstractmethod
+    def process_broadcast(self, values: Sequence[Any], timestamps: Sequence[int | None], *, emits: bool = True) -> bool:
+        """Process broadcast elements, in order, before the elements for single keys that came with them.
+
+        Args:
+            values: The elements.
+            timestamps: Their timestamps.
+            emits: Whether results that belong to no key are emitted; only one part of the keys emits them.
+
+        Returns:
+            Whether the call needs the state of all keys.
+        """
+
+
+class BroadcastOperator(ProcessOperator, BroadcastTaker):
+    """Calls a process function with the elements and timers of keys, and with broadcast elements, which set rules."""
 
     def __init__(self, step: Step, node: BroadcastProcessNode) -> None:
         self._declared = frozenset(descriptor.name for descriptor in node.rules.descriptors)
@@ -38,16 +56,6 @@ class BroadcastOperator(ProcessOperator):
         return ReadingContext(self, self._declared)
 
     def process_broadcast(self, values: Sequence[Any], timestamps: Sequence[int | None], *, emits: bool = True) -> bool:
-        """Process broadcast elements, in order, before the elements for single keys that came with them.
-
-        Args:
-            values: The elements.
-            timestamps: Their timestamps.
-            emits: Whether results that belong to no key are emitted; only one part of the keys emits them.
-
-        Returns:
-            Whether the function asked for the state of all keys.
-        """
         context, collect = self._rule_context, self.output.collect
         applied = False
         for value, timestamp in zip(values, timestamps, strict=True):

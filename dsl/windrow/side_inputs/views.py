@@ -1,0 +1,329 @@
+"""Defines the step that gives elements the values of side inputs, and the views of which these are.
+
+The rules are those of Beam's side inputs. An element gets the view of the window into which its timestamp maps; where
+windows overlap, that is the earliest one, as in ``SlidingWindows.getDefaultWindowMappingFn`` of Beam's Java SDK.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+
+from windrow.errors import InvalidArgumentError, Location, UnsupportedOperationError
+from windrow.panes.settings import DEFAULT_PANES
+from windrow.plan.base_node import NAMES, Node, Words
+from windrow.plan.keyed_nodes import BroadcastInputNode, WindowNode
+from windrow.tags import OutputTag
+from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, duration_text
+from windrow.triggers.composable import AfterWatermark
+from windrow.windows import WindowAssigner
+from windrow.windows.spec import AlignedWindows, GapWindows, WindowOfAllTime, WindowSpec
+
+# Any in this module: views and elements of every type; the stages have proved that they fit.
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class SideElement(NamedTuple, Generic[K, V]):
+    """An element of a side input, on its way to all keys."""
+
+    view: int  # the number of the view among those of the step
+    is_withdrawn: bool
+    key: K | None  # of a view by key
+    value: V
+
+
+class _NoClock(NamedTuple):
+    """The context of assigners that do not ask for the time."""
+
+    current_processing_time: int = MIN_TIMESTAMP
+
+
+_NO_CLOCK: Final = _NoClock()
+
+
+@dataclass(frozen=True, slots=True)
+class ViewWindows:
+    """The windows of a side input. A window is known by its last millisecond.
+
+    Attributes:
+        assigner: The assigner; None for the global window.
+        at_end: Whether a view is complete when the watermark passes its window, and not before.
+        from_results: Whether the elements are results of such windows, with the last timestamp of their window.
+        lateness: How long views may change after the end of their window, in milliseconds.
+    """
+
+    assigner: WindowAssigner[Any, Any] | None = None
+    at_end: bool = False
+    from_results: bool = False
+    lateness: int = 0
+
+    def window_for(self, timestamp: int | None) -> int | None:
+        """Returns the window whose view an element of the main stream sees; None where there is no window.
+
+        Args:
+            timestamp: The timestamp of the element; None only for the global window.
+        """
+        return min(self._assigned(timestamp), default=None)
+
+    def windows_of(self, timestamp: int | None) -> tuple[int, ...]:
+        """Returns the windows to which an element of the side input belongs.
+
+        Args:
+            timestamp: The timestamp of the element; None only for the global window.
+        """
+        windows = self._assigned(timestamp)
+        # Results of windows that overlap carry the last timestamp of theirs.
+        return (timestamp,) if self.from_results and timestamp is not None and timestamp in windows else windows
+
+    def _assigned(self, timestamp: int | None) -> tuple[int, ...]:
+        if self.assigner is None:
+            return (MAX_TIMESTAMP,)
+        assert timestamp is not None, "validated with the plan"
+        return tuple(window.max_timestamp() for window in self.assigner.assign_windows(None, timestamp, _NO_CLOCK))
+
+    def describe(self) -> str:
+        """A few words for ``explain()``."""
+        if self.assigner is None:
+            return "the global window"
+        late = f", lateness {duration_text(self.lateness)}" if self.lateness else ""
+        return f"{self.assigner.describe()}{late}"
+
+
+_GLOBAL: Final = ViewWindows()
+
+
+def stated_windows(assigner: WindowAssigner[Any, Any], where: Location | None) -> ViewWindows:
+    """Returns the windows that the user gave for a side input.
+
+    Raises:
+        InvalidArgumentError: If timestamps do not map to such windows.
+    """
+    spec = WindowSpec(assigner, assigner.default_trigger(), None, DEFAULT_PANES, 0, None)
+    return _windows(spec, where, from_results=False)
+
+
+def windows_upstream(node: Node, where: Location | None) -> tuple[ViewWindows, list[WindowNode]]:
+    """Finds the windows whose results the elements of a stream are; the global window where there are none.
+
+    Raises:
+        InvalidArgumentError: If timestamps do not map to such windows, or if the stream has results of several kinds.
+    """
+    nodes: dict[int, WindowNode | None] = {}
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        is_origin = each.is_source or each.is_keyed or each.makes_watermarks is not None or each.side_output is not None
+        if is_origin:
+            nodes[id(each)] = each.windows
+        else:
+            waiting += each.inputs
+    kinds = [
+        _GLOBAL if origin is None else _windows(origin.spec, where, from_results=True, early=origin.stamps_early)
+        for origin in nodes.values()
+    ]
+    if len({repr(kind.assigner) for kind in kinds}) > 1:
+        raise InvalidArgumentError(
+            "the elements of a side input are in windows of several kinds",
+            given=", ".join(sorted({kind.describe() for kind in kinds})),
+            expected="results of windows of one kind",
+            where=where,
+            hint="windows=TumblingEventTimeWindows.of(...) puts all of them into windows by their timestamps",
+        )
+    lateness, at_end = max(kind.lateness for kind in kinds), all(kind.at_end for kind in kinds)
+    return replace(kinds[0], lateness=lateness, at_end=at_end), [each for each in nodes.values() if each is not None]
+
+
+def _windows(spec: WindowSpec, where: Location | None, *, from_results: bool, early: bool = False) -> ViewWindows:
+    shape = spec.shape
+    if isinstance(shape, WindowOfAllTime):
+        return _GLOBAL
+    if shape is None or isinstance(shape, GapWindows) or spec.by_clock:
+        raise InvalidArgumentError(
+            "no timestamp of another stream maps to the windows of this side input",
+            given=spec.assigner.describe(),
+            expected="windows in event time that begin at the same times for all, or the global window",
+            where=where,
+            hint="windows=TumblingEventTimeWindows.of(...) puts the elements into windows by their timestamps",
+        )
+    if early and isinstance(shape, AlignedWindows) and shape.slide < shape.size:
+        raise InvalidArgumentError(
+            "results of windows that overlap do not say by their timestamp of which window they are",
+            given=f"{spec.assigner.describe()}, {', '.join(spec.panes.describe())}",
+            expected="results with the last timestamp of their window",
+            where=where,
+            hint="leave timestamp_combiner(...) out",
+        )
+    trigger = spec.trigger
+    ends_alone = isinstance(trigger, AfterWatermark) and trigger.early is None
+    at_end = ends_alone or replace(spec, lateness=0).fires_once
+    return ViewWindows(spec.assigner, at_end, from_results, spec.lateness)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SideView(ABC):
+    """What functions see of a side input. Its contents of a window are kept as a list or a dictionary.
+
+    Attributes:
+        call: The call that has made it.
+        windows: The windows of the side input.
+        has_timestamps: Whether its elements have timestamps.
+        location: The line of the user's program that made it.
+    """
+
+    call: ClassVar[str]
+
+    windows: ViewWindows
+    has_timestamps: bool
+    location: Location | None
+
+    @abstractmethod
+    def begin(self) -> Any:
+        """Returns the contents of a window to which no element has come."""
+
+    @abstractmethod
+    def change(self, contents: Any, element: SideElement[Any, Any]) -> None:
+        """Adds an element to the contents of its window, or takes one that is withdrawn out again."""
+
+    @abstractmethod
+    def value(self, contents: Any) -> object:
+        """Returns what functions see of the contents of a window, which change afterwards.
+
+        Raises:
+            UnsupportedOperationError: If it is empty, and has to have a value.
+        """
+
+    def describe(self) -> str:
+        """A few words for ``explain()``."""
+        return f"{self.call} in {self.windows.describe()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SingletonView(SideView):
+    """The newest element of a window.
+
+    Attributes:
+        default: What an empty window has, in a tuple; empty: that is an error.
+    """
+
+    call: ClassVar[str] = "as_singleton"
+
+    default: tuple[object, ...] = ()
+
+    def begin(self) -> list[Any]:
+        return []
+
+    def change(self, contents: list[Any], element: SideElement[Any, Any]) -> None:
+        if not element.is_withdrawn:
+            contents[:] = [element.value]
+        elif contents == [element.value]:
+            contents.clear()
+
+    def value(self, contents: list[Any]) -> object:
+        for value in (*contents, *self.default):
+            return value
+        raise UnsupportedOperationError(
+            "a side input has no element in the window of an element, and no default",
+            given=f"{self.describe()}, at {self.location}",
+            expected="an element of the side input in each window that the main stream has",
+            hint="as_singleton(stream, default=None)",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DictView(SideView):
+    """The newest value of each key in a window."""
+
+    call: ClassVar[str] = "as_dict"
+
+    def begin(self) -> dict[Any, Any]:
+        return {}
+
+    def change(self, contents: dict[Any, Any], element: SideElement[Any, Any]) -> None:
+        if not element.is_withdrawn:
+            contents[element.key] = element.value
+        elif element.key in contents and contents[element.key] == element.value:
+            del contents[element.key]
+
+    def value(self, contents: dict[Any, Any]) -> Mapping[Any, Any]:
+        return MappingProxyType(dict(contents))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ListView(SideView):
+    """All elements of a window, in order of arrival."""
+
+    call: ClassVar[str] = "as_list"
+
+    def begin(self) -> list[Any]:
+        return []
+
+    def change(self, contents: list[Any], element: SideElement[Any, Any]) -> None:
+        if not element.is_withdrawn:
+            contents.append(element.value)
+        elif element.value in contents:
+            contents.remove(element.value)
+
+    def value(self, contents: list[Any]) -> tuple[Any, ...]:
+        return tuple(contents)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SideInputNode(BroadcastInputNode):
+    """Gives each element the values of views; its results are tuples of an element and these values.
+
+    Attributes:
+        views: The views; elements of the broadcast stream name them by their numbers.
+        allowed_lateness: How long views are kept after the end of their window, in milliseconds, if not for longer.
+        late_tag: That of the side output for elements whose views are gone; None: they are counted and dropped.
+    """
+
+    kind: ClassVar[str] = "side_input"
+
+    views: tuple[SideView, ...]
+    allowed_lateness: int = 0
+    late_tag: OutputTag[Any] | None = None
+
+    @property
+    def has_timestamps(self) -> bool:
+        return self.input.has_timestamps
+
+    @property
+    def stamps_early(self) -> bool:
+        return any(view.windows.assigner is not None for view in self.views)
+
+    def stamps_early_in(self, windows: WindowNode) -> bool:
+        # An element comes out before the watermark of steps downstream passes the window for which it has waited.
+        mine = [view.windows.assigner for view in self.views if view.windows.assigner is not None]
+        return any(repr(each) != repr(windows.assigner) for each in mine)
+
+    @property
+    def lateness(self) -> int:
+        return self.allowed_lateness
+
+    @property
+    def drops_late(self) -> bool:
+        return self.stamps_early and self.late_tag is None
+
+    @property
+    def settings_of_state(self) -> str | None:
+        return "; ".join(view.describe() for view in self.views)
+
+    @property
+    def side_outputs(self) -> tuple[OutputTag[Any], ...]:
+        return () if self.late_tag is None else (self.late_tag,)
+
+    def late_type(self, tag: OutputTag[Any]) -> object | None:
+        return self.input.element_type if tag == self.late_tag else None
+
+    def describe(self, words: Words = NAMES) -> str:
+        settings = [view.describe() for view in self.views]
+        if self.allowed_lateness:
+            settings.append(f"allowed lateness {duration_text(self.allowed_lateness)}")
+        if self.late_tag is not None:
+            settings.append(f"late to {self.late_tag.name!r}")
+        return ", ".join(settings)
