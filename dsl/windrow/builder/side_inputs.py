@@ -320,7 +320,7 @@ class SideInputStream(Stage, Generic[T, *Vs]):
         kept = FilterNode(function=_Unpacked(function), element_type=self._node.element_type, **self._settings(name))
         element_type = self._node.input.element_type
         return self._stream_of(
-            MapNode(input=kept, function=_element, element_type=element_type, location=kept.location)
+            MapNode(input=kept, function=without_views, element_type=element_type, location=kept.location)
         )
 
     def process(
@@ -389,7 +389,7 @@ class _UnpackedProcess(Wrapper, ProcessFunction[Any, Any]):
         return function_name(self.function)
 
 
-def _element(joined: Any) -> Any:
+def without_views(joined: Any) -> Any:
     return joined[0]
 
 

@@ -302,12 +302,8 @@ class SideInputNode(BroadcastInputNode):
         return any(repr(each) != repr(windows.assigner) for each in mine)
 
     @property
-    def lateness(self) -> int:
-        return self.allowed_lateness
-
-    @property
     def drops_late(self) -> bool:
-        return self.stamps_early and self.late_tag is None
+        return self.stamps_early and self.late_tag is None and not self.allowed_lateness
 
     @property
     def settings_of_state(self) -> str | None:
