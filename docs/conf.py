@@ -43,7 +43,8 @@ exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 # The calls of large classes that a page of their own explains, by the class: the page, and the names.
 _MORE_CALLS = (
-    "union connect broadcast join left_join right_join full_join co_group map_batches map_async apply_transform pipe"
+    "union connect broadcast with_side_input join left_join right_join full_join co_group map_batches map_async "
+    "apply_transform pipe"
 )
 _CALLS_BY_KEY = (
     "process reduce sum min max min_by max_by distinct first on_change stateful_map stateful_flat_map latest"
@@ -81,6 +82,7 @@ nitpick_ignore = [
     ("py:class", "windrow.builder.interval_join._Bounds"),
     ("py:class", "windrow.patterns.parts.Part"),
     ("py:class", "windrow.patterns.selecting.MatchFunction"),
+    ("py:class", "windrow.side_inputs.views.SideView"),
     ("py:class", "windrow.builder.window_join.TwoStreams"),
     ("py:class", "windrow.builder.window_join._Settings"),
     ("py:class", "windrow.rolling.Comparable"),
@@ -99,6 +101,7 @@ nitpick_ignore = [
     ("py:class", "Query"),
     ("py:class", "CheckpointLock"),
     ("py:class", "OnProgress"),
+    ("py:class", "Vs"),  # the types of several views
     ("py:class", "timedelta"),
     # Of the package openlineage-python, whose pages have no inventory.
     ("py:class", "OpenLineageClient"),

@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from examples import dataflow_paper, dead_letters, leaderboard, orders_and_payments
-from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow import (
+    DataStream,
+    KeyedStream,
+    OutputTag,
+    Pipeline,
+    WatermarkStrategy,
+    as_singleton,
+    from_collection,
+    from_source,
+)
 from windrow.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from windrow.functions import (
     BroadcastContext,
@@ -754,6 +763,28 @@ def broadcast_rules() -> Picture:
         harness.process_element((4, "DE", 80))
         names = {Lane.ELEMENTS: "orders", Lane.BROADCAST: "limits"}
         return LanesPicture("Orders above the limit of their country", harness.recording, words_of, names=names)
+
+
+@drawn
+def side_input() -> Picture:
+    """Orders wait for the rate of their ten seconds; a late one still finds it."""
+    source, rates = PushSource(int), PushSource(int)
+    rate = as_singleton(from_source(rates), default=1, windows=TumblingEventTimeWindows.of(10 * SECOND))
+    stage = from_source(source).with_side_input(rate, allowed_lateness=5 * SECOND)
+    with StreamHarness(stage.map(lambda amount, rate: amount * rate), source, record=True) as harness:
+        harness.process_element(30, timestamp=millis(2))
+        harness.process_element(2, timestamp=millis(3), source=rates)
+        harness.process_element(10, timestamp=millis(7))
+        harness.process_element(50, timestamp=millis(12))
+        harness.process_watermark(millis(11))
+        harness.process_element(20, timestamp=millis(4))
+        harness.process_watermark(millis(21))
+        names = {Lane.ELEMENTS: "orders", Lane.BROADCAST: "rates"}
+        return LanesPicture("Orders and the rate of their window", harness.recording, first_of, names=names)
+
+
+def first_of(found: object) -> str:
+    return str(found[0] * found[1]) if isinstance(found, tuple) else str(found)
 
 
 # Patterns

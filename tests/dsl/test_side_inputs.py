@@ -141,14 +141,14 @@ UNMAPPED = "no timestamp of another stream maps to the windows of this side inpu
                 lambda: as_list(numbers.window_all(SECONDS).trigger(early).accumulating().reduce(max)),
                 lambda: as_list(numbers.window_all(SECONDS).allowed_lateness(SECOND).count()),
             ],
-            "as_dict views a stream": [lambda: as_dict(numbers.key_by(lambda n: n), lambda n: n)],  # type: ignore[arg-type, misc]
-            "the key of as_dict": [lambda: as_dict(numbers, Rich()), lambda: as_dict(numbers, 1)],  # type: ignore[arg-type, call-overload]
+            "as_dict views a stream": [lambda: as_dict(numbers.key_by(abs), abs)],  # type: ignore[call-overload]
+            "the key of as_dict": [lambda: as_dict(numbers, Rich()), lambda: as_dict(numbers, 1)],  # type: ignore[call-overload]
             "the value of as_dict": [lambda: as_dict(numbers, abs, Rich())],
             "windows need an assigner": [of_windows("hour")],
             "with_side_input takes views of streams": [lambda: words.with_side_input(numbers)],  # type: ignore[call-overload]
             "with_side_input takes one to four views": [
                 words.with_side_input,
-                lambda: words.with_side_input(*[as_list(numbers)] * 5),  # type: ignore[call-overload]
+                lambda: words.with_side_input(*[as_list(numbers)] * 5),
             ],
             "the allowed lateness is negative": [
                 lambda: words.with_side_input(as_list(numbers), allowed_lateness=-SECOND)

@@ -390,6 +390,7 @@ class _UnpackedProcess(Wrapper, ProcessFunction[Any, Any]):
 
 
 def without_views(joined: Any) -> Any:
+    """Returns the element of an element with the values of views."""
     return joined[0]
 
 
