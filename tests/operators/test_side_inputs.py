@@ -278,6 +278,24 @@ def test_views_that_were_given_do_not_change_later() -> None:
     assert [len(view) for view in kept] == [1, 2, 3]
 
 
+def test_elements_have_copies_for_each_function_and_views_are_shared() -> None:
+    fed = Fed(as_list)
+    given: list[tuple[list[int], Any]] = []
+
+    def keep(element: Any, others: Sequence[Element]) -> int:
+        given.append((element[2], others))
+        element[2].append(1)
+        return len(element[2])
+
+    streams = fed.stage.map(keep), fed.stage.map(keep)
+    with StreamHarness(streams[0], fed.main, also=streams[1:], isolates_functions=False) as harness:
+        harness.process_element(("x", 1), source=fed.side)
+        harness.process_element(("m", 1, []))  # type: ignore[arg-type]
+        assert [each.value for stream in streams for each in harness.take(stream)] == [1, 1]
+    assert given[0][0] is not given[1][0]
+    assert given[0][1] is given[1][1]
+
+
 def test_views_of_windows_that_are_over_are_dropped_with_the_next_element() -> None:
     fed = Fed(lambda side: as_list(side, windows=TENS))
     with StreamHarness(fed.stage.map(seen), fed.main) as harness:

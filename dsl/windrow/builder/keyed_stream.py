@@ -859,7 +859,7 @@ _PAIR = 2
 _BEFORE = "keys change no element: take it from the stream, before key_by"
 _OF_STREAMS = (
     "add_sink assign_timestamps_and_watermarks broadcast changelog co_group count_window_all element_type "
-    "full_join join left_join map_async map_batches print returns right_join sink_to window_all"
+    "full_join join left_join map_async map_batches print returns right_join sink_to window_all with_side_input"
 )
 _ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(_OF_STREAMS.split(), _BEFORE),

@@ -376,7 +376,7 @@ def set_twice(what: str, first: str) -> InvalidArgumentError:
 _FIRST: Final = "call aggregate(...), reduce(...), apply(...) or process(...) first, whose result is a stream"
 _OF_STREAMS: Final = (
     "assign_timestamps_and_watermarks broadcast changelog collect connect filter flat_map get_side_output key_by map "
-    "map_async map_batches print returns sink_to union window_all"
+    "map_async map_batches print returns sink_to union window_all with_side_input"
 )
 _ELSEWHERE: Final[Mapping[str, str]] = {
     **dict.fromkeys(_OF_STREAMS.split(), _FIRST),

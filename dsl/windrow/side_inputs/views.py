@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
@@ -35,6 +36,15 @@ class SideElement(NamedTuple, Generic[K, V]):
     is_withdrawn: bool
     key: K | None  # of a view by key
     value: V
+
+
+class WithViews(tuple[Any, ...]):
+    """An element and the values of views. A copy shares the values, which functions do not change."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> WithViews:
+        return WithViews((deepcopy(self[0], memo), *self[1:]))
 
 
 class _NoClock(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import SideInputNode, Step
+from windrow.side_inputs.views import WithViews
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.broadcast.broadcast_operator import BroadcastTaker
 from windrow_runtime.operators.operator import OperatorOutput
@@ -139,7 +140,7 @@ class SideInputOperator(BroadcastTaker):
         return max(dues, default=None)
 
     def _emit(self, windows: _Windows, value: Any, timestamp: int | None) -> None:
-        self.output.collect((value, *map(self._value, range(len(windows)), windows)), timestamp)
+        self.output.collect(WithViews((value, *map(self._value, range(len(windows)), windows))), timestamp)
 
     def _value(self, number: int, window: int | None) -> object:
         if (number, window) in self._values:
