@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,8 @@ from tests.spark.comparison import Outputs, millis
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, as_dict, as_list, as_singleton, from_source
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError
-from windrow.sources import CollectionSource
+from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource, JsonFileSource
 from windrow.triggers import after_count, after_watermark
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
@@ -119,3 +121,39 @@ def test_batch_jobs_give_what_one_batch_gives(spark: SparkSession) -> None:
     expected, _ = outputs.expected(pipeline)
     assert outputs.of(SparkRunner(spark).run_batch(pipeline)) == expected
     assert [len(values[None]) for values in expected.values()] == [len(orders)] * 3
+
+
+def write(folder: Path, number: int, rows: Sequence[Order] | Sequence[Rate]) -> None:
+    """Adds a file of JSON."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"{number}.json").write_text("".join(f"{json.dumps(row._asdict())}\n" for row in rows))
+
+
+def test_what_waits_when_a_run_stops_comes_out_of_the_next(spark: SparkSession, tmp_path: Path) -> None:
+    orders, rates = tmp_path / "orders", tmp_path / "rates"
+    write(orders, 1, [Order(1, "a", 10), Order(2, "b", 20)])
+    rates.mkdir()
+
+    def plan() -> tuple[Pipeline, CollectSink[tuple[int, int]]]:
+        # The rates have no watermarks, so they hold nothing back.
+        sides = from_source(JsonFileSource(rates, Rate))
+        main = from_source(JsonFileSource(orders, Order)).assign_timestamps_and_watermarks(
+            BOUNDED, timestamp=lambda order: order.at
+        )
+        view = as_dict(sides, lambda rate: rate.currency, lambda rate: rate.euros)
+        sink = CollectSink[tuple[int, int]]()
+        found = main.with_side_input(view).map(lambda order, euros: (order.number, euros.get(order.currency, 0)))
+        return Pipeline("sides", found.sink_to(sink)), sink
+
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    pipeline, sink = plan()
+    running = runner.start(pipeline)
+    running.process_available()
+    assert running.stop().collected(sink) == []
+    pipeline, sink = plan()
+    running = runner.start(pipeline)
+    write(rates, 1, [Rate("a", 2, 0), Rate("b", 3, 0)])
+    running.process_available()
+    write(orders, 2, [Order(3, "b", 30)])
+    running.process_available()
+    assert sorted(running.stop().collected(sink)) == [(1, 2), (2, 3), (3, 3)]
