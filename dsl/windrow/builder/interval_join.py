@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
 from windrow.builder.arguments import check_function
 from windrow.builder.late import NOTHING_SAID, Lateness, LateStage
-from windrow.builder.other_names import unknown_call
 from windrow.builder.stage import Stage
+from windrow.calls.other_names import unknown_call
 from windrow.errors import InvalidArgumentError
 from windrow.failures import OnError, error_policy
 from windrow.functions.marked import JoinKind, OneRecord

@@ -14,12 +14,12 @@ from windrow.builder.arguments import check_assigner, check_function, check_kind
 from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import KeyedConnectedStreams
 from windrow.builder.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
-from windrow.builder.other_names import unknown_call
 from windrow.builder.pattern_stream import PatternSettings, PatternStream
 from windrow.builder.sides import keyed_by_both
 from windrow.builder.stage import Stage, side_output_node
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import MergingWindowedStream, WindowedStream
+from windrow.calls.other_names import unknown_call
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
 from windrow.failures import OnError, error_policy

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from windrow.builder.arguments import check_function
-from windrow.builder.other_names import unknown_call
+from windrow.calls.other_names import unknown_call
 from windrow.errors import InvalidArgumentError
 from windrow.functions.names import function_name
 from windrow.plan.base_node import Node

@@ -19,12 +19,12 @@ from windrow.builder.broadcast import BroadcastStream, broadcast_node
 from windrow.builder.connect import ConnectedStreams
 from windrow.builder.keyed_stream import KeyedStream
 from windrow.builder.lookups import map_async_node, map_batches_node, process_node
-from windrow.builder.other_names import unknown_call
 from windrow.builder.side_inputs import SideInput, SideInputStream, side_input_node
 from windrow.builder.stage import Stage, side_output_node
 from windrow.builder.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream
+from windrow.calls.other_names import unknown_call
 from windrow.errors import InvalidArgumentError
 from windrow.failures import OnError, error_policy
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction

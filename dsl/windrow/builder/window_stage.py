@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import filled
 from windrow.builder.arguments import check_kind, check_result
-from windrow.builder.other_names import unknown_call
 from windrow.builder.stage import Stage
 from windrow.builder.window_settings import WindowSettings
+from windrow.calls.other_names import unknown_call
 from windrow.errors import InvalidArgumentError, function_hint
 from windrow.evictors import Evictor
 from windrow.failures import OnError, error_policy

@@ -1,1 +1,1 @@
-"""Checks calls of users' functions: refuses unusable results, and warns of values that are kept for the next call."""
+"""Checks calls of users: refuses unusable results, warns of values kept for the next call, knows other systems' calls."""
