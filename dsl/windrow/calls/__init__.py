@@ -1,1 +1,1 @@
-"""Checks calls of users: refuses unusable results, warns of values kept for the next call, knows other systems' calls."""
+"""Checks calls: refuses unusable results, warns of values kept for later calls, knows the calls of other systems."""
