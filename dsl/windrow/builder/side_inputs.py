@@ -87,7 +87,11 @@ class SideInput(Generic[V_co]):
         return self._value_type
 
     def elements(self, number: int) -> ChangelogNode:
-        """The step that makes the elements of the view, as the one of that number among the views of a step."""
+        """The step that makes the elements of the view.
+
+        Args:
+            number: The number of the view among those of the step that takes it.
+        """
         return ChangelogNode(
             input=self._node,
             function=self._element.of(number),
