@@ -47,7 +47,8 @@ _MORE_CALLS = (
     "apply_transform pipe"
 )
 _CALLS_BY_KEY = (
-    "process reduce sum min max min_by max_by distinct first on_change stateful_map stateful_flat_map latest"
+    "process reduce sum min max min_by max_by distinct first on_change stateful_map stateful_flat_map "
+    "group_into_batches latest"
 )
 autosummary_context = {
     "elsewhere": {
