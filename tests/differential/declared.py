@@ -167,12 +167,14 @@ class DeclaredSteps:
                 EventTimeSessionWindows.with_gap(millis(1 + size // 2)),
             ]
         )
+        if withdrawn and isinstance(assigner, EventTimeSessionWindows):
+            return  # a plan with them is refused
         # Any: windows that merge or do not.
         windows: Any = results.key_by(lambda result: result[0]).window(assigner)
         late = chance.random() < 0.3 and not withdrawn
         if late:
             windows = windows.side_output_late_data(OutputTag("late", tuple))
-        if chance.random() < 0.4:
+        if chance.random() < 0.4 and not withdrawn:
             windows = windows.allowed_lateness(millis(chance.randrange(90)))
         ordered = not isinstance(assigner, EventTimeSessionWindows)
         # Any: aggregates of such tuples.

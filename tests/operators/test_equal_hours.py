@@ -12,10 +12,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.support.records import millis
-from windrow import DataStream, from_collection, from_source
+from windrow import DataStream, from_changes, from_collection, from_source
 from windrow import aggregates as agg
-from windrow.rows.equality import as_key, as_keys
+from windrow.panes import Change, ChangeKind
+from windrow.rows.equality import as_key, as_keys, is_same
 from windrow.time import TimeDomain
+from windrow.windows import GlobalWindows
 from windrow_runtime.testing import PushSource, StreamHarness
 
 # Any in this module: values of every type.
@@ -42,6 +44,11 @@ def instants(values: Any) -> list[datetime]:
     return [value.astimezone(UTC) for value in values]
 
 
+@dataclass(frozen=True, order=True)
+class Place:
+    at: datetime
+
+
 PAIRS: dict[str, Callable[[datetime], Any]] = {
     "datetime": lambda at: at,
     "tuple": lambda at: ("a", at),
@@ -62,6 +69,57 @@ def test_keys_tell_the_hours_apart(name: str, others: list[Any]) -> None:
     assert keys[-1] == keys[-3] != keys[0]
     plain = [make(FIRST), make(NOON), *others]
     assert all(one is key for one, key in zip(as_keys(plain), plain, strict=True))
+
+
+class Loose:
+    """Compares without the case of its letters."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Loose) and self.text.lower() == other.text.lower()
+
+    __hash__ = None  # type: ignore[assignment]  # it is changed in place
+
+
+HOLDING: dict[str, Callable[[datetime], Any]] = {
+    **PAIRS,
+    "list": lambda at: [at],
+    "dict": lambda at: {"at": at},
+    "list in a record": lambda at: {"slots": [Slot("a", at)], "price": math.nan},
+}
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_values_of_other_hours_are_others(name: str) -> None:
+    make = HOLDING[name]
+    assert is_same(make(FIRST), make(FIRST))
+    assert is_same(make(SECOND), make(SECOND))
+    assert not is_same(make(FIRST), make(SECOND))
+    assert not is_same(make(SECOND), make(FIRST))
+
+
+def test_a_class_that_compares_in_its_own_way_does_so() -> None:
+    assert is_same(Loose("A"), Loose("a"))
+    assert is_same([Loose("A"), 1], [Loose("a"), True])
+    assert not is_same((1, 2), [1, 2])
+
+
+def test_a_withdrawal_takes_the_row_of_its_hour() -> None:
+    changes = [(ChangeKind.INSERT, FIRST), (ChangeKind.INSERT, SECOND), (ChangeKind.DELETE, SECOND)]
+    rows = from_changes(from_collection([Change(kind, Slot("a", at)) for kind, at in changes]))
+    windows = rows.window_all(GlobalWindows.create_with_end_of_stream_trigger())
+    assert windows.aggregate(agg.collect_list(lambda slot: slot.at.fold)).collect() == [[0]]
+
+
+@pytest.mark.parametrize("name", ["tuple in a tuple", "ordered dataclass"])
+def test_the_lowest_of_two_hours_in_parts(name: str) -> None:
+    make: Callable[[datetime], Any] = {**PAIRS, "ordered dataclass": Place}[name]
+    elements = [make(SECOND), make(FIRST)]
+    windows = from_collection(elements).window_all(GlobalWindows.create_with_end_of_stream_trigger())
+    (lowest,) = windows.min(lambda element: element).collect()
+    assert is_same(lowest, make(FIRST))
 
 
 def test_a_moment_that_is_known_stays_what_it_is() -> None:

@@ -16,14 +16,22 @@ import pytest
 
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_changes, from_collection, from_source
 from windrow import aggregates as agg
+from windrow.builder.windowed import WindowedStream
 from windrow.debezium import ChangeSource, Operation, TableChange
 from windrow.errors import InvalidArgumentError, PlanError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, MapFunction
 from windrow.panes import Change, ChangeKind, OnTimeBehavior
 from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, FunctionSink
 from windrow.sources import JsonFileSource
-from windrow.triggers import after_count, repeatedly
-from windrow.windows import EventTimeSessionWindows, GlobalWindows, TumblingEventTimeWindows
+from windrow.triggers import ProcessingTimeTrigger, PurgingTrigger, Trigger, after_count, repeatedly
+from windrow.windows import (
+    CalendarWindows,
+    CumulativeEventTimeWindows,
+    EventTimeSessionWindows,
+    GlobalWindows,
+    TimeWindow,
+    TumblingEventTimeWindows,
+)
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.spark import SparkRunner
 
@@ -263,6 +271,30 @@ SESSIONS = (
     .retracting()
 )
 SESSION_ROWS = SESSIONS.aggregate(agg.into(Category, agg.key(), agg.window_start(), agg.count()))
+STAMPED = (
+    from_collection([Product(1, "a", 5)])
+    .assign_timestamps_and_watermarks(WatermarkStrategy.no_watermarks(), timestamp=lambda product: product.price)
+    .key_by(lambda product: product.category)
+)
+GROWING = STAMPED.window(CumulativeEventTimeWindows.of(timedelta(minutes=2), timedelta(minutes=1))).retracting()
+APIA = STAMPED.window(CalendarWindows.days("Pacific/Apia", 2, 1)).retracting()
+
+
+class Bounds(NamedTuple):
+    category: str
+    start: int
+    end: int
+    products: int
+
+
+def with_bounds(windows: WindowedStream[Product, str, TimeWindow]) -> DataStream[Bounds]:
+    return windows.aggregate(agg.into(Bounds, agg.key(), agg.window_start(), agg.window_end(), agg.count()))
+
+
+def with_start(windows: WindowedStream[Product, str, TimeWindow]) -> DataStream[Category]:
+    return windows.aggregate(agg.into(Category, agg.key(), agg.window_start(), agg.count()))
+
+
 TOGETHER = from_changes(CHANGES)
 
 
@@ -276,7 +308,14 @@ TOGETHER = from_changes(CHANGES)
         (from_changes(CHANGES, key=lambda product: (product.id, product[1])), "id", "by category too"),
         (SESSION_ROWS, ("category", "products"), None),
         (SESSION_ROWS, "category", "windows that retract tell rows apart by products too"),
+        (with_bounds(GROWING), ("category", "end"), None),
+        (with_bounds(GROWING), ("category", "start"), "tell rows apart by end too"),
+        (with_start(GROWING), ("category", "products"), "nothing in the results tells the windows of a key apart"),
+        (with_bounds(APIA), ("category", "start"), None),
+        (with_bounds(APIA), ("category", "end"), "tell rows apart by start too"),
+        (with_start(APIA), ("category", "products"), None),
         # What the plan cannot know.
+        (with_start(GROWING), ("category", "price"), None),
         (TABLE.map(lambda product: Product(product.id, product.category, 0)), "category", None),
         (from_changes(CHANGES, key=lambda product: product.id % 10), "category", None),
         (TOGETHER, "category", None),
@@ -292,6 +331,27 @@ def test_a_sink_that_would_delete_rows_of_others_is_refused(
         else:
             with pytest.raises(PlanError, match=missing):
                 Pipeline("p", rows.sink_to(sink))
+
+
+@pytest.mark.parametrize("trigger", [ProcessingTimeTrigger.create(), PurgingTrigger.of(ProcessingTimeTrigger.create())])
+def test_windows_in_event_time_that_the_clock_fires_again_are_refused(trigger: Trigger[Product, TimeWindow]) -> None:
+    stamped = from_collection([Product(1, "a", 5)]).assign_timestamps_and_watermarks(
+        WatermarkStrategy.no_watermarks(), timestamp=lambda product: product.price
+    )
+    rows = stamped.key_by(lambda product: product.id).latest().key_by(lambda product: product.category)
+    counts = rows.window(TumblingEventTimeWindows.of(timedelta(minutes=1))).trigger(trigger).count(with_key=True)
+    with pytest.raises(PlanError, match=r"would keep its result|it would count twice"):
+        counts.collect()
+
+
+def test_sessions_of_rows_that_may_be_withdrawn_are_refused() -> None:
+    stamped = from_collection([Product(1, "a", 5)]).assign_timestamps_and_watermarks(
+        WatermarkStrategy.no_watermarks(), timestamp=lambda product: product.price
+    )
+    rows = stamped.key_by(lambda product: product.id).latest().key_by(lambda product: product.category)
+    sessions = rows.window(EventTimeSessionWindows.with_gap(timedelta(minutes=1))).retracting().count()
+    with pytest.raises(PlanError, match="would stay one where the row between them is withdrawn"):
+        Pipeline("p", sessions.changelog().sink_to(CollectSink[Change[int]]()))
 
 
 def test_records_that_say_nothing_are_refused() -> None:

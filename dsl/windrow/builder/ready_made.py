@@ -12,6 +12,8 @@ from windrow.aggregates import arithmetic, order
 from windrow.aggregates.combined import combine
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import key
+from windrow.errors import InvalidArgumentError
+from windrow.plan.location import caller_location
 from windrow.rolling import Comparable
 
 if TYPE_CHECKING:
@@ -151,6 +153,10 @@ class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
     def _of_key(
         self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None, *, with_key: bool
     ) -> DataStream[Any]:
+        if not isinstance(with_key, bool):
+            raise InvalidArgumentError(
+                "with_key must be a bool", given=with_key, expected="True or False", where=caller_location()
+            )
         return self._declared(combine(key(), function) if with_key else function, name)
 
     @overload

@@ -52,7 +52,7 @@ from windrow.triggers import (
 from windrow.triggers.checks import parts_that_cannot_merge
 from windrow.triggers.composable import AfterEndOfWindow, AfterWatermark, DefaultTrigger
 from windrow.triggers.trigger import with_parts
-from windrow.windows import GlobalWindows, SessionWindows
+from windrow.windows import GlobalWindows, MergingWindowAssigner, SessionWindows
 
 __all__ = ["validate"]
 
@@ -388,6 +388,13 @@ def _change_faults(step: Step) -> Iterator[Fault]:
             f"that has it, where {origin} upstream withdraw it",
             step.where,
             f"use windows in event time, or GlobalWindows with a trigger and retracting(); or {hint}",
+        )
+    elif windows is not None and isinstance(windows.assigner, MergingWindowAssigner):
+        yield Fault(
+            f"windows of {windows.assigner.describe()} that have merged would stay one where the row between them is "
+            f"withdrawn, as {origin} upstream may do",
+            step.where,
+            f"use windows that do not merge; or {hint}",
         )
     elif windows is not None and windows.spec.leaves_results:
         yield Fault(

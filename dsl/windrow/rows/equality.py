@@ -106,32 +106,67 @@ def precedes(a: Any, b: Any) -> bool:
     if a.__class__ is datetime.datetime:
         if a.fold or b.fold:
             a, b = as_moment(a), as_moment(b)
-    elif a.__class__ is tuple and any(part.__class__ is datetime.datetime and part.fold for part in chain(a, b)):
+    elif _has_parts(a.__class__) and (_holds_second_hour(a) or _holds_second_hour(b)):
         a, b = as_key(a), as_key(b)
     # Only a NaN is not equal to itself.
     return bool(a < b) or bool(b != b and a == a)  # noqa: PLR0124
 
 
+def _holds_second_hour(value: Any) -> bool:
+    """Returns whether a value has a datetime in it that the clock shows for the second time."""
+    if isinstance(value, datetime.datetime):
+        return bool(value.fold)
+    return _has_parts(value.__class__) and any(map(_holds_second_hour, _parts(value)))
+
+
 def is_same(stored: Any, value: Any) -> bool:
-    """Returns whether a value is another one: equal to it, or as a NaN the same in every part."""
-    if stored is value or stored == value:
+    """Returns whether a value is another one: equal to it and at the same moments, or a NaN in the same parts."""
+    if stored is value:
         return True
+    class_ = type(stored)
+    if class_ in _PLAIN:
+        return bool(stored == value)
     if isinstance(stored, float):
-        return isinstance(value, float) and math.isnan(stored) and math.isnan(value)
-    if type(stored) is not type(value):
-        return False
+        return bool(stored == value) or (isinstance(value, float) and math.isnan(stored) and math.isnan(value))
+    if isinstance(stored, datetime.datetime) and isinstance(value, datetime.datetime):
+        return as_moment(stored) == as_moment(value)
+    if class_ is not type(value):
+        return bool(stored == value)
     if isinstance(stored, Decimal):
-        return stored.is_qnan() and bool(value.is_qnan())
+        return bool(stored == value) or (stored.is_qnan() and bool(value.is_qnan()))
     if isinstance(stored, dict):
         return stored.keys() == value.keys() and all(is_same(stored[key], value[key]) for key in stored)
-    names = field_names(type(stored))
-    if names:
-        return all(is_same(getattr(stored, name, None), getattr(value, name, None)) for name in names)
     if isinstance(stored, (set, frozenset)):
         return len(stored) == len(value) and all(any(is_same(one, other) for other in value) for one in stored)
-    if not isinstance(stored, (tuple, list)) or len(stored) != len(value):
-        return False
-    return all(map(is_same, stored, value))
+    if isinstance(stored, (tuple, list)):
+        return len(stored) == len(value) and all(map(is_same, stored, value))
+    if not _has_parts(class_):
+        return bool(stored == value)
+    # A record may be equal to another one by a rule of its own, but not at another moment.
+    if stored == value:
+        return all(map(is_same, _second_hours(stored), _second_hours(value)))
+    return all(map(is_same, _parts(stored), _parts(value)))
+
+
+def _second_hours(record: Any) -> list[Any]:
+    """Returns the compared fields of a record, with None in the place of those that hold no second hour."""
+    names = (
+        [each.name for each in fields(record) if each.compare] if is_dataclass(record) else field_names(type(record))
+    )
+    values = [getattr(record, name, None) for name in names]
+    return [value if _holds_second_hour(value) else None for value in values]
+
+
+def _has_parts(class_: type) -> bool:
+    """Returns whether values of a class are tuples or lists, or records with fields."""
+    return issubclass(class_, (tuple, list)) or bool(field_names(class_))
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """Returns the members of a tuple or a list, or the values of a record's fields."""
+    if isinstance(value, (tuple, list)):
+        return value
+    return [getattr(value, name, None) for name in field_names(type(value))]
 
 
 def field_names(class_: type) -> tuple[str, ...]:

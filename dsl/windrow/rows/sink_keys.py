@@ -22,9 +22,18 @@ def row_key_faults(node: Node, step: Step) -> Iterator[Fault]:
     sink = node.writes
     if sink is None or not sink.takes_changes:
         return
-    origin = _origin(node.inputs[0])
-    missing = [names for names in _telling_apart(origin) if not names & set(sink.deletes_by)] if origin else []
+    origin, sink_key = _origin(node.inputs[0]), set(sink.deletes_by)
+    missing = [names for names in _telling_apart(origin, sink_key) if not names & sink_key] if origin else []
     if origin is None or not missing:
+        return
+    if frozenset() in missing:
+        assert origin.windows is not None, "the fields of tables are known or not"
+        bound = "window_end" if "window_end" in origin.windows.spec.distinct_bounds else "window_start"
+        yield Fault(
+            f"{sink.describe()} would delete rows of others: nothing in the results tells the windows of a key apart",
+            step.where,
+            f"agg.{bound}() in the result, and its field in the key of the sink",
+        )
         return
     names = " and ".join([" or ".join(sorted(each)) for each in missing])
     key = ", ".join(map(repr, (*sink.deletes_by, *map(max, missing))))
@@ -45,15 +54,18 @@ def _origin(node: Node) -> Node | None:
     return node
 
 
-def _telling_apart(origin: Node) -> list[frozenset[str]]:
+def _telling_apart(origin: Node, sink_key: set[str]) -> list[frozenset[str]]:
     """Returns sets of fields, of each of which one is needed to tell rows apart; none where they are not known."""
     if origin.windows is not None:
-        return _of_windows(origin.windows)
+        return _of_windows(origin.windows, sink_key)
     return [] if origin.key_of_rows is None else _of_table(origin.key_of_rows, origin.element_type)
 
 
-def _of_windows(windows: WindowNode) -> list[frozenset[str]]:
-    """Returns the fields for the key, and for the bounds, of results that have them."""
+def _of_windows(windows: WindowNode, sink_key: set[str]) -> list[frozenset[str]]:
+    """Returns the fields for the key, and for the bounds, of results that have them.
+
+    An empty set stands for bounds that the results lack, where nothing in the key of the sink can stand for them.
+    """
     process = windows.function.process
     if not isinstance(process, FilledWindow) or isinstance(process.combined, WindowFact) or process.target is None:
         return []
@@ -61,8 +73,12 @@ def _of_windows(windows: WindowNode) -> list[frozenset[str]]:
         (name, fact.kind) for name, fact in process.combined.fields_of(process.target) if isinstance(fact, WindowFact)
     ]
     keys = frozenset(name for name, kind in named if kind == "key")
-    bounds = frozenset(name for name, kind in named if kind != "key")
-    return [names for names in (keys, bounds) if names]
+    bounds = frozenset(name for name, kind in named if kind in windows.spec.distinct_bounds)
+    telling = [keys] if keys else []
+    if windows.spec.is_global:
+        return telling
+    # An aggregate, such as the number of a day, may tell windows apart as well.
+    return [*telling, bounds] if bounds or sink_key <= {name for name, _ in named} else telling
 
 
 # Any: rows of every type.

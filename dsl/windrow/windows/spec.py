@@ -242,7 +242,7 @@ _PURGING: Final = (PurgingTrigger, MergingPurgingTrigger)
 _AT_THE_END: Final = (EventTimeTrigger, AfterEndOfWindow, DefaultTrigger)
 _CONTINUOUS: Final = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger)
 _FIRING_OFTEN: Final = (CountTrigger, CountOrEndOfStreamTrigger, DeltaTrigger, *_CONTINUOUS)
-_FIRING_ONCE: Final = (ProcessingTimeTrigger, EndOfStreamTrigger, NeverTrigger)
+_FIRING_ONCE: Final = (EndOfStreamTrigger, NeverTrigger)
 _AT_TIMEOUT: Final = (EventTimeoutTrigger, MergingEventTimeoutTrigger)
 _REPEATED: Final = (Repeatedly, MergingRepeatedly)
 _WITH_PARTS: Final = (AfterWatermark, MergingAfterWatermark)
@@ -307,6 +307,18 @@ class WindowSpec:
         return not self.lateness and self._fires_at_end(_inside(self.trigger))
 
     @property
+    def distinct_bounds(self) -> frozenset[str]:
+        """The facts of a window of which each tells all windows of a key apart; none where the shape is not known."""
+        shape = self.shape
+        if isinstance(shape, CumulativeSteps):
+            return frozenset({"window_end"})
+        if isinstance(shape, CalendarSpans) and shape.slide < shape.units and shape.calendar.leaves_out_units:
+            return frozenset(
+                {"window_start"}
+            )  # windows that end with a day that does not exist end with the one before
+        return frozenset({"window_start", "window_end"})
+
+    @property
     def fires_panes(self) -> bool:
         """Whether results differ from those by a trigger of Flink's: the operator of panes runs the step."""
         return self._plain_trigger is None
@@ -369,7 +381,7 @@ class WindowSpec:
         if not purges and self.panes.mode is not AccumulationMode.DISCARDING:
             return False
         inner = trigger.inner if isinstance(trigger, PurgingTrigger) else trigger
-        return bool(self.lateness) or not isinstance(inner, (*_AT_THE_END, ProcessingTimeTrigger))
+        return bool(self.lateness) or not isinstance(inner, _AT_THE_END)
 
     @property
     def why_asked(self) -> str | None:
