@@ -92,7 +92,7 @@ ELSEWHERE: dict[str, tuple[Any, str]] = {
     "execute_and_collect": (STREAM, r"collect\(\), or collect\(SparkRunner\(\)\)"),
     "transform": (STREAM, r"pipe\(function\)"),
     "print": (KEYED, "take it from the stream, before key_by"),
-    "collect": (KEYED, "take it from the stream, before key_by"),
+    "collect": (KEYED, r"group_into_batches\(max_size, timeout=...\) for lists; to run a stream"),
     "window": (STREAM, "window_all"),
     "reduce": (STREAM, "key_by"),
     "key_by": (KEYED, "a stream has one key"),
