@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.dsl.plans import SECOND, SECONDS, cases, fault_of, faults_of, in_time, plan, refusal
+from tests.dsl.plans import IN_ORDER, SECOND, SECONDS, cases, fault_of, faults_of, in_time, plan, refusal
 from windrow import DataStream, OutputTag, SideInput, as_dict, as_list, as_singleton, from_collection
-from windrow.functions import MapFunction
+from windrow.functions import MapFunction, ProcessAllWindowFunction, ProcessContext, ProcessFunction, TimeDomain
 from windrow.panes import TimestampCombiner
+from windrow.patterns import Pattern
 from windrow.plan import SideInputNode
-from windrow.triggers import after_count, after_watermark
+from windrow.state import StateTtlConfig
+from windrow.triggers import CountTrigger, after_count, after_watermark
 from windrow.windows import (
+    CalendarWindows,
+    CumulativeEventTimeWindows,
     EventTimeSessionWindows,
     GlobalWindows,
     SlidingEventTimeWindows,
+    TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
     WindowStagger,
@@ -98,18 +104,177 @@ def test_a_view_is_whole_at_the_end_where_no_pane_comes_before(trigger: Any, at_
     assert as_singleton(stream).view.windows.at_end == at_end
 
 
-def test_windows_downstream_of_other_sizes_are_warned_of() -> None:
-    stage = words.with_side_input(as_list(numbers, windows=SECONDS)).map(lambda word, _: word)
+def first(element: str) -> str:
+    return element[0]
 
-    def explained(windows: TumblingEventTimeWindows) -> str:
-        return plan(stage.window_all(windows).count()).explain()
 
-    assert "may be late here" not in explained(SECONDS)
-    assert "may be late here, and are dropped then" in explained(TumblingEventTimeWindows.of(SECOND / 2))
+DROPPED = "are dropped then"
+ASIDE = "go to the side output of late elements then"
+LATE = OutputTag("late", str)
+HALVES = TumblingEventTimeWindows.of(SECOND / 2)
+OF_TIME = StateTtlConfig(SECOND, time_domain=TimeDomain.EVENT_TIME)
+
+
+@pytest.mark.parametrize(
+    ("downstream", "fate"),
+    [
+        pytest.param(lambda stream: stream.window_all(HALVES).count(), DROPPED, id="smaller windows"),
+        pytest.param(lambda stream: stream.window_all(SECONDS).count(), None, id="windows alike"),
+        pytest.param(
+            lambda stream: stream.window_all(HALVES).allowed_lateness(SECOND).count(),
+            None,
+            id="smaller windows with lateness",
+        ),
+        pytest.param(
+            lambda stream: stream.window_all(HALVES).side_output_late_data(LATE).count(),
+            ASIDE,
+            id="smaller windows with a tag",
+        ),
+        pytest.param(
+            lambda stream: stream.window_all(GlobalWindows.create()).trigger(CountTrigger.of(1)).count(),
+            None,
+            id="the global window",
+        ),
+        pytest.param(lambda stream: stream.count_window_all(2).count(), None, id="counted"),
+        pytest.param(lambda stream: kept(stream, as_list(numbers, windows=HALVES)), DROPPED, id="smaller side input"),
+        pytest.param(lambda stream: kept(stream, as_list(numbers, windows=SECONDS)), None, id="side input alike"),
+        pytest.param(lambda stream: kept(stream, as_list(numbers)), None, id="global side input"),
+        pytest.param(lambda stream: stream.key_by(first).in_event_time_order().map(first), DROPPED, id="in order"),
+        pytest.param(
+            lambda stream: stream.key_by(first).in_event_time_order(late=LATE).map(first),
+            ASIDE,
+            id="in order with a tag",
+        ),
+        pytest.param(
+            lambda stream: stream.key_by(first).pattern(Pattern.begin("a", bool)).apply(lambda match: [1]),
+            DROPPED,
+            id="pattern",
+        ),
+        pytest.param(lambda stream: joined_by_time(stream).apply(lambda a, b: a), DROPPED, id="interval join"),
+        pytest.param(lambda stream: as_of(stream, "as_of_join"), DROPPED, id="as-of join"),
+        pytest.param(
+            lambda stream: as_of(stream, "left_as_of_join"),
+            "miss their partner then, or are dropped then where",
+            id="left as-of join",
+        ),
+        pytest.param(
+            lambda stream: stream.key_by(first).distinct(within=SECOND),
+            "count as of the time of the watermark where state expires",
+            id="distinct",
+        ),
+        pytest.param(
+            lambda stream: stream.key_by(first).stateful_map(int, add, ttl=OF_TIME),
+            "count as of the time of the watermark",
+            id="stateful",
+        ),
+        pytest.param(lambda stream: stream.key_by(first).sum(len), None, id="sum"),
+        pytest.param(lambda stream: kept(words, as_list(stream, windows=HALVES)), DROPPED, id="as side input"),
+    ],
+)
+def test_steps_downstream_that_judge_by_time_say_so(
+    downstream: Callable[[DataStream[Any]], DataStream[Any]], fate: str | None
+) -> None:
+    waited = kept(words, as_list(numbers, windows=SECONDS))
+    note = " ".join(plan(downstream(waited)).explain().split()).partition("may be late here, and ")[2]
+    assert note.startswith(fate) if fate else not note
+
+
+def joined_by_time(stream: DataStream[str]) -> Any:
+    return stream.key_by(first).interval_join(words.key_by(first)).between(-SECOND, SECOND)
+
+
+def as_of(stream: DataStream[str], call: str) -> Any:
+    return getattr(stream.key_by(first), call)(words.key_by(first)).apply(lambda a, b: a)
+
+
+def add(number: int, word: str) -> tuple[int, int]:
+    return number + 1, number
+
+
+def test_the_global_view_makes_elements_late_too_where_they_have_timestamps() -> None:
+    def noted(*views: SideInput[Any]) -> bool:
+        waited = words.with_side_input(*views).map(lambda word, *_: word)
+        return "may be late here, and are dropped then" in plan(waited.window_all(SECONDS).count()).explain()
+
+    assert noted(as_list(unstamped))
+    assert noted(as_list(numbers, windows=SECONDS), as_list(unstamped))
+    assert not noted(as_list(numbers, windows=SECONDS), as_list(numbers, windows=SECONDS))
+    anew = in_time(["a"], at=len)
+    joined = kept(anew.map(len), as_list(unstamped)).assign_timestamps_and_watermarks(IN_ORDER, timestamp=abs)
+    assert "may be late here" not in plan(joined.window_all(SECONDS).count()).explain()
+
+
+def test_results_with_early_timestamps_are_late_for_joins_and_not_for_windows_alike() -> None:
+    front = numbers.window_all(SECONDS).timestamp_combiner(TimestampCombiner.EARLIEST).reduce(max)
+    by_number = front.key_by(abs)
+    join = by_number.interval_join(numbers.key_by(abs)).between(-SECOND, SECOND).apply(lambda a, b: a)
+    assert "results of step 3 may be late here, and are dropped then" in plan(join).explain()
+    assert "may be late here" not in plan(by_number.window(SECONDS).reduce(max)).explain()
+    assert "may be late here" not in plan(kept(words, as_list(front))).explain()
+    assert "may be late here" in plan(kept(words, as_list(front, windows=HALVES))).explain()
+
+
+def test_windows_go_on_through_steps_without_keys_and_their_side_outputs() -> None:
+    class Aside(ProcessFunction[int, int]):
+        def process_element(self, value: int, context: ProcessContext) -> list[int]:
+            context.output(tag, value)
+            return []
+
+    class AsideOfWindows(ProcessAllWindowFunction[int, int, TimeWindow]):
+        def process(self, context: Any, elements: Iterable[int]) -> list[int]:
+            context.output(tag, 1)
+            return []
+
+    tag = OutputTag("aside", int)
+    text = "TumblingEventTimeWindows(size=1 s)"
+    totals = numbers.window_all(SECONDS).sum(lambda number: number)
+    for through in (
+        lambda stream: kept(stream, as_singleton(unstamped)),
+        lambda stream: stream.process(Aside()).get_side_output(tag),
+        lambda stream: kept(kept(stream, as_list(words)), as_list(unstamped)),
+        lambda stream: stream.with_side_input(as_list(unstamped), late=tag).get_side_output(tag),
+        lambda stream: stream.key_by(abs).window(sliding).side_output_late_data(tag).count().get_side_output(tag),
+    ):
+        assert windows_of(as_singleton(through(totals))) == text
+        assert "panes of the windows upstream repeat" in refusal(partial(as_list, through(repeating()))).message
+    # What a function of windows puts out is no result of them.
+    aside = numbers.window_all(SECONDS).process(AsideOfWindows()).get_side_output(tag)
+    assert windows_of(as_singleton(aside)) == "the global window"
+    # The views that a step takes are not what it makes its results of.
+    assert windows_of(as_singleton(kept(unstamped, as_list(totals)))) == "the global window"
+
+
+def test_stages_say_what_to_write_instead_of_calls_of_streams() -> None:
+    stage: Any = words.with_side_input(as_list(numbers))
+    for name in ("key_by", "collect", "window_all", "keyBy", "sink_to"):
+        with pytest.raises(AttributeError, match=r"hint: +call map\(\.\.\.\), flat_map"):
+            getattr(stage, name)
+    with pytest.raises(AttributeError, match=r"hint: +flat_map\(\.\.\.\)"):
+        _ = stage.flatMap
+
+
+def test_functions_that_return_one_value_are_faults() -> None:
+    stage: Any = words.with_side_input(as_list(numbers))
+    pair = lambda word, view: (word, view)  # noqa: E731 - the code of a lambda says what it returns
+    assert "lambda returns one tuple" in fault_of(stage.flat_map(pair)).message
+    assert "lambda returns one tuple" in fault_of(stage.process(lambda word, view, context: (word, view))).message
+
+    def text(word: str, view: Any, context: Any) -> str:
+        return word
+
+    assert "text returns str" in fault_of(stage.process(text)).message
 
 
 def of_windows(windows: Any) -> Callable[[], object]:
     return lambda: as_list(numbers, windows=windows)
+
+
+def of_early(windows: Any) -> Any:
+    return numbers.window_all(windows).timestamp_combiner(TimestampCombiner.EARLIEST).reduce(max)
+
+
+def repeating() -> DataStream[int]:
+    return numbers.window_all(SECONDS).trigger(early).accumulating().reduce(max)
 
 
 class Rich(MapFunction[int, int]):
@@ -135,11 +300,21 @@ UNMAPPED = "no timestamp of another stream maps to the windows of this side inpu
                 lambda: as_list(numbers.window_all(SECONDS).count().union(numbers)),
             ],
             "results of windows that overlap do not say by their timestamp of which window they are": [
-                lambda: as_list(numbers.window_all(sliding).timestamp_combiner(TimestampCombiner.EARLIEST).reduce(max))
+                partial(as_list, of_early(each))
+                for each in (
+                    sliding,
+                    CumulativeEventTimeWindows.of(max_size=2 * SECOND, step=SECOND),
+                    CalendarWindows.days("UTC", size=2, slide=1),
+                )
             ],
             "panes of the windows upstream repeat elements": [
                 lambda: as_list(numbers.window_all(SECONDS).trigger(early).accumulating().reduce(max)),
                 lambda: as_list(numbers.window_all(SECONDS).allowed_lateness(SECOND).count()),
+                *[partial(as_list, repeating(), windows=each) for each in (SECONDS, HALVES, GlobalWindows.create())],
+                lambda: as_list(repeating().assign_timestamps_and_watermarks(IN_ORDER, timestamp=abs), windows=SECONDS),
+            ],
+            "keys of type list[int] cannot be hashed": [
+                lambda: as_dict(numbers, lambda number: [number])  # type: ignore[type-var]
             ],
             "as_dict views a stream": [lambda: as_dict(numbers.key_by(abs), abs)],  # type: ignore[call-overload]
             "the key of as_dict": [lambda: as_dict(numbers, Rich()), lambda: as_dict(numbers, 1)],  # type: ignore[call-overload]

@@ -384,7 +384,7 @@ def test_results_that_get_timestamps_anew_are_not_said_to_be_late() -> None:
     front = tens().timestamp_combiner(TimestampCombiner.EARLIEST).reduce(max)
     anew = front.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=int)
     for stream, said in ((front.map(abs).filter(bool), True), (anew, False)):
-        behind = stream.window_all(TumblingEventTimeWindows.of(millis(10))).reduce(max)
+        behind = stream.window_all(TumblingEventTimeWindows.of(millis(5))).reduce(max)
         assert ("may be late here" in explained(behind)) == said
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
 
+import numpy
 import pytest
 
 from tests.support.records import millis
-from windrow import DataStream, OutputTag, as_dict, as_list, as_singleton, from_collection, from_source
-from windrow.errors import UnsupportedOperationError
-from windrow.functions import ProcessContext
+from windrow import DataStream, OutputTag, as_dict, as_list, as_singleton, from_changes, from_collection, from_source
+from windrow.errors import InvalidArgumentError, MissingTimestampError, UnsupportedOperationError, UserFunctionError
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction, ProcessContext
+from windrow.panes import Change, ChangeKind
+from windrow.rows.equality import is_same
+from windrow.state import ValueStateDescriptor
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from windrow.triggers import after_count, after_watermark
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -139,7 +147,7 @@ def test_random_stories_are_as_the_model_says(seed: int) -> None:
                 (model.main if source is main else model.side)(element)
             if chance.random() < 0.1:
                 harness.snapshot_restore()
-            assert sorted(harness.take_values(), key=repr) == sorted(model.out, key=repr)
+            assert harness.take_values() == model.out
             model.out.clear()
         assert [each.value for each in harness.take(late)] == model.late
 
@@ -304,3 +312,198 @@ def test_views_of_windows_that_are_over_are_dropped_with_the_next_element() -> N
             harness.process_watermark(second * 10 + 9)
         (operator,) = harness._execution.operators.values()  # pyright: ignore[reportPrivateUsage]  # its state
         assert [*operator.state.shared["view 0"]] == [99]
+
+
+def test_elements_that_wait_come_out_in_order_of_arrival_over_all_keys() -> None:
+    fed = Fed(lambda side: as_list(side, windows=TENS))
+    names = [("m", number) for number in range(10)]
+    with StreamHarness(fed.stage.map(lambda element, _: element), fed.main) as harness:
+        for number, element in enumerate(names):
+            harness.process_element(element, 9 - number)
+            if number % 4 == 3:
+                harness.snapshot_restore()
+        # The timers of both windows are due with this watermark.
+        harness.process_element(("m", 10), 15)
+        harness.process_element(("m", 11), 5)
+        harness.process_watermark(30)
+        assert harness.take_values() == [*names, ("m", 10), ("m", 11)]
+
+
+def test_windows_go_on_through_a_step_with_side_inputs() -> None:
+    main, side, factor = PushSource(int), PushSource(int), PushSource(int)
+    totals = from_source(side).window_all(TENS).sum(lambda number: number)
+    doubled = totals.with_side_input(as_singleton(from_source(factor))).map(lambda total, by: total * by)
+    stream = from_source(main).with_side_input(as_singleton(doubled, default=0)).map(lambda _, total: total)
+    with StreamHarness(stream, main) as harness:
+        harness.process_element(2, source=factor)
+        for time in (3, 4, 15):
+            harness.process_element(time, time, source=side)
+            harness.process_element(time, time)
+        harness.process_watermark(9)
+        assert harness.take_values() == [14, 14]
+        harness.process_watermark(19)
+        assert harness.take_values() == [30]
+
+
+EARLIER = datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+LATER = EARLIER.replace(fold=1)
+
+
+@dataclass(frozen=True)
+class Row:
+    number: float
+    values: Any
+
+
+def changed(*changes: tuple[ChangeKind, Any]) -> DataStream[Any]:
+    return from_changes(from_collection([Change(kind, value) for kind, value in changes]))
+
+
+def seen_by_one(view: Any) -> Any:
+    (value,) = from_collection([1]).with_side_input(view).map(lambda _, value: value).collect()
+    return value
+
+
+@pytest.mark.parametrize(
+    ("added", "withdrawn", "left"),
+    [
+        ([float("nan")], float("nan"), 0),
+        ([("a", float("nan"))], ("a", float("nan")), 0),
+        ([EARLIER, LATER], LATER, 1),
+        ([numpy.array([1, 2]), numpy.array([1, 3])], numpy.array([1, 2]), 1),
+        ([numpy.array([1.0, float("nan")])], numpy.array([1.0, float("nan")]), 0),
+        ([numpy.array([1, 2])], numpy.array([1, 2, 3]), 1),
+        ([Row(1.0, numpy.array([1, 2]))], Row(1.0, numpy.array([1, 2])), 0),
+        ([Row(1.0, numpy.array([1, 2]))], Row(2.0, numpy.array([1, 2])), 1),
+    ],
+)
+def test_what_is_withdrawn_is_found_as_state_finds_it(added: list[Any], withdrawn: Any, left: int) -> None:
+    changes = changed(*[(ChangeKind.INSERT, value) for value in added], (ChangeKind.DELETE, withdrawn))
+    listed = seen_by_one(as_list(changes))
+    assert len(listed) == left
+    # The newest value of the one key, or of the singleton, is the last one that was added.
+    is_left = not is_same(added[-1], withdrawn)
+    assert len(seen_by_one(as_dict(changes, lambda value: "all"))) == is_left
+    assert len(seen_by_one(as_singleton(changes.map(lambda value: (value,)), default=()))) == is_left
+
+
+def test_of_two_hours_that_a_clock_shows_alike_the_one_is_withdrawn_that_was_meant() -> None:
+    changes = changed((ChangeKind.INSERT, EARLIER), (ChangeKind.INSERT, LATER), (ChangeKind.DELETE, LATER))
+    assert [moment.fold for moment in seen_by_one(as_list(changes))] == [0]
+
+
+def test_values_that_are_not_comparable_are_an_error() -> None:
+    class Undecided:
+        __hash__ = object.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("undecided")
+
+    class Failing(Undecided):
+        __hash__ = object.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            raise KeyError("failing")
+
+    for class_, error in ((Undecided, InvalidArgumentError), (Failing, UserFunctionError)):
+        changes = [(ChangeKind.INSERT, class_()), (ChangeKind.DELETE, class_())]
+        with pytest.raises(error, match=r"where: .*side_input"):
+            seen_by_one(as_list(changed(*changes)))
+
+
+def test_keys_are_one_as_keys_of_state_are() -> None:
+    side = [(float("nan"), 1), (float("nan"), 2), (EARLIER, 3), (LATER, 4)]
+    numbers = seen_by_one(as_dict(from_collection(side), lambda pair: pair[0], lambda pair: pair[1]))
+    assert [*numbers.values()] == [2, 3, 4]
+    assert (numbers[float("nan")], numbers[EARLIER], numbers[LATER]) == (2, 3, 4)
+    assert [key.fold for key in numbers if isinstance(key, datetime)] == [0, 1]
+
+
+def test_keys_are_one_after_a_restart_too() -> None:
+    main, side = PushSource(int), PushSource(tuple[float, int])
+    numbers = as_dict(from_source(side), lambda pair: pair[0], lambda pair: pair[1])
+    stream = from_source(main).with_side_input(numbers).map(lambda _, view: [*view.values()])
+    with StreamHarness(stream, main) as harness:
+        for value in (1, 2):
+            harness.process_element((float("nan"), value), source=side)
+            harness.snapshot_restore()
+        harness.process_element(1)
+        assert harness.take_values() == [[2]]
+
+
+class Kept(KeyedProcessFunction[int, tuple[int, Mapping[str, int]], bool]):
+    _BEFORE: ValueStateDescriptor[Any] = ValueStateDescriptor("before")
+
+    def process_element(self, value: tuple[int, Mapping[str, int]], context: KeyedProcessContext[int]) -> list[bool]:
+        before = context.get_state(self._BEFORE)
+        held = before.value()
+        before.update(value[1])
+        return [] if held is None else [bool(held == {"a": 1} and held != {"a": 2})]
+
+
+def test_mappings_are_kept_in_state_and_checkpoints() -> None:
+    main, side = PushSource(int), PushSource(tuple[str, int])
+    view = as_dict(from_source(side), lambda pair: pair[0], lambda pair: pair[1])
+    pairs = from_source(main).with_side_input(view).map(lambda number, mapping: (number, mapping))
+    with StreamHarness(pairs.key_by(lambda pair: 0).process(Kept()), main) as harness:
+        harness.process_element(("a", 1), source=side)
+        harness.process_element(1)
+        harness.snapshot_restore()
+        harness.process_element(2)
+        assert harness.take_values() == [True]
+
+
+def test_mappings_are_read_only_and_equal_to_others() -> None:
+    pairs = [("a", 1), ("b", 2)]
+    mapping: Any = seen_by_one(as_dict(from_collection(pairs), lambda pair: pair[0], lambda pair: pair[1]))
+    copied = pickle.loads(pickle.dumps(mapping))
+    assert copied == mapping == dict(pairs) == copied
+    assert mapping != {"a": 1, "c": 2}
+    assert mapping != [("a", 1), ("b", 2)]
+    assert repr(mapping) == "ViewMapping({'a': 1, 'b': 2})"
+    assert ("c" in mapping, mapping.get("c"), len(mapping)) == (False, None, 2)
+    with pytest.raises(KeyError, match="c"):
+        mapping["c"]
+    with pytest.raises(TypeError, match="item assignment"):
+        mapping["a"] = 3
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(mapping)
+
+
+def test_keys_without_a_hash_are_an_error_that_names_key_and_element() -> None:
+    keys: Any = from_collection([[7]])
+    with pytest.raises(InvalidArgumentError, match=r"key of as_dict cannot be hashed\n.*\[7\], of the element \[7\]"):
+        seen_by_one(as_dict(keys, lambda key: key))
+
+
+@pytest.mark.parametrize(("is_main", "reached"), [(True, "side inputs in windows"), (False, "the side input as_list")])
+def test_elements_without_timestamps_are_an_error(is_main: bool, reached: str) -> None:
+    fed = Fed(lambda side: as_list(side, windows=TENS))
+    missing = pytest.raises(MissingTimestampError, match=f"without a timestamp reached {reached}")
+    with StreamHarness(fed.stage.map(seen), fed.main) as harness, missing:
+        harness.process_element(("m", 1), source=fed.main if is_main else fed.side)
+
+
+def test_a_singleton_that_is_withdrawn_is_waited_for_until_the_next_one() -> None:
+    main, side = PushSource(int), PushSource(Change[str])
+    view = as_singleton(from_changes(from_source(side)))
+    stream = from_source(main).with_side_input(view).map(lambda number, value: (number, value))
+    with StreamHarness(stream, main) as harness:
+        harness.process_element(Change(ChangeKind.INSERT, "old"), source=side)
+        harness.process_element(1)
+        harness.process_element(Change(ChangeKind.UPDATE_BEFORE, "old"), source=side)
+        harness.process_element(2)
+        harness.snapshot_restore()
+        harness.process_element(3)
+        assert harness.take_values() == [(1, "old")]
+        harness.process_element(Change(ChangeKind.UPDATE_AFTER, "new"), source=side)
+        assert harness.take_values() == [(2, "new"), (3, "new")]
+        harness.process_element(Change(ChangeKind.DELETE, "new"), source=side)
+        harness.process_element(4)
+        with pytest.raises(UnsupportedOperationError, match="no element in the window"):
+            harness.process_watermark(MAX_TIMESTAMP)
+
+
+def test_a_singleton_that_is_withdrawn_has_its_default_at_once() -> None:
+    changes = [(ChangeKind.INSERT, 1), (ChangeKind.DELETE, 1)]
+    assert seen_by_one(as_singleton(changed(*changes), default=0)) == 0

@@ -9,17 +9,24 @@ from types import GenericAlias, NoneType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, TypeVarTuple, overload
 from zlib import crc32
 
+from typing_extensions import deprecated
+
 from windrow.builder.arguments import check_assigner, check_function, check_kind, check_plain_function
 from windrow.builder.stage import Stage, side_output_node
+from windrow.calls.other_names import unknown_call
 from windrow.errors import InvalidArgumentError
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction
 from windrow.functions.stateless import ProcessContext, ProcessFunction
+from windrow.functions.type_names import type_name
 from windrow.functions.wrapper import Wrapper
 from windrow.panes import ChangeKind
 from windrow.plan.base_node import Node
+from windrow.plan.changing import repeating_origins
+from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.fitting import widest
-from windrow.plan.keyed_nodes import WindowNode
+from windrow.plan.keys import HINT as KEY_HINT
+from windrow.plan.keys import unhashable_part
 from windrow.plan.location import caller_location
 from windrow.plan.nodes import (
     BroadcastNode,
@@ -125,11 +132,21 @@ class _ToElement:
 
     def __call__(self, kind: ChangeKind, element: Any) -> SideElement[Any, Any]:
         key = None if self.key is None else self.key(element)
+        try:
+            hash(key)
+        except Exception as error:  # a hash of the user's may raise anything
+            raise InvalidArgumentError(
+                "a key of as_dict cannot be hashed",
+                given=f"{key!r:.200}, of the element {element!r:.200}",
+                expected=_HASHABLE,
+                hint=KEY_HINT,
+            ) from error
         value = element if self.value is None else self.value(element)
         return SideElement(self.number, kind.is_withdrawal, key, value)
 
 
 _NO_DEFAULT: Final[Any] = object()
+_HASHABLE: Final = "a key that stays the same, with a hash"
 
 
 @overload
@@ -145,9 +162,11 @@ def as_singleton(
 
     Args:
         stream: The stream, such as the totals of ``window_all``.
-        default: The value where the window has no element; without it that is an error.
+        default: The value where the window has no element. Without it elements wait for one as long as the window is
+            open, also where the one that was there is withdrawn; afterwards that is an error.
         windows: Windows in event time for elements that have timestamps. By default they are those of the windows
-            whose results the stream has, through any steps without keys; any other stream is in the global window.
+            whose results the stream has, through any steps without keys or with side inputs; any other stream is in
+            the global window.
 
     Raises:
         InvalidArgumentError: If it is no :class:`DataStream`, or if timestamps do not map to its windows.
@@ -193,8 +212,8 @@ def as_dict(
         windows: See :func:`as_singleton`.
 
     Raises:
-        InvalidArgumentError: If it is no :class:`DataStream`, if a function cannot be called or is a rich function, or
-            if timestamps do not map to its windows.
+        InvalidArgumentError: If it is no :class:`DataStream`, if a function cannot be called or is a rich function, if
+            keys are of a type without a hash, or if timestamps do not map to its windows.
 
     Example:
         >>> from windrow import as_dict, from_collection
@@ -208,10 +227,16 @@ def as_dict(
     if value is not None:
         check_plain_function(value, "the value of as_dict")
     to_element = _ToElement(key=key, value=value)
-    kinds = (
-        made_type(key, node.element_type),
-        node.element_type if value is None else made_type(value, node.element_type),
-    )
+    key_kind = made_type(key, node.element_type)
+    if (part := unhashable_part(key_kind)) is not None:
+        raise InvalidArgumentError(
+            f"keys of type {type_name(part)} cannot be hashed",
+            given=key,
+            expected=_HASHABLE,
+            where=caller_location(),
+            hint=KEY_HINT,
+        )
+    kinds = (key_kind, node.element_type if value is None else made_type(value, node.element_type))
     value_type = None if None in kinds else GenericAlias(Mapping, kinds)
     return SideInput(node, DictView(**settings), to_element, value_type)
 
@@ -249,15 +274,14 @@ def _settings(
     check_kind(stream, DataStream, f"{call} views a stream", "a DataStream, without keys")
     assert isinstance(stream, DataStream)
     node, where = stream.node, caller_location()
-    origins: list[WindowNode] = []
-    if windows is not None:
-        view_windows = stated_windows(check_assigner(windows), where)
+    if windows is None:
+        view_windows = windows_upstream(node, where)
     else:
-        view_windows, origins = windows_upstream(node, where)
-    if each and any(origin.spec.repeats_elements for origin in origins):
+        view_windows = stated_windows(check_assigner(windows), where)
+    if each and (repeating := repeating_origins(node)):
         raise InvalidArgumentError(
             "panes of the windows upstream repeat elements of earlier ones, which the view would hold twice",
-            given=", ".join(origin.describe() for origin in origins),
+            given=", ".join(origin.describe() for origin in repeating),
             expected="windows that fire once, or with discarding() or retracting()",
             where=where,
             hint="as_dict(stream, key=...) keeps the newest element of each key",
@@ -296,11 +320,26 @@ class SideInputStream(Stage, Generic[T, *Vs]):
         kind = made_type(function, *self._types)
         return self._stream_of(MapNode(function=_Unpacked(function), element_type=kind, **self._settings(name)))
 
-    def flat_map(self, function: Callable[[T, *Vs], Iterable[R] | None], *, name: str | None = None) -> DataStream[R]:
+    # The first overload is for functions that return Any, which would match the second one too.
+    @overload
+    def flat_map(self, function: Callable[[T, *Vs], list[R]], *, name: str | None = None) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def flat_map(  # type: ignore[overload-overlap]
+        self, function: Callable[[T, *Vs], OneValue], *, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def flat_map(  # pyright: ignore[reportOverlappingOverload]
+        self, function: Callable[[T, *Vs], Iterable[R] | None], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    def flat_map(
+        self, function: Callable[[T, *Vs], Iterable[Any] | None], *, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
         """Make any number of elements from each, in order.
 
         Args:
-            function: As for :meth:`map`; it may be a generator function. None emits nothing.
+            function: As for :meth:`map`; it may be a generator function. It returns an iterable of records, or None
+                for none; a text, bytes, a dict or a tuple of a fixed number of parts is refused, as it is one value.
             name: Names the step.
 
         Raises:
@@ -327,9 +366,23 @@ class SideInputStream(Stage, Generic[T, *Vs]):
             MapNode(input=kept, function=without_views, element_type=element_type, location=kept.location)
         )
 
+    # The first overload is for functions that return Any, as of flat_map.
+    @overload
     def process(
+        self, function: Callable[[T, *Vs, ProcessContext], list[R]], *, name: str | None = None
+    ) -> DataStream[R]: ...
+    @overload
+    @deprecated(WRAP_IT)
+    def process(  # type: ignore[overload-overlap]
+        self, function: Callable[[T, *Vs, ProcessContext], OneValue], *, name: str | None = None
+    ) -> NotRecords: ...
+    @overload
+    def process(  # pyright: ignore[reportOverlappingOverload]
         self, function: Callable[[T, *Vs, ProcessContext], Iterable[R] | None], *, name: str | None = None
-    ) -> DataStream[R]:
+    ) -> DataStream[R]: ...
+    def process(
+        self, function: Callable[[T, *Vs, ProcessContext], Iterable[Any] | None], *, name: str | None = None
+    ) -> DataStream[Any] | NotRecords:
         """Make any number of elements from each, and put others out at side outputs.
 
         Args:
@@ -357,8 +410,19 @@ class SideInputStream(Stage, Generic[T, *Vs]):
     def _settings(self, name: str | None) -> dict[str, Any]:
         return {"input": self._node, "name": name, "location": caller_location()}
 
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what to write instead of a name of streams, or of other systems."""
+            from windrow.builder.stream import DataStream
+
+            raise unknown_call(self, name, dict.fromkeys(vars(DataStream), _FIRST))
+
     def __repr__(self) -> str:
         return node_line("SideInputStream", self._node)
+
+
+_FIRST: Final = "call map(...), flat_map(...), filter(...) or process(...) first, whose result is a stream"
 
 
 def _check(function: object, call: str) -> None:

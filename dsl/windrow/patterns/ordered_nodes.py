@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from windrow.patterns import AfterMatchSkipStrategy, Pattern, SkipTo
 from windrow.patterns.selecting import MatchFunction
-from windrow.plan.base_node import NAMES, OneInputNode, PlainFunction, Words
+from windrow.plan.base_node import NAMES, OneInputNode, PlainFunction, Words, fate_with
 from windrow.tags import OutputTag
 from windrow.time import duration_text
 
@@ -34,6 +34,10 @@ class InEventTimeNode(OneInputNode):
     @property
     def drops_late(self) -> bool:
         return self.late_tag is None
+
+    @property
+    def fate_of_late(self) -> str:
+        return fate_with(self.late_tag)
 
     @property
     def side_outputs(self) -> tuple[OutputTag[Any], ...]:

@@ -11,6 +11,7 @@ from types import GenericAlias, NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, get_args, get_origin
 
 from windrow.errors import Location
+from windrow.facts.reached import state_time_domains
 from windrow.failures import ErrorPolicy, Failed
 from windrow.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction
 from windrow.functions.marked import CoGroup, JoinPairs, Tagged
@@ -23,13 +24,15 @@ from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.state import MapStateDescriptor
 from windrow.tags import OutputTag
+from windrow.time import TimeDomain
 from windrow.watermarks import WatermarkStrategy
+from windrow.windows import WindowAssigner
 
 if TYPE_CHECKING:
     from windrow.plan.keyed_nodes import WindowNode
     from windrow.plan.nodes import KeyByNode
 
-__all__ = ["NAMES", "FunctionNode", "Node", "OneInputNode", "PlainFunction", "Words"]
+__all__ = ["NAMES", "FunctionNode", "Node", "OneInputNode", "PlainFunction", "Words", "fate_with"]
 
 F = TypeVar("F")
 
@@ -71,6 +74,17 @@ def _joined(process: CoGroup[Any] | JoinPairs[Any]) -> str:
 
 NAMES: Final = Words(function_name, function_name, _joined, type_name)
 """Functions are called by their names."""
+
+
+def fate_with(*tags: OutputTag[Any] | None) -> str:
+    """What becomes of late elements, in a few words.
+
+    Args:
+        tags: The tag of the side output for late elements of each stream; None: they are dropped.
+    """
+    if None not in tags:
+        return "go to the side output of late elements then"
+    return "are dropped then" if set(tags) == {None} else "are dropped then, or go to the side output of their stream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -222,13 +236,33 @@ class Node:
         """Whether its results may have timestamps that the watermark has passed."""
         return False
 
-    def stamps_early_in(self, windows: WindowNode) -> bool:
-        """Whether its results may be late for windows downstream, although the elements of which they are were not.
+    def stamps_early_in(self, node: Node) -> bool:
+        """Whether its results may be late for a step downstream, although the elements of which they are were not.
 
         Args:
-            windows: The step with the windows.
+            node: The step downstream.
         """
         return self.stamps_early
+
+    # Any: windows of elements of every type.
+    @property
+    def windows_in_time(self) -> tuple[WindowAssigner[Any, Any], ...]:
+        """The windows in event time by whose ends it says which elements are late."""
+        return ()
+
+    @property
+    def fate_of_late(self) -> str | None:
+        """What becomes of elements that the watermark has passed, in a few words; None: it does not ask for that."""
+        function = self.process_function
+        expires = function is not None and TimeDomain.EVENT_TIME in state_time_domains(function)
+        return "count as of the time of the watermark where state expires" if expires else None
+
+    @property
+    def made_of(self) -> tuple[Node, ...]:
+        """The inputs of whose elements it makes its own one by one, with their timestamps and without state."""
+        if self.is_source or self.is_keyed:
+            return ()
+        return self.inputs if self.side_output is None else self.passed_aside(self.side_output)
 
     @property
     def side_output(self) -> OutputTag[Any] | None:
@@ -374,7 +408,7 @@ class FunctionNode(OneInputNode, Generic[F]):
 
     @property
     def emitting(self) -> tuple[object, ...]:
-        return (self.function,) if self.emits_several else ()
+        return (unwrapped(self.function),) if self.emits_several else ()
 
     def describe(self, words: Words = NAMES) -> str:
         return words.function(self.function)

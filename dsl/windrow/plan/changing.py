@@ -6,6 +6,7 @@ Withdrawals go on downstream of windows that retract, up to where changes become
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate
@@ -13,7 +14,7 @@ from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import AggregateSpec, WindowNode
 from windrow.rolling import RollingReduce, RollingValue
 
-__all__ = ["carries_changes", "origin_of_changes", "repeating_windows", "takes_changes"]
+__all__ = ["carries_changes", "origin_of_changes", "repeating_origins", "repeating_windows", "takes_changes"]
 
 _NOT_ADDED_UP: Final = frozenset(
     [
@@ -47,15 +48,13 @@ def repeating_windows(node: Node) -> list[WindowNode]:
     None are upstream of a step that does not add elements up. Windows with a trigger of a user's are left out: it may
     purge.
     """
-    if not _adds_up(node):
-        return []
-    windows = [
-        step.windows
-        for each in node.inputs
-        for step in _origins(each, through_changes=True)
-        if step.windows is not None and step.windows.spec.repeats_elements
-    ]
-    return list(dict.fromkeys(windows))
+    return list(dict.fromkeys(chain(*map(repeating_origins, node.inputs)))) if _adds_up(node) else []
+
+
+def repeating_origins(node: Node) -> list[WindowNode]:
+    """Returns the windows whose results the output of a step has, and whose panes hold elements of earlier panes."""
+    windows = [step.windows for step in _origins(node, through_changes=True)]
+    return [each for each in windows if each is not None and each.spec.repeats_elements]
 
 
 def _origins(node: Node, *, through_changes: bool) -> Iterator[Node]:
@@ -68,11 +67,9 @@ def _origins(node: Node, *, through_changes: bool) -> Iterator[Node]:
         upstream = waiting.pop()
         if upstream.windows is not None or (upstream.begins_changes is not None and not through_changes):
             yield upstream
-        elif not (upstream.is_source or upstream.is_keyed or (upstream.ends_changes and not through_changes)):
+        elif through_changes or not (upstream.ends_changes or upstream.is_keyed):
             # Side outputs of a window function are neither withdrawals nor withdrawn.
-            tag = upstream.side_output
-            inputs = upstream.inputs if tag is None else upstream.passed_aside(tag)
-            further = [each for each in inputs if id(each) not in seen]
+            further = [each for each in upstream.made_of if id(each) not in seen]
             seen.update(map(id, further))
             waiting += further
 

@@ -21,7 +21,7 @@ from windrow.functions.marked import LEFT, RIGHT, CoGroup, CoProcess, JoinKind, 
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.functions.wrapper import Wrapper, unwrapped
 from windrow.panes.settings import DEFAULT_PANES, AccumulationMode, PaneSettings, TimestampCombiner
-from windrow.plan.base_node import NAMES, FunctionNode, Node, OneInputNode, PlainFunction, Words
+from windrow.plan.base_node import NAMES, FunctionNode, Node, OneInputNode, PlainFunction, Words, fate_with
 from windrow.plan.fitting import widest
 from windrow.plan.nodes import BroadcastNode, KeyByNode
 from windrow.rolling import RollingReduce, RollingValue
@@ -224,10 +224,26 @@ class WindowNode(OneInputNode):
     def stamps_early(self) -> bool:
         return self.panes.timestamp not in {None, TimestampCombiner.END_OF_WINDOW}
 
+    def stamps_early_in(self, node: Node) -> bool:
+        # A result comes out before the watermark of steps downstream passes its window.
+        is_alike = {repr(each) for each in node.windows_in_time} == {repr(self.assigner)}
+        return self.stamps_early and bool(self.lateness or not is_alike)
+
+    @property
+    def windows_in_time(self) -> tuple[WindowAssigner[Any, Any], ...]:
+        is_timed = self.assigner.is_event_time and not isinstance(self.assigner, GlobalWindows)
+        return (self.assigner,) if is_timed else ()
+
     @property
     def drops_late(self) -> bool:
-        is_timed = self.assigner.is_event_time and not isinstance(self.assigner, GlobalWindows)
-        return is_timed and not self.stamps_early and self.late_tag is None and None in self.late_tags
+        has_tags = self.late_tag is not None or None not in self.late_tags
+        return bool(self.windows_in_time) and not self.stamps_early and not has_tags
+
+    @property
+    def fate_of_late(self) -> str | None:
+        if not self.windows_in_time:
+            return None
+        return fate_with(*(self.late_tags if any(self.late_tags) else (self.late_tag,)))
 
     @property
     def side_outputs(self) -> tuple[OutputTag[Any], ...]:
@@ -465,6 +481,10 @@ class TimedJoinNode(FunctionNode[Any]):
         return None in self.late_tags
 
     @property
+    def fate_of_late(self) -> str:
+        return fate_with(*self.late_tags)
+
+    @property
     def side_outputs(self) -> tuple[OutputTag[Any], ...]:
         return (*[tag for tag in self.late_tags if tag is not None], *self.failed_tags)
 
@@ -573,6 +593,12 @@ class AsOfJoinNode(TimedJoinNode):
     def drops_late(self) -> bool:
         # Late elements of the left stream of an outer join are joined with what is there.
         return self.late_tags.right is None if self.is_outer else None in self.late_tags
+
+    @property
+    def fate_of_late(self) -> str:
+        if not self.is_outer:
+            return fate_with(*self.late_tags)
+        return f"miss their partner then, or {fate_with(self.late_tags.right)} where they are of the right stream"
 
     def describe_settings(self) -> list[str]:
         """A few words for each setting."""

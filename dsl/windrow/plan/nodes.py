@@ -130,7 +130,8 @@ class ProcessNode(FunctionNode[ProcessFunction[Any, Any]]):
         function = self.function
         if isinstance(function, CoProcessWithoutKeys):
             return (function.function.process_element1, function.function.process_element2)
-        return (function.process_element,)
+        inner = unwrapped(function)
+        return (inner.process_element if isinstance(inner, ProcessFunction) else inner,)
 
     @property
     def outputs_aside(self) -> object:

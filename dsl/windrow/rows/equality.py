@@ -21,6 +21,8 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
+from windrow.errors import InvalidArgumentError
+
 __all__ = ["as_key", "as_keys", "as_moment", "as_stored", "field_names", "is_same", "precedes"]
 
 # Any in this module: keys and values are of every type.
@@ -120,7 +122,11 @@ def _holds_second_hour(value: Any) -> bool:
 
 
 def is_same(stored: Any, value: Any) -> bool:
-    """Returns whether a value is another one: equal to it and at the same moments, or a NaN in the same parts."""
+    """Returns whether a value is another one: equal to it and at the same moments, or a NaN in the same parts.
+
+    Raises:
+        InvalidArgumentError: If ``==`` says neither, and the values are neither arrays nor made of parts.
+    """
     if stored is value:
         return True
     class_ = type(stored)
@@ -131,7 +137,7 @@ def is_same(stored: Any, value: Any) -> bool:
     if isinstance(stored, datetime.datetime) and isinstance(value, datetime.datetime):
         return as_moment(stored) == as_moment(value)
     if class_ is not type(value):
-        return bool(stored == value)
+        return _is_equal(stored, value)
     if isinstance(stored, Decimal):
         return bool(stored == value) or (stored.is_qnan() and bool(value.is_qnan()))
     if isinstance(stored, dict):
@@ -140,12 +146,28 @@ def is_same(stored: Any, value: Any) -> bool:
         return len(stored) == len(value) and all(any(is_same(one, other) for other in value) for one in stored)
     if isinstance(stored, (tuple, list)):
         return len(stored) == len(value) and all(map(is_same, stored, value))
+    if hasattr(stored, "tolist") and hasattr(stored, "shape"):
+        return bool(stored.shape == value.shape and is_same(stored.tolist(), value.tolist()))
     if not _has_parts(class_):
-        return bool(stored == value)
+        return _is_equal(stored, value)
     # A record may be equal to another one by a rule of its own, but not at another moment.
-    if stored == value:
+    if _is_equal(stored, value, may_fail=True):
         return all(map(is_same, _second_hours(stored), _second_hours(value)))
     return all(map(is_same, _parts(stored), _parts(value)))
+
+
+def _is_equal(stored: Any, value: Any, *, may_fail: bool = False) -> bool:
+    """Asks ``==``; where that says neither, as for records that hold arrays, it may be no."""
+    try:
+        return bool(stored == value)
+    except ValueError as error:
+        if may_fail:
+            return False
+        raise InvalidArgumentError(
+            "two values were to be compared, and == says neither that they are equal nor that they are not",
+            given=f"values of type {type(stored).__name__}: {error}",
+            expected="values whose == gives True or False",
+        ) from error
 
 
 def _second_hours(record: Any) -> list[Any]:

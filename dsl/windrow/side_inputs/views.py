@@ -10,18 +10,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from windrow.errors import InvalidArgumentError, Location, UnsupportedOperationError
 from windrow.panes.settings import DEFAULT_PANES
-from windrow.plan.base_node import NAMES, Node, Words
+from windrow.plan.base_node import NAMES, Node, Words, fate_with
 from windrow.plan.keyed_nodes import BroadcastInputNode, WindowNode
+from windrow.rows.equality import as_stored, is_same
+from windrow.side_inputs.mapping import ViewMapping
 from windrow.tags import OutputTag
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, duration_text
 from windrow.triggers.composable import AfterWatermark
 from windrow.windows import WindowAssigner
-from windrow.windows.spec import AlignedWindows, GapWindows, WindowOfAllTime, WindowSpec
+from windrow.windows.spec import GapWindows, WindowOfAllTime, WindowSpec
 
 # Any in this module: views and elements of every type; the stages have proved that they fit.
 
@@ -93,7 +94,7 @@ class ViewWindows:
     def _assigned(self, timestamp: int | None) -> tuple[int, ...]:
         if self.assigner is None:
             return (MAX_TIMESTAMP,)
-        assert timestamp is not None, "validated with the plan"
+        assert timestamp is not None, "the operator refuses elements without timestamps"
         return tuple(window.max_timestamp() for window in self.assigner.assign_windows(None, timestamp, _NO_CLOCK))
 
     def describe(self) -> str:
@@ -117,24 +118,23 @@ def stated_windows(assigner: WindowAssigner[Any, Any], where: Location | None) -
     return _windows(spec, where, from_results=False)
 
 
-def windows_upstream(node: Node, where: Location | None) -> tuple[ViewWindows, list[WindowNode]]:
+def windows_upstream(node: Node, where: Location | None) -> ViewWindows:
     """Finds the windows whose results the elements of a stream are; the global window where there are none.
 
     Raises:
         InvalidArgumentError: If timestamps do not map to such windows, or if the stream has results of several kinds.
     """
-    nodes: dict[int, WindowNode | None] = {}
+    origins: dict[int, WindowNode | None] = {}
     waiting = [node]
     while waiting:
         each = waiting.pop()
-        is_origin = each.is_source or each.is_keyed or each.makes_watermarks is not None or each.side_output is not None
-        if is_origin:
-            nodes[id(each)] = each.windows
-        else:
-            waiting += each.inputs
+        made_of = () if each.makes_watermarks is not None else each.made_of
+        waiting += made_of
+        if not made_of:
+            origins[id(each)] = each.windows
     kinds = [
         _GLOBAL if origin is None else _windows(origin.spec, where, from_results=True, early=origin.stamps_early)
-        for origin in nodes.values()
+        for origin in origins.values()
     ]
     if len({repr(kind.assigner) for kind in kinds}) > 1:
         raise InvalidArgumentError(
@@ -145,7 +145,7 @@ def windows_upstream(node: Node, where: Location | None) -> tuple[ViewWindows, l
             hint="windows=TumblingEventTimeWindows.of(...) puts all of them into windows by their timestamps",
         )
     lateness, at_end = max(kind.lateness for kind in kinds), all(kind.at_end for kind in kinds)
-    return replace(kinds[0], lateness=lateness, at_end=at_end), [each for each in nodes.values() if each is not None]
+    return replace(kinds[0], lateness=lateness, at_end=at_end)
 
 
 def _windows(spec: WindowSpec, where: Location | None, *, from_results: bool, early: bool = False) -> ViewWindows:
@@ -160,7 +160,7 @@ def _windows(spec: WindowSpec, where: Location | None, *, from_results: bool, ea
             where=where,
             hint="windows=TumblingEventTimeWindows.of(...) puts the elements into windows by their timestamps",
         )
-    if early and isinstance(shape, AlignedWindows) and shape.slide < shape.size:
+    if early and shape.overlaps:
         raise InvalidArgumentError(
             "results of windows that overlap do not say by their timestamp of which window they are",
             given=f"{spec.assigner.describe()}, {', '.join(spec.panes.describe())}",
@@ -199,6 +199,10 @@ class SideView(ABC):
     def change(self, contents: Any, element: SideElement[Any, Any]) -> None:
         """Adds an element to the contents of its window, or takes one that is withdrawn out again."""
 
+    def is_there(self, contents: Any) -> bool:
+        """Whether functions can be given the contents of a window before it is over."""
+        return True
+
     @abstractmethod
     def value(self, contents: Any) -> object:
         """Returns what functions see of the contents of a window, which change afterwards.
@@ -230,8 +234,11 @@ class SingletonView(SideView):
     def change(self, contents: list[Any], element: SideElement[Any, Any]) -> None:
         if not element.is_withdrawn:
             contents[:] = [element.value]
-        elif contents == [element.value]:
+        elif contents and is_same(contents[0], element.value):
             contents.clear()
+
+    def is_there(self, contents: list[Any]) -> bool:
+        return bool(contents or self.default)
 
     def value(self, contents: list[Any]) -> object:
         for value in (*contents, *self.default):
@@ -250,17 +257,18 @@ class DictView(SideView):
 
     call: ClassVar[str] = "as_dict"
 
-    def begin(self) -> dict[Any, Any]:
-        return {}
+    def begin(self) -> dict[Any, tuple[Any, Any]]:
+        return {}  # keys and values, by what stands for all keys that are one
 
-    def change(self, contents: dict[Any, Any], element: SideElement[Any, Any]) -> None:
+    def change(self, contents: dict[Any, tuple[Any, Any]], element: SideElement[Any, Any]) -> None:
+        stored = as_stored(element.key)
         if not element.is_withdrawn:
-            contents[element.key] = element.value
-        elif element.key in contents and contents[element.key] == element.value:
-            del contents[element.key]
+            contents[stored] = element.key, element.value
+        elif stored in contents and is_same(contents[stored][1], element.value):
+            del contents[stored]
 
-    def value(self, contents: dict[Any, Any]) -> Mapping[Any, Any]:
-        return MappingProxyType(dict(contents))
+    def value(self, contents: dict[Any, tuple[Any, Any]]) -> Mapping[Any, Any]:
+        return ViewMapping(contents.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -275,8 +283,10 @@ class ListView(SideView):
     def change(self, contents: list[Any], element: SideElement[Any, Any]) -> None:
         if not element.is_withdrawn:
             contents.append(element.value)
-        elif element.value in contents:
-            contents.remove(element.value)
+            return
+        place = next((place for place, each in enumerate(contents) if is_same(each, element.value)), None)
+        if place is not None:
+            del contents[place]
 
     def value(self, contents: list[Any]) -> tuple[Any, ...]:
         return tuple(contents)
@@ -303,17 +313,38 @@ class SideInputNode(BroadcastInputNode):
         return self.input.has_timestamps
 
     @property
-    def stamps_early(self) -> bool:
-        return any(view.windows.assigner is not None for view in self.views)
+    def made_of(self) -> tuple[Node, ...]:
+        return (self.input,)
 
-    def stamps_early_in(self, windows: WindowNode) -> bool:
+    def passed_aside(self, tag: OutputTag[Any]) -> tuple[Node, ...]:
+        return (self.input,) if tag == self.late_tag else ()
+
+    @property
+    def stamps_early(self) -> bool:
+        return self.has_timestamps
+
+    def stamps_early_in(self, node: Node) -> bool:
+        if not self.stamps_early or any(view.windows.assigner is None for view in self.views):
+            return self.stamps_early
         # An element comes out before the watermark of steps downstream passes the window for which it has waited.
-        mine = [view.windows.assigner for view in self.views if view.windows.assigner is not None]
-        return any(repr(each) != repr(windows.assigner) for each in mine)
+        of_node = {repr(each) for each in node.windows_in_time}
+        return not of_node or len(of_node | {repr(each) for each in self.windows_in_time}) > 1
+
+    @property
+    def windows_in_time(self) -> tuple[WindowAssigner[Any, Any], ...]:
+        return tuple(view.windows.assigner for view in self.views if view.windows.assigner is not None)
+
+    @property
+    def lateness(self) -> int:
+        return self.allowed_lateness
 
     @property
     def drops_late(self) -> bool:
-        return self.stamps_early and self.late_tag is None and not self.allowed_lateness
+        return bool(self.windows_in_time) and self.late_tag is None
+
+    @property
+    def fate_of_late(self) -> str | None:
+        return fate_with(self.late_tag) if self.windows_in_time else None
 
     @property
     def settings_of_state(self) -> str | None:

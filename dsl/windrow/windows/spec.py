@@ -99,6 +99,11 @@ class AlignedWindows:
     slide: int  # that of tumbling windows is their size
     offset: int
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether a timestamp may be in several windows."""
+        return self.slide < self.size
+
     def last_start(self, timestamp: int) -> int:
         """The start of the last window that begins at or before a timestamp."""
         return timestamp - (timestamp - self.offset) % self.slide
@@ -112,6 +117,11 @@ class CalendarSpans:
     units: int  # how many units a window has
     slide: int  # how many units after one window the next one begins
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether a timestamp may be in several windows."""
+        return self.slide < self.units
+
 
 @dataclass(frozen=True, slots=True)
 class CumulativeSteps:
@@ -120,6 +130,11 @@ class CumulativeSteps:
     max_size: int
     step: int
     offset: int
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether a timestamp may be in several windows."""
+        return self.step < self.max_size
 
 
 @dataclass(frozen=True, slots=True)

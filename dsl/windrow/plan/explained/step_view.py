@@ -144,7 +144,7 @@ def _element_type(node: Node, types: Mapping[int, object | None]) -> object | No
 
 def _notes(node: Node, by_node: Mapping[int, Step]) -> Iterator[str]:
     if early := _stamped_early(node):
-        yield f"results of {_named(early, by_node)} may be late here, and are dropped then"
+        yield f"results of {_named(early, by_node)} may be late here, and {node.fate_of_late}"
     if dropping := _dropping_late(node):
         yield (
             f"elements that are late at {_named(dropping, by_node)} are dropped there, so the allowed lateness here "
@@ -167,27 +167,27 @@ def _named(nodes: Sequence[Node], by_node: Mapping[int, Step]) -> str:
 
 
 def _stamped_early(node: Node) -> list[Node]:
-    """The steps upstream of windows whose results may be late there; none where lateness is allowed.
+    """The steps upstream whose results may be late at a step; none where lateness is allowed.
 
     With a timestamp combiner a result carries a timestamp that the watermark may have passed before the window fires,
     and so does an element that has waited for a side input.
     """
-    windows = node.windows
-    if windows is None or not windows.assigner.is_event_time or windows.lateness:
+    if node.lateness or node.fate_of_late is None:
         return []
-    return [each for each in _upstream(node) if each.stamps_early_in(windows)]
+    return [each for each in _upstream(node, node.inputs) if each.stamps_early_in(node)]
 
 
 def _dropping_late(node: Node) -> list[Node]:
     """The steps upstream that drop late elements although this step would still take them."""
     if not node.lateness:
         return []
-    return [each for each in _upstream(node) if each.lateness < node.lateness and each.drops_late]
+    upstream = _upstream(node, node.made_of or node.inputs)
+    return [each for each in upstream if each.lateness < node.lateness and each.drops_late]
 
 
-def _upstream(node: Node) -> Iterator[Node]:
-    """The nodes upstream, up to windows and to steps that give timestamps."""
-    waiting, seen = list(node.inputs), {id(node)}
+def _upstream(node: Node, inputs: Sequence[Node]) -> Iterator[Node]:
+    """The nodes upstream by some inputs of a step, up to windows and to steps that give timestamps."""
+    waiting, seen = list(inputs), {id(node)}
     while waiting:
         each = waiting.pop()
         if id(each) in seen or each.makes_watermarks is not None:
@@ -195,7 +195,7 @@ def _upstream(node: Node) -> Iterator[Node]:
         seen.add(id(each))
         yield each
         if each.windows is None:
-            waiting += each.inputs
+            waiting += each.made_of or each.inputs
 
 
 def sides_of(view: StepView) -> list[str]:
