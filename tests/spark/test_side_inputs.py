@@ -12,11 +12,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from tests.spark.comparison import Outputs, millis
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, as_dict, as_list, as_singleton, from_source
+from windrow import (
+    DataStream,
+    OutputTag,
+    Pipeline,
+    WatermarkStrategy,
+    as_dict,
+    as_list,
+    as_singleton,
+    from_changes,
+    from_source,
+)
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+from windrow.panes import Change, ChangeKind
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource, JsonFileSource
+from windrow.state import ValueStateDescriptor
 from windrow.triggers import after_count, after_watermark
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from windrow_runtime.spark import SparkRunner
@@ -157,3 +170,42 @@ def test_what_waits_when_a_run_stops_comes_out_of_the_next(spark: SparkSession, 
     write(orders, 2, [Order(3, "b", 30)])
     running.process_available()
     assert sorted(running.stop().collected(sink)) == [(1, 2), (2, 3), (3, 3)]
+
+
+class Before(KeyedProcessFunction[int, tuple[int, str, Mapping[float, int]], tuple[int, str, Mapping[float, int]]]):
+    """Emits the element before, with the mapping that it has kept."""
+
+    _BEFORE: ValueStateDescriptor[Any] = ValueStateDescriptor("before")
+
+    def process_element(
+        self, value: tuple[int, str, Mapping[float, int]], context: KeyedProcessContext[int]
+    ) -> list[tuple[int, str, Mapping[float, int]]]:
+        before = context.get_state(self._BEFORE)
+        held = before.value()
+        before.update(value)
+        return [] if held is None else [held]
+
+
+def test_what_waits_and_views_by_key_outlive_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    # run      1                 2
+    # batches  1        2        3        end
+    # name     +I old   -U old   +U new
+    kinds = [(ChangeKind.INSERT, "old"), (ChangeKind.UPDATE_BEFORE, "old"), (ChangeKind.UPDATE_AFTER, "new")]
+    changes = [Change(kind, name) for kind, name in kinds]
+    found: list[Any] = []
+    for batches in (2, 3):
+        names = from_changes(from_source(CollectionSource(changes[:batches], batch_size=1)))
+        rates = from_source(CollectionSource([(float("nan"), number) for number in range(batches)], batch_size=1))
+        numbers = from_source(CollectionSource(range(batches * 2), batch_size=2))
+        stage = numbers.with_side_input(
+            as_singleton(names), as_dict(rates, lambda rate: rate[0], lambda rate: rate[1]), name="sides"
+        )
+        kept = stage.map(lambda number, name, rates: (number, name, rates)).key_by(lambda each: 0).process(Before())
+        sink = CollectSink[tuple[int, str, Mapping[float, int]]]()
+        runner = SparkRunner(spark, checkpoint=tmp_path, key_groups_per_partition=3)
+        result = runner.run(Pipeline("kept", kept.sink_to(sink)), drain=batches == 3)
+        found += result.collected(sink)
+    # The last element stays in state.
+    shown = [(number, name, rates[float("nan")], len(rates)) for number, name, rates in found]
+    assert len(shown) == 5
+    assert {*shown} < {*[(0, "old", 0, 1), (1, "old", 0, 1)], *[(number, "new", 2, 1) for number in range(2, 6)]}

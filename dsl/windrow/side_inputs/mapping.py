@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from windrow.rows.equality import as_key, is_same
+from windrow.rows.equality import as_stored, is_same
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -19,14 +19,14 @@ class ViewMapping(Mapping[K, V], Generic[K, V]):
 
     __slots__ = ("_items",)
 
-    def __init__(self, items: Iterable[tuple[K, V]]) -> None:
-        """Make a mapping of keys and values."""
-        # Any: what stands for all keys that are one.
-        self._items: dict[Any, tuple[K, V]] = {as_key(item[0]): item for item in items}
+    # Any: what stands for all keys that are one.
+    def __init__(self, items: Mapping[Any, tuple[K, V]]) -> None:
+        """Make a mapping of keys and values, by what is stored for all keys that are one."""
+        self._items: dict[Any, tuple[K, V]] = dict(items)
 
     def __getitem__(self, key: K) -> V:
         try:
-            return self._items[as_key(key)][1]
+            return self._items[as_stored(key)][1]
         except KeyError:
             raise KeyError(key) from None
 
@@ -44,9 +44,6 @@ class ViewMapping(Mapping[K, V], Generic[K, V]):
         )
 
     __hash__ = None  # type: ignore[assignment]  # as of all mappings that are compared by their items
-
-    def __reduce__(self) -> tuple[type[ViewMapping[Any, Any]], tuple[list[tuple[K, V]]]]:
-        return ViewMapping, (list(self._items.values()),)
 
     def __repr__(self) -> str:
         return f"ViewMapping({dict(self._items.values())!r})"

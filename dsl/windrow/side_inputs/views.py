@@ -268,7 +268,7 @@ class DictView(SideView):
             del contents[stored]
 
     def value(self, contents: dict[Any, tuple[Any, Any]]) -> Mapping[Any, Any]:
-        return ViewMapping(contents.values())
+        return ViewMapping(contents)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

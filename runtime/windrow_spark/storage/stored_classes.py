@@ -32,6 +32,8 @@ from windrow.functions.marked import Tagged
 from windrow.kafka import KafkaRecord, ProducerRecord
 from windrow.panes import Change, ChangeKind, PaneInfo, PaneTiming, WindowResult
 from windrow.plan.records import reading_hook
+from windrow.rows.equality import NotANumber
+from windrow.side_inputs.mapping import ViewMapping
 from windrow.sources import MalformedRecord, RateRecord
 from windrow.windows import GlobalWindow, TimeWindow, Window
 from windrow_runtime.codecs.records import (
@@ -70,6 +72,7 @@ _OWN_RECORDS: Final = (
         TtlTimer,
     ),
     *(SafeUUID, PaneState, PaneInfo, PaneTiming, WindowResult, Change, ChangeKind, Failed, Tagged),
+    *(NotANumber, ViewMapping),
 )
 """Value classes of windrow and of the standard library that a state may hold though no annotation names them."""
 _OPEN_BASES: Final = frozenset({TimeWindow, GlobalWindow, Window})
