@@ -105,7 +105,7 @@ def test_at_most_three_modules_name_the_types_of_each_other() -> None:
     assert [sorted(circle) for circle in circles(import_graph(for_types=True)) if len(circle) > 3] == []
 
 
-MOST_MODULES, MOST_LINES_TO_RUN = 224, 39_100
+MOST_MODULES, MOST_LINES_TO_RUN = 224, 39_300
 """What the interpreter may need: the modules that it imports, also inside functions, and their lines."""
 
 
