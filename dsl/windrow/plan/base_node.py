@@ -252,7 +252,7 @@ class Node:
 
     @property
     def fate_of_late(self) -> str | None:
-        """What becomes of elements that the watermark has passed, in a few words; None: it does not ask for that."""
+        """What becomes of elements that the watermark has passed, in a few words, or None if nothing does."""
         function = self.process_function
         expires = function is not None and TimeDomain.EVENT_TIME in state_time_domains(function)
         return "count as of the time of the watermark where state expires" if expires else None
