@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from tests.support.failing import Gathered, Number, UnluckyError, is_bad
+from tests.support.failing import Gathered, Number, UnluckyError, checked, is_bad
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, WindowedStream, from_source
 from windrow import aggregates as agg
-from windrow.errors import PlanError, UserFunctionError
+from windrow.errors import PlanError, UnsupportedOperationError, UserFunctionError
 from windrow.evictors import CountEvictor
 from windrow.failures import Failed, OnError, Retry
-from windrow.functions import FixedDelayRetryStrategy, ProcessWindowContext, ProcessWindowFunction
+from windrow.functions import AggregateFunction, FixedDelayRetryStrategy, ProcessWindowContext, ProcessWindowFunction
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
-from windrow.triggers import CountTrigger, PurgingTrigger
+from windrow.triggers import CountTrigger, PurgingTrigger, after_count, after_watermark
 from windrow.windows import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
@@ -27,6 +29,7 @@ from windrow.windows import (
     WindowAssigner,
 )
 from windrow_runtime.local import LocalRunner, PipelineResult
+from windrow_runtime.operators.state.live_sessions import MANY_SESSIONS, LiveSessions
 from windrow_runtime.testing import PushSource, StreamHarness
 
 # Any in this module: windows and results of every type.
@@ -187,10 +190,86 @@ class MergingAsTheyLike(EventTimeSessionWindows):
         return super().merge_windows(windows)
 
 
+class AssigningTwice(EventTimeSessionWindows):
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> Any:
+        return [TimeWindow(timestamp, timestamp + 2), TimeWindow(timestamp + 1, timestamp + 9)]
+
+
 def test_windows_that_cannot_leave_an_element_out_are_refused() -> None:
     evicting = windows_of(stamped([])).evictor(CountEvictor.of(2))
     with pytest.raises(PlanError, match="fold all elements anew"):
         run(evicting.aggregate(Gathered(), on_error="drop"))
-    own_way = stamped([]).key_by(lambda n: n.key).window(MergingAsTheyLike(timedelta(milliseconds=7)))
-    with pytest.raises(PlanError, match="in a way of its own"):
-        run(own_way.aggregate(Gathered(), on_error="drop"))
+    keyed = stamped([]).key_by(lambda n: n.key)
+    for assigner in (MergingAsTheyLike, AssigningTwice):
+        with pytest.raises(PlanError, match="in a way of its own"):
+            run(keyed.window(assigner(timedelta(milliseconds=7))).aggregate(Gathered(), on_error="drop"))
+
+
+def test_the_reason_why_windows_have_no_policy_is_their_own() -> None:
+    keyed = stamped([]).key_by(lambda n: n.key)
+    with pytest.raises(PlanError, match=r"windows of the last 4 elements fold(.*\n)*.*leave the slide of count_window"):
+        run(keyed.count_window(4, 2).aggregate(Gathered(), on_error="drop"))
+    panes = keyed.window(TUMBLING).trigger(after_watermark(early=after_count(1)))
+    with pytest.raises(PlanError, match=r"fire panes \(after_watermark\(early=after_count\(1\)\), discarding\)"):
+        run(panes.discarding().aggregate(Gathered(), on_error="drop"))
+    over_changes = panes.retracting().reduce(lambda a, b: a).window_all(TUMBLING)
+    with pytest.raises(PlanError, match="windows that retract are upstream, and windows with on_error"):
+        run(over_changes.aggregate(Gathered(), on_error="drop"))
+
+
+class Refusing:
+    def __init__(self) -> None:
+        self.values: list[int] = []
+
+    def __deepcopy__(self, memo: object) -> Refusing:
+        raise ValueError("no copies")
+
+
+class HeldIn(AggregateFunction[Number, Any, str]):
+    """Keeps what ``make`` gives, whether windrow can copy it or not."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+    def create_accumulator(self) -> Any:
+        return self.make()
+
+    def add(self, value: Number, accumulator: Any) -> Any:
+        checked(value)
+        return accumulator
+
+    def get_result(self, accumulator: Any) -> str:
+        return type(accumulator).__name__
+
+
+# None of them is an error of an element, which a policy would leave out.
+@pytest.mark.parametrize("make", [hashlib.sha256, lambda: [MappingProxyType({"values": [1]})], Refusing])
+def test_an_accumulator_that_cannot_be_copied_is_refused(make: Callable[[], Any]) -> None:
+    windows = windows_of(stamped([Number("a", 1, 1), Number("a", 2, 2)]))
+    with pytest.raises(
+        UnsupportedOperationError, match="an accumulator that cannot be copied has no on_error"
+    ) as caught:
+        run(windows.aggregate(HeldIn(make), on_error="drop"))
+    assert "folds.5.window" in str(caught.value)
+
+
+def test_an_element_joins_those_that_it_touches_of_many_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_of_them(sessions: LiveSessions) -> Any:
+        raise AssertionError("an element looks at all sessions of its key")
+
+    monkeypatch.setattr(LiveSessions, "__iter__", all_of_them)
+    chance = random.Random(3)
+    numbers = [Number("a", chance.randrange(2_000), chance.randrange(100)) for _ in range(400)]
+    strategy = WatermarkStrategy[Number].for_bounded_out_of_orderness(timedelta(hours=1))
+
+    def made(on_error: OnError[Number | None], given: Sequence[Number]) -> DataStream[Any]:
+        source = from_source(CollectionSource(given)).returns(Number)
+        stream = source.assign_timestamps_and_watermarks(strategy, lambda number: number.at)
+        sessions = stream.key_by(lambda n: n.key).window(EventTimeSessionWindows.with_gap(timedelta(milliseconds=7)))
+        return sessions.aggregate(Gathered(), on_error=on_error)
+
+    (good,), _ = run(made("fail", [number for number in numbers if not is_bad(number)]))
+    (good_too,), result = run(made("drop", numbers))
+    assert len(good) > 2 * MANY_SESSIONS
+    assert good_too == good
+    assert result.counter("failed_records_dropped") == sum(map(is_bad, numbers))

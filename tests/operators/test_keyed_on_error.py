@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Iterator
 from datetime import timedelta
@@ -11,9 +12,10 @@ import pytest
 
 from tests.support.failing import ONE_IN, SEEN, Collected, Keeps, Number, is_bad
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
-from windrow.errors import UserFunctionError
+from windrow.errors import UnsupportedOperationError, UserFunctionError
 from windrow.failures import Failed, OnError, Retry
 from windrow.functions import (
+    AggregateFunction,
     BroadcastContext,
     CoProcessFunction,
     FixedDelayRetryStrategy,
@@ -42,6 +44,34 @@ from windrow_runtime.testing import PushSource, StreamHarness
 # Any in this module: elements of every type.
 
 FAILED = OutputTag[Failed[Number | None]]("failed")
+
+
+class Hashes(AggregateFunction[int, Any, int]):
+    def create_accumulator(self) -> Any:
+        return hashlib.sha256()
+
+    def add(self, value: int, accumulator: Any) -> Any:
+        accumulator.update(bytes(value))
+        return accumulator
+
+    def get_result(self, accumulator: Any) -> int:
+        return len(accumulator.digest())
+
+
+class Digests(KeyedProcessFunction[str, Number, int]):
+    DIGEST = AggregatingStateDescriptor("digest", Hashes())
+
+    def process_element(self, value: Number, context: KeyedProcessContext[str]) -> None:
+        context.get_state(self.DIGEST).add(value.value)
+
+
+def test_state_that_cannot_be_copied_is_refused() -> None:
+    strategy = WatermarkStrategy[Number].for_monotonous_timestamps()
+    source = from_source(CollectionSource([Number("a", 1, 1)])).returns(Number)
+    stamped = source.assign_timestamps_and_watermarks(strategy, lambda number: number.at)
+    made = stamped.key_by(lambda number: number.key).process(Digests(), on_error="drop")
+    with pytest.raises(UnsupportedOperationError, match="an accumulator that cannot be copied has no on_error"):
+        made.collect()
 
 
 def numbers_of(seed: int) -> list[Number]:

@@ -11,6 +11,8 @@ from functools import singledispatch
 from typing import Any, TypeAlias, get_origin
 
 from windrow.errors import Fault, PlanError
+from windrow.evictors import CountEvictor
+from windrow.facts.packages import is_of_windrow
 from windrow.facts.reached import tags_of
 from windrow.functions.names import function_name
 from windrow.functions.type_names import type_name
@@ -52,7 +54,7 @@ from windrow.triggers import (
 from windrow.triggers.checks import parts_that_cannot_merge
 from windrow.triggers.composable import AfterEndOfWindow, AfterWatermark, DefaultTrigger
 from windrow.triggers.trigger import with_parts
-from windrow.windows import GlobalWindows, MergingWindowAssigner, SessionWindows
+from windrow.windows import GlobalWindows, MergingWindowAssigner
 
 __all__ = ["validate"]
 
@@ -169,9 +171,16 @@ def _window_faults(node: WindowNode, step: Step, earlier_tags: EarlierTags) -> I
         yield from _global_window_faults(step, node)
     yield from _event_timeout_faults(step, node)
     yield from _composable_faults(step, node)
-    if node.error_policy is not None and (node.spec.fires_panes or takes_changes(node)):
+    if node.error_policy is not None and takes_changes(node):
         yield Fault(
-            "panes that refine or withdraw others cannot be left out one by one, and the windows have on_error",
+            f"{origin_of_changes(node)} are upstream, and windows with on_error cannot take out what is withdrawn",
+            step.where,
+            "leave on_error out, and catch in the function what may fail; or put the windows behind changelog(...)",
+        )
+    elif node.error_policy is not None and node.spec.fires_panes:
+        mode = "" if node.panes.mode is None else f", {node.panes.mode.value}"
+        yield Fault(
+            f"windows that fire panes ({node.effective_trigger.describe()}{mode}) have no on_error",
             step.where,
             "leave on_error out, and catch in the function what may fail; or use windows without panes",
         )
@@ -191,17 +200,26 @@ def _window_faults(node: WindowNode, step: Step, earlier_tags: EarlierTags) -> I
 
 def _guarded_fold_faults(step: Step, node: WindowNode) -> Iterator[Fault]:
     if node.evictor is not None:
+        what, guilty = "windows with an evictor", "the evictor"
+        if isinstance(node.assigner, GlobalWindows) and isinstance(node.evictor, CountEvictor):
+            # count_window with a slide has such an evictor, which the user did not write.
+            what, guilty = f"windows of the last {node.evictor.max_count} elements", "the slide of count_window"
         yield Fault(
-            "windows with an evictor fold all elements anew at each firing, so on_error can leave out none",
+            f"{what} fold all elements anew at each firing, so on_error can leave out none",
             step.where,
-            "compute what may fail in map(function, on_error=...) before the windows, or leave the evictor out",
+            f"compute what may fail in map(function, on_error=...) before the windows, or leave {guilty} out",
         )
-    if node.merging and getattr(type(node.assigner), "merge_windows", None) is not SessionWindows.merge_windows:
+    if node.merging and not _is_of_windrow(type(node.assigner), "assign_windows", "merge_windows"):
+        # It may give an element several windows, which merge with each other: the operator tries one after the other.
         yield Fault(
-            f"{node.assigner.describe()} merges windows in a way of its own, and the windows have on_error",
+            f"{node.assigner.describe()} assigns or merges windows in a way of its own, and the windows have on_error",
             step.where,
             "compute what may fail in map(function, on_error=...) before the windows, or use sessions",
         )
+
+
+def _is_of_windrow(class_: type[object], *methods: str) -> bool:
+    return all(is_of_windrow(getattr(class_, method).__module__) for method in methods)
 
 
 # Any: triggers of every type.

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from windrow.calls.attributes import attributes_of, slots_of
 from windrow.calls.results import LAZY_TYPES, not_computed
+from windrow.errors import UnsupportedOperationError
 from windrow.functions import AggregateFunction
 from windrow.plan.types import base_argument
 from windrow_runtime.operators.class_facts import (
@@ -29,6 +30,7 @@ from windrow_runtime.operators.class_facts import (
     is_named_tuple,
     set_attributes,
 )
+from windrow_runtime.operators.errors import first_line
 
 # Any in this module: values of every type.
 _Memo = dict[int, Any]
@@ -49,6 +51,33 @@ def own(value: Any) -> Any:
     return (_COPIERS.get(class_) or _learn(class_))(value, None)
 
 
+def own_whole(value: Any) -> Any:
+    """Returns a copy as :func:`own` does, of a value that can be copied with all its parts; refuses another one.
+
+    Steps with an error policy copy an accumulator before a call that may change it in place, so that a call that fails
+    changes nothing.
+
+    Raises:
+        UnsupportedOperationError: If the value, or a part of it, cannot be copied, or a method for copying raises.
+    """
+    class_ = type(value)
+    if class_ in CONSTANT_TYPES:
+        return value
+    flat = _FLAT.get(class_)
+    if flat is not None and _all_constant(value) and (class_ is not dict or _all_constant(value.values())):
+        return flat(value)
+    try:
+        return (_COPIERS.get(class_) or _learn(class_))(value, _WholeMemo())
+    except Exception as error:  # a __deepcopy__ of the user's may raise anything
+        raise UnsupportedOperationError(
+            "an accumulator that cannot be copied has no on_error",
+            given=f"a {class_.__name__}, whose copy raised {first_line(error)}",
+            expected="numbers, texts, collections and plain classes, so that a call that fails changes nothing",
+            hint="keep what can be copied; or leave on_error out, and compute what may fail before the step, in "
+            "map(function, on_error=...)",
+        ) from error
+
+
 def own_all(values: list[Any]) -> list[Any]:
     """Returns a list with a copy of each value, or the list itself if all are constants."""
     if CONSTANT_TYPES.issuperset(map(type, values)):
@@ -56,16 +85,22 @@ def own_all(values: list[Any]) -> list[Any]:
     return list(map(own, values))
 
 
-def accumulator_maker(function: AggregateFunction[Any, Any, Any]) -> Callable[[], Any]:
+def accumulator_maker(
+    function: AggregateFunction[Any, Any, Any], copy: Callable[[Any], Any] = own
+) -> Callable[[], Any]:
     """Returns ``create_accumulator`` of a function, with copies if needed, so that windows share no mutable object."""
     create = function.create_accumulator
     if is_constant_type(base_argument(function, AggregateFunction, 1)):
         return create
-    return lambda: own(create())
+    return lambda: copy(create())
 
 
 _Copier = Callable[[Any, _Memo | None], Any]
 """Returns a copy of a value of one class, or the value if it is a constant; without a memo it is no part of another."""
+
+
+class _WholeMemo(dict[int, Any]):
+    """The memo of a copy that shares no part with the original, not even one that cannot be copied."""
 
 
 def _part(value: Any, memo: _Memo) -> Any:
@@ -196,6 +231,8 @@ def _copy_deep(value: Any, memo: _Memo | None) -> Any:
     try:
         return deepcopy(value, memo)
     except (TypeError, CopyError, PicklingError):
+        if isinstance(memo, _WholeMemo):
+            raise
         # The value cannot be copied, and on Spark it could not leave the process either.
         return value
 
@@ -215,12 +252,21 @@ _COPIERS: Final[dict[type, _Copier]] = {
 
 
 def _refuse(value: Any, memo: _Memo | None) -> Any:
-    if memo is None:
+    if memo is None or isinstance(memo, _WholeMemo):
         raise not_computed(value)
     return value
 
 
 _COPIERS.update(dict.fromkeys(LAZY_TYPES, _refuse))
+
+_FLAT: Final[dict[type, Callable[[Any], Any]]] = {
+    list: list.copy,
+    dict: dict.copy,
+    set: set.copy,
+    deque: deque.copy,
+    bytearray: bytearray.copy,
+}
+"""Copies collections of constants alone."""
 
 
 def _learn(class_: type[Any]) -> _Copier:

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from windrow.plan import Step, WindowNode
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.copies import accumulator_maker, own, own_whole
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, no_timestamp
 from windrow_runtime.operators.guarded.guard import NO_RESULT
 from windrow_runtime.operators.guarded.windows import GuardedWindowOperator
 from windrow_runtime.operators.operator import TimeContext
 from windrow_runtime.operators.state.model import NOTHING, KeyState, WindowEntry
-from windrow_runtime.operators.windows.contents import Contents
-from windrow_runtime.operators.windows.merging import Merged, add_session
+from windrow_runtime.operators.windows.contents import AggregatedContents, Contents
+from windrow_runtime.operators.windows.merging import joined_session
 
 # Any in this module: keys, windows, elements and accumulators of every type.
 
@@ -30,6 +30,8 @@ class GuardedFoldOperator(GuardedWindowOperator):
     def __init__(self, step: Step, node: WindowNode) -> None:
         super().__init__(step, node)
         self._fold = self.contents
+        if isinstance(self._fold, AggregatedContents):
+            self._fold.create = accumulator_maker(self._fold.function, own_whole)
         self.contents = self._folded = _Folded(self._fold)
         self._windows: list[Any] = []  # those of the element that is added next
         exposure = self.exposure
@@ -96,24 +98,24 @@ class _Trial:
         self.results: list[Any] = []
 
     def merged(self, window: Any) -> Any:
-        """Returns the live window that an assigned one becomes, after the merges that it causes."""
-        into, merges = add_session(list(self._key_state.live), window)
-        for merge in merges:
-            self._merge(merge)
+        """Returns the live session that the one of the element becomes, after the merges that it causes."""
+        # The live sessions stay as they are. A session step gives an element one session, so no other trial of the
+        # element asks for what this one has merged: the plan refuses assigners that may give several.
+        into, met = joined_session(self._key_state.live, window)
+        if met and met[0] is not into:
+            self._merge(into, met)
         return into
 
-    def _merge(self, merge: Merged[Any]) -> None:
+    def _merge(self, into: Any, sources: list[Any]) -> None:
         # Contents are merged in the order of their first elements, as in the operator.
-        filled = sorted(
-            [held for held in map(self._held, merge.sources) if held is not None], key=lambda each: each.born
-        )
+        filled = sorted([held for held in map(self._held, sources) if held is not None], key=lambda each: each.born)
         if not filled:
             return
         contents = filled[0].contents
         for each in filled[1:]:
             contents = self._fold.merge(contents, each.contents)
             self.results.append(contents)
-        self._changed[merge.into] = _Held(contents, filled[0].born)
+        self._changed[into] = _Held(contents, filled[0].born)
 
     def add(self, window: Any, value: Any, timestamp: int | None) -> None:
         """Adds the element to a window."""
@@ -149,4 +151,4 @@ class _Folded(Contents):
 
 
 def _own(contents: Any) -> Any:
-    return NOTHING if contents is NOTHING else own(contents)
+    return NOTHING if contents is NOTHING else own_whole(contents)

@@ -21,7 +21,7 @@ from windrow.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from windrow_runtime.operators.copies import own, own_all
+from windrow_runtime.operators.copies import own, own_all, own_whole
 from windrow_runtime.operators.state.model import GrowingList, StoredList
 from windrow_runtime.operators.state.time_to_live import Cells, TtlCells, other_cells
 from windrow_runtime.operators.state.undo import UndoLog
@@ -409,7 +409,11 @@ class _Aggregating(_State):
     def add(self, value: Any) -> None:
         self._note(in_place=True)
         cells, name, function = self.current_cells(), self._name, self.descriptor.aggregate_function
-        accumulator = cells[name] if name in cells else own(function.create_accumulator())
+        if name in cells:
+            accumulator = cells[name]
+        else:
+            copy = own if self._store.undo is None else own_whole
+            accumulator = copy(function.create_accumulator())
         cells[name] = function.add(own(value), accumulator)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from windrow_runtime.operators.copies import own
+from windrow_runtime.operators.copies import own_whole
 from windrow_runtime.operators.state.model import GrowingList, StoredList
 
 # Any in this module: state of every type.
@@ -39,7 +39,7 @@ class UndoLog:
             rows = before.tail if isinstance(before, StoredList) else before
             self.add(partial(_restore_list, cells, name, before, rows, len(rows)))
         else:
-            self.add(partial(cells.__setitem__, name, own(before) if in_place else before))
+            self.add(partial(cells.__setitem__, name, own_whole(before) if in_place else before))
 
     def entry(self, entries: dict[Any, Any], key: Any) -> None:
         """Notes an entry of a map that is about to be set."""

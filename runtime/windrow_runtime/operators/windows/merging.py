@@ -45,10 +45,8 @@ def add_window(live: list[W], window: W, assigner: MergingWindowAssigner[Any, W]
     return result, merged
 
 
-def add_session(
-    live: list[TimeWindow] | LiveSessions, window: TimeWindow
-) -> tuple[TimeWindow, list[Merged[TimeWindow]]]:
-    """Adds a session to the live ones of a key, with the result of :func:`add_window`.
+def joined_session(live: list[TimeWindow] | LiveSessions, window: TimeWindow) -> tuple[TimeWindow, list[TimeWindow]]:
+    """Returns the session that a new one becomes, and the live ones that become it too, in order of their creation.
 
     Sessions never touch each other, so a new one merges with all that it meets, and with no other.
     """
@@ -58,14 +56,23 @@ def add_session(
     else:
         met = [session for session in live if session[0] <= end and start <= session[1]]
     if not met:
-        live.append(window)
-        return window, []
+        return window, met
     for known_start, known_end in met:
         start = known_start if known_start < start else start  # noqa: FURB136  min() takes thrice as long
         end = known_end if known_end > end else end  # noqa: FURB136
-    if met[0] == (start, end):
-        return met[0], []
-    into = TimeWindow(start, end)
+    return (met[0] if met[0] == (start, end) else TimeWindow(start, end)), met
+
+
+def add_session(
+    live: list[TimeWindow] | LiveSessions, window: TimeWindow
+) -> tuple[TimeWindow, list[Merged[TimeWindow]]]:
+    """Adds a session to the live ones of a key, with the result of :func:`add_window`."""
+    into, met = joined_session(live, window)
+    if not met:
+        live.append(window)
+        return window, []
+    if met[0] is into:
+        return into, []
     if isinstance(live, LiveSessions):
         live.replace(met, into)
         return into, [Merged(into, met)]
