@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.support.failing import Number, checked, is_bad
+from tests.support.failing import Number, UnluckyError, checked, is_bad
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import UserFunctionError
 from windrow.failures import Failed, Retry
@@ -135,6 +136,80 @@ def test_an_order_that_raises_is_for_its_element() -> None:
     step = pairs.apply(lambda parts: [each[0].value for each in parts.values()], on_error=FAILED)
     (good, failed), _ = run(step, step.get_side_output(FAILED))
     assert (good, [each.element for each in failed]) == ([[2, 1]], [[numbers[0]]])
+
+
+def test_orders_that_cannot_be_compared_fail_the_run() -> None:
+    numbers = [Number("a", 1, 0), Number("a", 1, 2)]
+    keyed = stamped(numbers).key_by(lambda n: n.key)
+
+    def order(number: Number) -> Any:
+        return number.value or "first"
+
+    pairs = keyed.pattern(Pattern[Number].begin("a").next("b"), tie_break=order)
+    for on_error in ("fail", "drop"):
+        with pytest.raises(UserFunctionError, match=r"TypeError.*\n.*key 'a'\n(.*\n)*.*where: .*pattern"):
+            run(pairs.apply(lambda parts: parts, on_error=on_error))
+
+
+def test_a_condition_is_called_once_for_an_element() -> None:
+    asked: list[int] = []
+
+    def condition(number: Number) -> bool:
+        asked.append(number.value)
+        return checked(number).value > 1
+
+    numbers = [Number("a", at, at) for at in range(8)]
+    pattern = stamped(numbers).key_by(lambda n: n.key).pattern(Pattern[Number].begin("a", condition))
+    (good,), result = run(pattern.apply(lambda parts: parts["a"][0].value, on_error="drop"))
+    assert (asked, good) == ([*range(8)], [2, 3, 4, 6, 7])
+    assert result.counter("failed_records_dropped") == 1
+
+
+@dataclass
+class Noted:
+    at: int
+    notes: list[int]
+
+
+def test_a_condition_that_fails_changes_no_matched_element() -> None:
+    tries: list[int] = []
+
+    def second(each: Noted, matched: Mapping[str, list[Noted]]) -> bool:
+        matched["first"][0].notes.append(each.at)
+        tries.append(each.at)
+        if each.at == 2 or len(tries) == 3:
+            raise UnluckyError("too soon")
+        return len(matched["first"][0].notes) == 1
+
+    strategy = WatermarkStrategy[Noted].for_monotonous_timestamps()
+    for on_error in ("drop", Retry(FixedDelayRetryStrategy(2, timedelta(0)), then="drop")):
+        tries.clear()
+        source = from_source(CollectionSource([Noted(at, []) for at in range(1, 5)])).returns(Noted)
+        keyed = source.assign_timestamps_and_watermarks(strategy, lambda each: each.at).key_by(lambda each: 0)
+        pattern = Pattern[Noted].begin("first", lambda each: each.at == 1).followed_by("second", second)
+        (good,), _ = run(
+            keyed.pattern(pattern).apply(lambda m: (m["first"][0].notes, m["second"][0].at), on_error=on_error)
+        )
+        assert good == [([], 3)]
+
+
+def test_an_order_gets_a_copy_at_each_try() -> None:
+    seen: list[int] = []
+
+    def order(each: Noted) -> int:
+        each.notes.append(1)
+        seen.append(len(each.notes))
+        if len(seen) < 3:
+            raise OSError("not yet")
+        return each.at
+
+    strategy = WatermarkStrategy[Noted].for_monotonous_timestamps()
+    source = from_source(CollectionSource([Noted(1, [])])).returns(Noted)
+    keyed = source.assign_timestamps_and_watermarks(strategy, lambda each: each.at).key_by(lambda each: 0)
+    found = keyed.pattern(Pattern[Noted].begin("a"), tie_break=order)
+    again = Retry(FixedDelayRetryStrategy(3, timedelta(0)))
+    (good,), _ = run(found.apply(lambda parts: parts["a"][0].notes, on_error=again))
+    assert (good, seen) == ([[]], [1, 1, 1])
 
 
 def test_matches_go_on_from_a_checkpoint() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from windrow.plan import PatternNode, Step
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.errors import USER_ERRORS, call_description, first_line, shortened
+from windrow_runtime.operators.errors import USER_ERRORS, call_description, first_line, raise_call_error, shortened
 from windrow_runtime.operators.guarded.guard import NO_RESULT, Guard
 from windrow_runtime.operators.ordered.buffer import several
 from windrow_runtime.operators.ordered.matcher import Match
@@ -42,18 +42,29 @@ class GuardedPatternOperator(PatternOperator):
             for value in self._ordered(key, timestamp, several(waiting)):
                 self._guarded(key, [value], timestamp, partial(self._take, value, timestamp))
                 self._pass_on(key)
-        matcher.advance(self.current_watermark)
+        try:
+            matcher.advance(self.current_watermark)
+        except USER_ERRORS as error:
+            raise_call_error(self.step, error, call_description(key))
         self._pass_on(key)
         matcher.store(cells)
         return matcher.due()
 
     def _ordered(self, key: Hashable, timestamp: int, values: Sequence[Any]) -> Sequence[Any]:
-        """Returns the elements of one timestamp in their order; those for which it raises are left out."""
-        ties = self._tie_break
-        if ties is None:
+        """Returns the elements of one timestamp in their order; those for which ``tie_break`` raises are left out."""
+        if self._tie_break is None:
             return values
-        ranked = [(self._guarded(key, [value], timestamp, partial(ties, value)), value) for value in values]
-        return [value for _, value in sorted([each for each in ranked if each[0] is not NO_RESULT], key=itemgetter(0))]
+        ranked = [(self._guarded(key, [value], timestamp, partial(self._rank, value)), value) for value in values]
+        try:
+            # What cannot be compared is no error of one element: it fails the run, as without a policy.
+            ranked = sorted([each for each in ranked if each[0] is not NO_RESULT], key=itemgetter(0))
+        except USER_ERRORS as error:
+            raise_call_error(self.step, error, call_description(key))
+        return [value for _, value in ranked]
+
+    def _rank(self, value: Any) -> Any:
+        assert self._tie_break is not None, "the caller has asked"
+        return self._tie_break(own(value) if self._guard.gives_copies else value)
 
     def _take(self, value: Any, timestamp: int) -> None:
         mark = self._matcher.mark()

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from windrow.errors import UnsupportedOperationError
 from windrow.patterns import AfterMatchSkipStrategy, SkipTo
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.ordered.automaton import Automaton, Edge, State
 
 # Any in this module: elements of every type.
@@ -88,10 +89,17 @@ class Matcher:
         within: The time in which a whole match lies, in milliseconds; None: no limit.
         skip: What becomes of other matches.
         emit: Takes matches and partial matches that time out.
+        gives_copies: Whether conditions that see matched elements get copies of them.
     """
 
     def __init__(
-        self, automaton: Automaton, within: int | None, skip: AfterMatchSkipStrategy, emit: Callable[[Match], None]
+        self,
+        automaton: Automaton,
+        within: int | None,
+        skip: AfterMatchSkipStrategy,
+        emit: Callable[[Match], None],
+        *,
+        gives_copies: bool = False,
     ) -> None:
         self._automaton = automaton
         self._states = _States(automaton)
@@ -100,6 +108,7 @@ class Matcher:
         self._skip = skip
         self._skips = skip.to is not SkipTo.NOTHING
         self._emit = emit
+        self._gives_copies = gives_copies
         self._value: Any = None
         self._known: list[bool | None] = []
         self._blank: list[bool | None] = [None] * len(automaton.conditions)
@@ -308,7 +317,7 @@ class Matcher:
                 matched: dict[str, list[Any]] = {name: [] for name in self._automaton.names}
                 if run is not None:
                     matched.update(self._parts(run[_NODE]))
-                return bool(each.function(self._value, matched))
+                return bool(each.function(self._value, own(matched) if self._gives_copies else matched))
             else:
                 known = bool(each.function(self._value))
             self._known[condition] = known

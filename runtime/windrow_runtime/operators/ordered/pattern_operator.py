@@ -8,6 +8,7 @@ from typing import Any
 from windrow.patterns import SkipTo
 from windrow.patterns.parts import Part, Relation
 from windrow.plan import PatternNode, Step
+from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import USER_ERRORS, call_description, raise_call_error
 from windrow_runtime.operators.ordered.automaton import Automaton
@@ -27,9 +28,11 @@ class PatternOperator(InEventTimeOperator):
         self._makes_record = isinstance(node.function.function, type)
         self._tie_break = node.tie_break
         self._timed_out_tag = node.timed_out_tag
-        self._matters = _filter_of(node)
+        # With a policy a condition is called once for an element, when it is its turn; one that fails changes nothing.
+        self._matters = _filter_of(node) if node.error_policy is None else None
+        gives_copies = node.error_policy is not None and not is_constant_type(node.input.element_type)
         automaton = Automaton(node.pattern.parts)
-        self._matcher = Matcher(automaton, node.pattern.within_millis, node.skip, self._emit)
+        self._matcher = Matcher(automaton, node.pattern.within_millis, node.skip, self._emit, gives_copies=gives_copies)
 
     def _release(self, key: Hashable, cells: dict[str, Any], reached: list[tuple[int, Any]]) -> int | None:
         matcher, ties = self._matcher, self._tie_break
