@@ -85,7 +85,7 @@ class Retry(Generic[T]):
                 expected="a strategy that does not judge results",
                 hint="raise an exception in the function where its result is not good enough",
             )
-        if not isinstance(self.then, OutputTag) and self.then not in ("fail", "drop"):
+        if not isinstance(self.then, OutputTag) and not _is_word(self.then):
             raise InvalidArgumentError(
                 "a retry ends with one of the other policies",
                 given=self.then,
@@ -147,7 +147,7 @@ def error_policy(on_error: OnError[Any], where: object, *, retries: bool = True)
         return ErrorPolicy(on_error.strategy) if then is None else replace(then, retry=on_error.strategy)
     if isinstance(on_error, OutputTag):
         return ErrorPolicy(tag=on_error)
-    if on_error not in ("fail", "drop"):
+    if not _is_word(on_error):
         raise InvalidArgumentError(
             "on_error has an unknown value",
             given=on_error,
@@ -156,6 +156,11 @@ def error_policy(on_error: OnError[Any], where: object, *, retries: bool = True)
             hint="on_error=Retry(strategy)" if isinstance(on_error, AsyncRetryStrategy) else None,
         )
     return ErrorPolicy(drops=True) if on_error == "drop" else None
+
+
+def _is_word(value: object) -> bool:
+    # Arrays compare element by element.
+    return isinstance(value, str) and value in {"fail", "drop"}
 
 
 def _judges_results(strategy: AsyncRetryStrategy) -> bool:

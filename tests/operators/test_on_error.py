@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.failing import SEEN, STEPS, Number, checked, failed_of, good_of, is_bad, stamp
@@ -345,11 +347,25 @@ def test_an_element_whose_timestamp_function_raised_has_the_timestamp_that_it_ca
 
 @pytest.mark.parametrize(
     ("on_error", "message"),
-    [("ignore", "on_error has an unknown value"), (FixedDelayRetryStrategy(3), "hint:     on_error=Retry")],
+    [
+        ("ignore", "on_error has an unknown value"),
+        (np.array([1, 2]), "on_error has an unknown value"),  # its comparison has no truth value
+        (FixedDelayRetryStrategy(3), "hint:     on_error=Retry"),
+    ],
 )
 def test_unknown_policies_are_refused(on_error: OnError[int], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         from_collection([1]).map(abs, on_error=on_error)
+
+
+def test_failed_elements_of_two_types_need_a_record_of_both_at_a_sink(tmp_path: Path) -> None:
+    both = from_collection([Number("a", 1, 1)]).connect(from_collection(["b"]))
+    failed = OutputTag[Failed[Number | str]]("failed")
+    aside = both.map(lambda number: 1, len, on_error=failed).get_side_output(failed)
+    with pytest.raises(InvalidArgumentError, match="this type has no column form") as caught:
+        LocalRunner().run(Pipeline("two", aside.sink_to(JsonFileSink(tmp_path))))
+    assert re.search(rf"\.sink, {re.escape(__file__)}:\d+, windrow\.failures\.Failed\[", str(caught.value))
+    assert "a record with an Optional field for each, which a map can make" in str(caught.value)
 
 
 # Any: what mypy refuses.

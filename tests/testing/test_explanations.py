@@ -429,6 +429,32 @@ def test_the_policy_that_took_an_element_is_named() -> None:
     )
 
 
+def test_the_pairs_of_a_join_that_failed_are_counted() -> None:
+    left, right = PushSource(int), PushSource(int)
+    joined = from_source(left).join(from_source(right)).where(lambda _: "all").equal_to(lambda _: "all")
+    stream = joined.window(TumblingEventTimeWindows.of(seconds(10))).apply(lambda a, b: b // a, on_error="drop")
+    harness = StreamHarness(stream, left)
+    for value in (0, 1, 2):
+        harness.process_element(value, 1_000)
+    for value in (6, 8):
+        harness.process_element(value, 2_000, source=right)
+    harness.process_watermark(10_000)
+    failed = "its function raised an error for 2 of its 6 pairs, and each of them was dropped"
+    window = harness.explain_window("all", FIRST)
+    assert failed in window.sentences[1]
+    assert failed in harness.explain_element(1).sentences[-1]
+    assert window.firings[0].failures == 2
+
+
+def test_a_policy_upstream_is_named_for_an_element_that_did_not_come() -> None:
+    source = PushSource(int)
+    keyed = from_source(source).key_by(lambda value: 10 // value, on_error="drop")
+    stream = keyed.window(TumblingEventTimeWindows.of(seconds(10))).reduce(add)
+    harness = StreamHarness(stream, source)
+    harness.process_element(0, 1_000)
+    assert "the function of harness.2.key_by (on error: drop) raised an error for it" in str(harness.explain_element(0))
+
+
 def test_a_clock_of_our_days_is_shown_as_a_date() -> None:
     harness = driven(counted(repeatedly(triggers.after_processing_time(seconds(60)))))
     harness.set_processing_time(1_704_110_400_000)

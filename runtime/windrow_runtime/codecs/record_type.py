@@ -139,7 +139,7 @@ def _value_type(annotation: object, path: str, within: tuple[object, ...]) -> Va
     if origin is typing.Union or origin is types.UnionType:
         others = [argument for argument in arguments if argument is not types.NoneType]
         if len(others) != 1:
-            hint = "use one type; for either-or, a record with an Optional field for each"
+            hint = "use one type; for either-or, a record with an Optional field for each, which a map can make"
             _refuse(annotation, path, hint, "one type, or one type and None")
         return dataclasses.replace(_value_type(others[0], path, within), nullable=True)
     plain = types.NoneType if annotation is None else annotation

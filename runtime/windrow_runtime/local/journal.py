@@ -76,6 +76,7 @@ class Firing:
         purged: Whether the contents of the window were dropped after it.
         finished: Whether the trigger was finished with it.
         failed: The error policy that took the firing, since its function raised; None: it did not.
+        failures: How many calls of its function raised: more than one only for the pairs of a join.
     """
 
     at: Moment
@@ -87,6 +88,7 @@ class Firing:
     purged: bool
     finished: bool
     failed: ErrorPolicy | None = None
+    failures: int = 0
 
 
 @dataclass(frozen=True)
@@ -245,6 +247,7 @@ class Journal(StepRecorder):
         self._pane: PaneInfo | None = None
         self._is_fired = False
         self._failed: ErrorPolicy | None = None  # what took the firing, if its function raised
+        self._failures = 0
         self._emitted: list[tuple[ChangeKind, Any, PaneInfo | None, tuple[Any, ...]]] = []
 
     def watch(self, operator: KeyedOperator) -> None:
@@ -287,7 +290,7 @@ class Journal(StepRecorder):
         self._at = self._moment_of(Cause.ELEMENT, None, number)
         self.arrivals.append(Arrival(self._at, element, self.pushed))
         self._placement = None
-        self._is_fired, self._failed = False, None
+        self._is_fired, self._failed, self._failures = False, None, 0
 
     def assigned(self, window: Any) -> None:
         self._place()
@@ -326,6 +329,7 @@ class Journal(StepRecorder):
     def failed(self, policy: ErrorPolicy) -> None:
         if self._is_fired:
             self._failed = policy
+            self._failures += 1
             return
         arrival = self.arrivals[-1]
         arrival.fate, arrival.failed = Fate.LEFT_OUT, policy
@@ -381,7 +385,7 @@ class Journal(StepRecorder):
 
     def asked(self, key: Hashable, window: Any, entry: WindowEntry) -> None:
         self._window, self._before = (key, window), own(entry.trigger_state) if self._explains else None
-        self._pane, self._is_fired, self._failed, self._emitted = None, False, None, []
+        self._pane, self._is_fired, self._failed, self._failures, self._emitted = None, False, None, 0, []
 
     def fired(self, pane: PaneInfo | None) -> None:
         self._pane, self._is_fired = pane, True
@@ -402,8 +406,8 @@ class Journal(StepRecorder):
         if self._is_fired or withdrawn:
             before = WindowEntry(trigger_state=self._before)
             words = self.operator.trigger_in_words(*self._window, before) if self._explains else ""
-            counts, failed = (len(results), withdrawn), self._failed
-            life.events.append(Firing(at, answer, words, self._pane, *counts, purged, finished, failed))
+            counts, failed = (len(results), withdrawn), (self._failed, self._failures)
+            life.events.append(Firing(at, answer, words, self._pane, *counts, purged, finished, *failed))
             life.fresh = 0
             if self._emitted:
                 self._shown[self._window] = results, []

@@ -13,6 +13,7 @@ from windrow.sinks import Sink
 from windrow_runtime.codecs.malformed import shorten
 from windrow_runtime.codecs.record_type import RecordField, record_type
 from windrow_runtime.codecs.value_type import Kind, RecordType
+from windrow_runtime.operators.errors import field_errors
 
 # Any in this module: sinks of elements of every type.
 
@@ -25,6 +26,12 @@ class Identity(NamedTuple):
 
     query: str
     sink: str
+
+
+def written_type(step: Step) -> RecordType:
+    """Returns the columns of the elements of a sink; the error for a type without a column form names the step."""
+    with field_errors(step.where):
+        return record_type(step.node.element_type)
 
 
 class Output(ABC):
@@ -84,7 +91,7 @@ class TableOutput(Output):
     def __init__(self, step: Step, sink: Sink[Any]) -> None:
         self._where = step.where
         self._shown = sink.describe()
-        self._record_type = record_type(step.node.element_type)
+        self._record_type = written_type(step)
 
     @abstractmethod
     def clean(self, text: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from windrow.plan import Step
-from windrow_runtime.codecs.record_type import Kind, record_type
+from windrow_runtime.codecs.record_type import Kind
 from windrow_runtime.codecs.value_type import ANY_JSON
+from windrow_runtime.outputs.output import written_type
 
 
 def are_json_columns(step: Step) -> bool:
@@ -12,5 +13,5 @@ def are_json_columns(step: Step) -> bool:
 
     A column of decimals does not know how many digits each value has, and one of any JSON would have to be parsed.
     """
-    root = record_type(step.node.element_type).root
+    root = written_type(step).root
     return root.kind is Kind.RECORD and not root.may_lack_keys and not root.contains(Kind.DECIMAL, *ANY_JSON)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from windrow.plan import Step
 from windrow_runtime.codecs.arrow.decoding import decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
-from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.errors import field_errors
+from windrow_runtime.outputs.output import written_type
 from windrow_spark.columnar.state import load_rows
 from windrow_spark.exchange.classes import register_classes
 from windrow_spark.exchange.rows import RowKind, load_values
@@ -60,7 +61,7 @@ class Unpack:
 
 def unpacked(frame: DataFrame, number: int, step: Step, classes: tuple[UserClass, ...]) -> DataFrame:
     """Returns the elements of one sink as typed columns."""
-    element_type = record_type(step.node.element_type)
+    element_type = written_type(step)
     to_columns = Unpack(lambda: partial(encode_batch, record_type=element_type), step.where, classes, element_type)
     return rows_of(frame, number).mapInArrow(to_columns, spark_ddl(element_type))
 

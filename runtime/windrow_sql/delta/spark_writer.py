@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import DeltaSink
-from windrow_runtime.codecs.record_type import record_type
-from windrow_runtime.outputs.output import Identity
+from windrow_runtime.outputs.output import Identity, written_type
 from windrow_spark.session import is_connect
 from windrow_spark.shipping import sink_alone
 from windrow_spark.sinks.spark_writer import SparkWriter, WrittenBy
@@ -99,7 +98,7 @@ class DeltaWorkerSink(WorkerSink):
         from windrow_sql.delta.parts import TableFile
 
         output = DeltaOutput(self.step, self._sink, self._identity)
-        return _FileTask(output, TableFile(record_type(self.step.node.element_type), self._folder))
+        return _FileTask(output, TableFile(written_type(self.step), self._folder))
 
     def check(self, batch: int, division: str, *, again: bool) -> None:
         self._opened_table().check(batch, again=again)

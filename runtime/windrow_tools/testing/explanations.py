@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
@@ -247,7 +247,7 @@ class Explainer:
             emitted = f"withdrew {_counted(firing.withdrawn, 'result')} and {emitted}"
         text = f"It {'closed' if firing.answer is None else 'fired'}{pane} {when}: it {emitted}"
         if firing.failed is not None:
-            text += f", its function raised an error, and what it got {_taken_by(firing.failed)}"
+            text += f", {self._raised(firing, firing.failed)}"
         text += ", and dropped its contents" if firing.purged else ""
         yield f"{text}. With that its trigger was finished." if firing.finished else f"{text}."
         first, *others = firing.trigger.splitlines() or [""]
@@ -258,6 +258,15 @@ class Explainer:
             first += f"{came} and it answered {firing.answer.name}"
         yield f"  {first}"
         yield from (f"  {line}" for line in others)
+
+    def _raised(self, firing: Firing, policy: ErrorPolicy) -> str:
+        """What came of a firing whose function raised; that of a join is called for each pair, and gives one result."""
+        node = self.step.node.windows
+        if node is None or node.pair_function is None:
+            return f"its function raised an error, and what it got {_taken_by(policy)}"
+        pairs = _counted(firing.results + firing.failures, "pair")
+        each = "and" if firing.failures == 1 else "and each of them"
+        return f"its function raised an error for {firing.failures:,} of its {pairs}, {each} {_taken_by(policy)}"
 
     @property
     def _composes(self) -> bool:
@@ -406,11 +415,7 @@ class Explainer:
                 return
             if isinstance(event, Firing):
                 pane = "" if event.pane is None else f" {_pane(event.pane)}"
-                failed = (
-                    ""
-                    if event.failed is None
-                    else f"; its function raised an error, and what it got {_taken_by(event.failed)}"
-                )
+                failed = "" if event.failed is None else f"; {self._raised(event, event.failed)}"
                 itself = event.at.timer is None and event.at.element == number
                 when = "at once" if itself else self._when(event.at)
                 yield f"  Its window fired next{pane} {when}{failed}."
@@ -477,11 +482,14 @@ def window_in_words(window: Any) -> str:
     return "the global window" if isinstance(window, GlobalWindow) else f"window {shortened(window)}"
 
 
-def never_came(step: Step, value: Any, timestamp: int | None) -> ElementExplanation:
-    """Explains a pushed element from which no step got anything."""
+def never_came(step: Step, value: Any, timestamp: int | None, upstream: Iterable[Step]) -> ElementExplanation:
+    """Explains a pushed element from which no step got anything; one of the steps ``upstream`` has held it back."""
+    policies = ((each, each.node.error_policy) for each in upstream)
+    may_fail = [f"{each.id} ({policy.describe()})" for each, policy in policies if policy is not None]
+    failed = f"the function of {' or '.join(may_fail)} raised an error for it, " if may_fail else ""
     text = (
         f"{shortened(value)} was pushed, but nothing of it came to {step.id}: "
-        "a filter or a flat_map upstream of the step dropped it, or it went another way."
+        f"a filter or a flat_map upstream of the step dropped it, {failed}or it went another way."
     )
     return ElementExplanation((text,), step.id, None, value, timestamp, None, (), None)
 

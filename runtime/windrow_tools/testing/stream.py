@@ -14,7 +14,8 @@ from typing_extensions import TypeForm, TypeVar
 from windrow.builder.stream import DataStream
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError
 from windrow.evictors import TimestampedValue
-from windrow.plan import Pipeline, ProcessNode
+from windrow.plan import Pipeline, ProcessNode, Step
+from windrow.plan.walk import upstream_of
 from windrow.sinks import CollectSink
 from windrow.sources import Source
 from windrow.tags import OutputTag
@@ -481,13 +482,17 @@ class StreamHarness(Generic[In, Out]):
             return explanation
         for pushed, stamp in reversed(self._pushed):
             if key is _ANY_KEY and timestamp in {None, stamp} and equal(pushed, value):
-                return never_came(explainer.step, pushed, stamp)
+                return never_came(explainer.step, pushed, stamp, self._upstream_of(explainer.step))
         raise InvalidArgumentError(
             "no such element has come to the step",
             given=f"{value!r:.200}, timestamp {timestamp}",
             expected="an element that was pushed, with its timestamp and key at the step",
             where=explainer.step.where,
         )
+
+    def _upstream_of(self, step: Step) -> list[Step]:
+        nodes = set(map(id, upstream_of(step.node)))
+        return [each for each in self._topology.steps if id(each.node) in nodes]
 
     def _explainer(self, name: str | None) -> Explainer:
         steps = [step for step in self._topology.keyed if step.node.windows is not None]

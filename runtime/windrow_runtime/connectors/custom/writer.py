@@ -12,9 +12,9 @@ from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.plan import Step
 from windrow.sinks import FunctionSink
 from windrow_runtime.codecs.pyarrow_check import check_pyarrow
-from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.operators.errors import connector_errors, errors_at, field_errors, lifecycle_errors, shortened
-from windrow_runtime.outputs.output import Identity, Output, check_newest
+from windrow_runtime.outputs.output import Identity, Output, check_newest, written_type
 from windrow_runtime.outputs.writer import SinkWriter, Target
 
 # Any in this module: sinks of elements of every type.
@@ -78,7 +78,7 @@ class CustomOutput(Output):
         if takes_arrow(sink):
             with errors_at(step.where):
                 check_pyarrow("sinks that take Arrow data are written")
-                self._kind = record_type(step.node.element_type)
+                self._kind = written_type(step)
         self._context = SinkContext(identity.query, partition, identity.sink)
         self._failed: WindrowError | None = None
 

@@ -15,14 +15,13 @@ from typing import Any, Final
 from windrow.addresses.paths import BATCH_COLUMN, BATCH_PREFIX
 from windrow.errors import SinkError
 from windrow.plan import Step
-from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.connectors.files.objects import ObjectPath, listed_below
 from windrow_runtime.connectors.files.owner import OWNER, file_sink_of, other_run, taken_folder
 from windrow_runtime.connectors.files.partition_columns import partitions_of
 from windrow_runtime.connectors.files.parts import part_of_task
 from windrow_runtime.connectors.files.staged import StagedBatch
 from windrow_runtime.operators.errors import sink_errors
-from windrow_runtime.outputs.output import Identity, Output
+from windrow_runtime.outputs.output import Identity, Output, written_type
 
 _NOTE: Final = "owner"
 _IN_BATCH: Final = re.compile(rf"([^/]+=[^/]*/)*{BATCH_COLUMN}=\d+/[^/]+", re.ASCII)
@@ -94,7 +93,7 @@ class ObjectOutput(Output):
         self._step = step
         self._folder = folder
         self._query = identity.query
-        self._kind = record_type(step.node.element_type)
+        self._kind = written_type(step)
         self._partitions = partitions_of(step)
 
     def write(self, batch: int, values: Sequence[Any]) -> None:

@@ -15,10 +15,11 @@ from windrow.plan import Step
 from windrow.sinks import FileSink
 from windrow_runtime.codecs.json.encoder import json_writer
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
-from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_forms import NO_VALUE
 from windrow_runtime.codecs.value_type import Kind, RecordField, RecordShape
 from windrow_runtime.operators.topology import sink_of
+from windrow_runtime.outputs.output import written_type
 
 # Any in this module: sinks of elements of every type, and pyarrow has no types.
 
@@ -190,7 +191,7 @@ def partitions_of(step: Step) -> Partitions | None:
     sink = sink_of(step)
     if not isinstance(sink, FileSink) or not sink.partition_by:
         return None
-    element_type = record_type(step.node.element_type)
+    element_type = written_type(step)
     by_name = {field.name: field for field in element_type.columns} if element_type.root.kind is Kind.RECORD else {}
     for name in sink.partition_by:
         field = by_name.get(name)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from windrow.addresses.paths import local_path
 from windrow.plan import Step
 from windrow.sinks import FileSink, ParquetFileSink
-from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.connectors.files.batch_files import BatchFiles
 from windrow_runtime.connectors.files.lines import LineEncoder, line_encoder
 from windrow_runtime.connectors.files.objects import ObjectPath
 from windrow_runtime.connectors.files.owner import file_sink_of
 from windrow_runtime.connectors.files.partition_columns import Partitions, folder_columns, partitions_of
 from windrow_runtime.operators.errors import field_errors, sink_errors
-from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.output import Output, written_type
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.parquet import ParquetWriter
@@ -158,7 +158,7 @@ class FileOutput(Output):
     def __init__(self, step: Step) -> None:
         self._step = step
         self._address = file_sink_of(step).path
-        self._kind = record_type(step.node.element_type)
+        self._kind = written_type(step)
         self._partitions = partitions_of(step)
 
     def write(self, batch: int, values: Sequence[object]) -> None:

@@ -14,13 +14,12 @@ from typing import Any, Final
 from windrow.addresses.paths import BATCH_PREFIX, local_path
 from windrow.sinks import CsvFileSink, FileSink, ParquetFileSink
 from windrow_runtime.codecs.pyarrow_check import check_parquet
-from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.connectors.files.object_folder import ObjectFolder, ObjectOutput
 from windrow_runtime.connectors.files.objects import ObjectPath, not_opened
 from windrow_runtime.connectors.files.owner import check_folder, check_owner, lock_folder, own_folder
 from windrow_runtime.connectors.files.parts import FileOutput
 from windrow_runtime.operators.errors import errors_at
-from windrow_runtime.outputs.output import Identity, Output
+from windrow_runtime.outputs.output import Identity, Output, written_type
 from windrow_runtime.outputs.writer import SinkWriter, Target
 
 # Any in this module: elements of every type.
@@ -39,7 +38,7 @@ class FileWriter(SinkWriter[FileSink[Any]]):
         if isinstance(self.sink, ParquetFileSink):
             with errors_at(self.step.where):
                 check_parquet()
-        record_type(self.step.node.element_type)
+        written_type(self.step)
         if self.folder is None and self.objects is None:
             raise not_opened(self.sink.path, self.sink.shown_path, self.step.where)
 

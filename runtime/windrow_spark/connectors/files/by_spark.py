@@ -13,14 +13,14 @@ from windrow.addresses.paths import BATCH_COLUMN
 from windrow.errors import WindrowError
 from windrow.plan import Step
 from windrow.sinks import FileSink, ParquetFileSink
-from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.connectors.files.lines import line_encoder
 from windrow_runtime.connectors.files.owner import file_sink_of, other_run
 from windrow_runtime.connectors.files.partition_columns import Partitions, partitions_of, text_of
 from windrow_runtime.connectors.files.staged import StagedBatch, begun_batches, clear_staging
 from windrow_runtime.operators.errors import sink_unwritable
-from windrow_runtime.outputs.output import check_newest
+from windrow_runtime.outputs.output import check_newest, written_type
 from windrow_spark.checkpoint.storage import HadoopPath, unset_elsewhere
 from windrow_spark.faults import causes_of, engine_errors, unwritable
 from windrow_spark.paths import as_read_path, as_spark_path, exists_for_spark
@@ -181,7 +181,7 @@ def _write_folder(
     path = as_spark_path(address)
     partitions = partitions_of(step)
     names = [] if partitions is None else partitions.columns
-    element_type = record_type(step.node.element_type)
+    element_type = written_type(step)
     with settings_changed(frame.sparkSession, _WRITER_SETTINGS):
         if isinstance(sink, ParquetFileSink):
             columns = unpacked(frame, number, step, classes)

@@ -17,7 +17,7 @@ from windrow.addresses.paths import local_path
 from windrow.errors import SinkError, UnsupportedOperationError
 from windrow.plan import Step
 from windrow.sinks import CsvFileSink, JsonFileSink, ParquetFileSink
-from windrow_runtime.codecs.record_type import RecordType, record_type
+from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.connectors.files.batch_files import BatchFiles, newest_batch_in
 from windrow_runtime.connectors.files.objects import ObjectPath, use_options
@@ -27,7 +27,7 @@ from windrow_runtime.connectors.files.parts import PartFile, PartitionedFiles, p
 from windrow_runtime.connectors.files.staged import StagedBatch, begun_batches, clear_staging
 from windrow_runtime.connectors.files.writer import FileWriter
 from windrow_runtime.operators.errors import sink_errors
-from windrow_runtime.outputs.output import Identity, check_newest
+from windrow_runtime.outputs.output import Identity, check_newest, written_type
 from windrow_spark.connectors.files.buckets import bucket_options
 from windrow_spark.connectors.files.by_spark import check_files, check_unwritten, write_files
 from windrow_spark.shipping import sink_alone
@@ -83,12 +83,12 @@ class FileSparkWriter(SparkWriter[FileWriter]):
         objects = self.writer.objects
         if objects is not None:
             assert identity is not None, "the sink has a target"
-            kind = record_type(self.step.node.element_type)
+            kind = written_type(self.step)
             return ObjectPartSink(sink_alone(self.step), objects, kind, identity.query, partitions_of(self.step))
         path = local_path(self.writer.sink.path)
         assert path is not None, "Spark writes to other file systems"
         # A worker may run in another folder than the driver.
-        element_type = record_type(self.step.node.element_type)
+        element_type = written_type(self.step)
         return PartSink(sink_alone(self.step), os.path.abspath(path), element_type, partitions_of(self.step))
 
     def check_unwritten(self, spark: SparkSession) -> None:
