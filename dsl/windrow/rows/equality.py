@@ -134,7 +134,7 @@ def is_same(stored: Any, value: Any) -> bool:
         return bool(stored == value)
     if isinstance(stored, float):
         return bool(stored == value) or (isinstance(value, float) and math.isnan(stored) and math.isnan(value))
-    if isinstance(stored, datetime.datetime) and isinstance(value, datetime.datetime):
+    if issubclass(class_, datetime.datetime) and isinstance(value, datetime.datetime):
         return as_moment(stored) == as_moment(value)
     if class_ is not type(value):
         return _is_equal(stored, value)
