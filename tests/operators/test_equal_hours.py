@@ -100,6 +100,30 @@ def test_values_of_other_hours_are_others(name: str) -> None:
     assert not is_same(make(SECOND), make(FIRST))
 
 
+class Counted:
+    """Counts how often it is compared."""
+
+    compared = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return isinstance(other, Counted) and self.number == other.number
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+def test_equal_sets_are_compared_by_their_hashes() -> None:
+    Counted.compared = 0
+    assert is_same(set(map(Counted, range(500))), set(map(Counted, range(500))))
+    assert Counted.compared <= 500
+    assert not is_same({FIRST}, {SECOND})
+    assert is_same({math.nan, 1}, {float("nan"), 1})
+
+
 def test_a_class_that_compares_in_its_own_way_does_so() -> None:
     assert is_same(Loose("A"), Loose("a"))
     assert is_same([Loose("A"), 1], [Loose("a"), True])

@@ -183,6 +183,13 @@ def test_lists_that_are_not_full_come_out_at_the_end_of_the_stream() -> None:
     assert from_collection([1]).key_by(lambda number: number).group_into_batches(3).element_type == list[int]
 
 
+def test_a_plan_does_not_say_that_lists_are_dropped_at_the_end_of_the_stream() -> None:
+    lists = keyed().group_into_batches(2, timeout=timedelta(hours=1))
+    shown = Pipeline("p", lists.sink_to(CollectSink[list[Event]]())).explain()
+    assert "as_one_list" in shown
+    assert "are dropped" not in shown
+
+
 def test_what_is_no_pair_is_told() -> None:
     count: Any = lambda count, event: count + 1  # noqa: E731  the case
     with pytest.raises(InvalidArgumentError, match="returns the new state and what it makes"):

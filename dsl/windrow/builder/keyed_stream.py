@@ -170,7 +170,7 @@ class KeyedStream(Stage, Generic[T, K]):
             except InvalidArgumentError as error:
                 raise error.at(where) from None
         windows = self.window(GlobalWindows.create()).trigger(PurgingTrigger.of(trigger))
-        lists: DataStream[list[T]] = windows.apply(_one_list, name=name)
+        lists: DataStream[list[T]] = windows.apply(as_one_list, name=name)
         element_type = self._node.element_type
         # Any: a type that is known when the plan is built alone.
         list_type: Any = GenericAlias(list, (element_type,))
@@ -830,7 +830,8 @@ class KeyedStream(Stage, Generic[T, K]):
         return node_line("KeyedStream", self._node)
 
 
-def _one_list(key: object, window: GlobalWindow, elements: Iterable[T]) -> list[list[T]]:
+def as_one_list(key: object, window: GlobalWindow, elements: Iterable[T]) -> list[list[T]]:
+    """Returns one list of all elements of a window."""
     return [list(elements)]
 
 

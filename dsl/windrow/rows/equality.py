@@ -143,9 +143,9 @@ def is_same(stored: Any, value: Any) -> bool:
     if isinstance(stored, dict):
         return stored.keys() == value.keys() and all(is_same(stored[key], value[key]) for key in stored)
     if isinstance(stored, (set, frozenset)):
-        return len(stored) == len(value) and all(any(is_same(one, other) for other in value) for one in stored)
+        return _is_same_set(stored, value)
     if isinstance(stored, (tuple, list)):
-        return len(stored) == len(value) and all(map(is_same, stored, value))
+        return stored == value if _PLAIN.issuperset(map(type, stored)) else _is_same_sequence(stored, value)
     if hasattr(stored, "tolist") and hasattr(stored, "shape"):
         return bool(stored.shape == value.shape and is_same(stored.tolist(), value.tolist()))
     if not _has_parts(class_):
@@ -154,6 +154,17 @@ def is_same(stored: Any, value: Any) -> bool:
     if _is_equal(stored, value, may_fail=True):
         return all(map(is_same, _second_hours(stored), _second_hours(value)))
     return all(map(is_same, _parts(stored), _parts(value)))
+
+
+def _is_same_set(stored: set[Any] | frozenset[Any], value: set[Any] | frozenset[Any]) -> bool:
+    # Where hashes tell members apart there is no need to compare each with each.
+    if stored == value and not any(map(_holds_second_hour, chain(stored, value))):
+        return True
+    return len(stored) == len(value) and all(any(is_same(one, other) for other in value) for one in stored)
+
+
+def _is_same_sequence(stored: Sequence[Any], value: Sequence[Any]) -> bool:
+    return len(stored) == len(value) and all(map(is_same, stored, value))
 
 
 def _is_equal(stored: Any, value: Any, *, may_fail: bool = False) -> bool:

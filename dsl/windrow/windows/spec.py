@@ -26,6 +26,7 @@ from windrow.triggers import (
     EventTimeTrigger,
     Finish,
     MergingEventTimeoutTrigger,
+    MergingProcessingTimeoutTrigger,
     MergingPurgingTrigger,
     NeverTrigger,
     ProcessingTimeoutTrigger,
@@ -259,6 +260,7 @@ _CONTINUOUS: Final = (ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigge
 _FIRING_OFTEN: Final = (CountTrigger, CountOrEndOfStreamTrigger, DeltaTrigger, *_CONTINUOUS)
 _FIRING_ONCE: Final = (EndOfStreamTrigger, NeverTrigger)
 _AT_TIMEOUT: Final = (EventTimeoutTrigger, MergingEventTimeoutTrigger)
+_AT_TIMEOUT_OF_CLOCK: Final = (ProcessingTimeoutTrigger, MergingProcessingTimeoutTrigger)
 _REPEATED: Final = (Repeatedly, MergingRepeatedly)
 _WITH_PARTS: Final = (AfterWatermark, MergingAfterWatermark)
 _FIRING_ALL_AT_END_OF_WINDOW: Final = (EventTimeTrigger, ContinuousEventTimeTrigger)
@@ -358,6 +360,8 @@ class WindowSpec:
         if isinstance(trigger, EventTimeoutTrigger) and type(trigger) in _AT_TIMEOUT:
             # An element that the inner trigger does not fire waits for a timeout, or for the end of the window.
             return self.is_global and not trigger.should_clear_on_timeout
+        while isinstance(trigger, ProcessingTimeoutTrigger) and type(trigger) in _AT_TIMEOUT_OF_CLOCK:
+            trigger = _inside(trigger.inner)  # a timer of the inner trigger makes it fire
         firing_all = _FIRING_ALL_AT_END_OF_STREAM if self.is_global else _FIRING_ALL_AT_END_OF_WINDOW
         return type(trigger) not in firing_all
 

@@ -13,6 +13,7 @@ from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.codecs.origins import Origin, moved
 from windrow_runtime.inputs.batches import OpenPartitions, SourceBatch
 from windrow_runtime.inputs.partitions import alignments, held_partitions, partitioned_sources
 from windrow_runtime.local.function_rules import OpenedFunctions, Renewal, renewals_of, sent_steps
@@ -26,7 +27,6 @@ from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_ty
 from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import check_hashable
 from windrow_runtime.operators.fragments import Fragment
-from windrow_runtime.operators.guarded.trail import Origin, moved
 from windrow_runtime.operators.operator import KeyedOperator, OperatorRuntimeContext
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology, sink_of, source_of
@@ -434,7 +434,7 @@ class Execution:
                 tracker.partition = name
             begin, end = end, end + count
             if count:
-                origin = moved(elements.origin, begin)
+                origin = None if elements.origin is None else moved(elements.origin, begin)
                 fragment.run(elements.values[begin:end], elements.timestamps[begin:end], origin)
 
     def to_step(self, step: str, keys: list[Hashable], values: list[Any], timestamps: list[int | None]) -> None:

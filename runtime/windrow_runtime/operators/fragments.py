@@ -43,12 +43,13 @@ from windrow.plan.emitting import TUPLE_HINT, is_fixed_tuple, records_of
 from windrow.rows.equality import as_keys
 from windrow.rows.newest import TimedChange
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
+from windrow_runtime.codecs.origins import Origin, moved
 from windrow_runtime.operators.changes import Changed, runs_of
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import lifecycle_errors, shortened
 from windrow_runtime.operators.fused_step import FusedStep, PutAside, Timestamps, Values
-from windrow_runtime.operators.guarded.trail import Origin, Trail, both, grouped, kept, moved
+from windrow_runtime.operators.guarded.trail import Trail, both, grouped, kept
 from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, Observe, ProcessStep, StepTimes, Taps
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TimestampObserver
@@ -143,7 +144,7 @@ class Fragment:
         # The steps see values of changes of one kind at a time; the kind is added again when they leave the fragment.
         for kind, positions, run in runs_of(values):
             self._changes.kind = kind
-            self._trail.begin(moved(origin, positions.start))
+            self._trail.begin(None if origin is None else moved(origin, positions.start))
             self._head.push(run, timestamps[positions])
 
     def _is_wanted(self, step: Step) -> bool:

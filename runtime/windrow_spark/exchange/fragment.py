@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from windrow.plan import Step, TimestampsNode
 from windrow.time import MIN_TIMESTAMP
+from windrow_runtime.codecs.origins import Origin
 from windrow_runtime.metrics.step_metrics import Metrics
 from windrow_runtime.operators.fragments import Fragment
-from windrow_runtime.operators.guarded.trail import Origin
 from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, timestamps_of
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark

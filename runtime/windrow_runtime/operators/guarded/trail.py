@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-# Any in this module: elements of every type.
+from windrow_runtime.codecs.origins import Origin
 
-Origin: TypeAlias = Callable[[int], "str | None"]
-"""Describes where an element that came to a fragment comes from, by its index; None: nobody can tell."""
+# Any in this module: elements of every type.
 
 Places: TypeAlias = Callable[[int], "int | None"]
 """Returns the index of an element among those that a step got, by that among those that it passes on; None: unknown."""
@@ -84,12 +83,3 @@ def both(later: Places | None, earlier: Places | None) -> Places | None:
 def _both(later: Places, earlier: Places, index: int) -> int | None:
     place = later(index)
     return None if place is None else earlier(place)
-
-
-def moved(origin: Origin | None, by: int) -> Origin | None:
-    """Returns the origin of elements that begin at an index of others."""
-    return None if origin is None else partial(_moved, origin, by)
-
-
-def _moved(origin: Origin, by: int, index: int) -> str | None:
-    return origin(by + index)
