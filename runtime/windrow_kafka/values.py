@@ -15,12 +15,12 @@ from windrow.plan.records import hook_of
 from windrow_kafka.registry.values import RegisteredReader, registered_type
 from windrow_runtime.codecs.json.decoder import JsonDecoder
 from windrow_runtime.codecs.malformed import MalformedValue
-from windrow_runtime.codecs.origins import counted_from
 from windrow_runtime.codecs.record_type import RecordType, record_type
 from windrow_runtime.codecs.text_files import UTF_8, LineRecords
 from windrow_runtime.codecs.value_type import ANY_JSON, Kind, RecordShape, ValueType
 from windrow_runtime.inputs.batches import SourceBatch, source_batch
 from windrow_runtime.inputs.text_rows import TextRows
+from windrow_runtime.origins import counted_from
 
 # Any in this module: elements of every type, and pyarrow has no types.
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from windrow import sources
 from windrow_runtime.codecs.malformed import MalformedValue, UnmatchedHeader, as_malformed, malformed_error
-from windrow_runtime.codecs.origins import Origin, Parts, counted_from, nowhere, origin_in, positions_of
+from windrow_runtime.origins import Origin, Parts, counted_from, nowhere, origin_in, positions_of
 
 # Any in this module: elements of every type, and pyarrow has no types.
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from windrow import sources
-from windrow_runtime.codecs.origins import Origin, Parts, moved, nowhere
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.inputs.batches import SourceBatch
+from windrow_runtime.origins import Origin, Parts, moved, nowhere
 
 # Any in this module: elements of every type, and pyarrow has no types.
 

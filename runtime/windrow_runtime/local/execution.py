@@ -13,7 +13,6 @@ from windrow.errors import WindrowError
 from windrow.plan import Step, TimestampsNode
 from windrow.tags import OutputTag
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.codecs.origins import Origin, moved
 from windrow_runtime.inputs.batches import OpenPartitions, SourceBatch
 from windrow_runtime.inputs.partitions import alignments, held_partitions, partitioned_sources
 from windrow_runtime.local.function_rules import OpenedFunctions, Renewal, renewals_of, sent_steps
@@ -31,6 +30,7 @@ from windrow_runtime.operators.operator import KeyedOperator, OperatorRuntimeCon
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology, sink_of, source_of
 from windrow_runtime.operators.watermarks import Arrivals, TrackerMemory, WatermarkTracker, watermarks_of
+from windrow_runtime.origins import Origin, moved
 from windrow_runtime.outputs.output import Output
 
 # Any in this module: elements of every type.

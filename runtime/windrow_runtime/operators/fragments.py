@@ -43,7 +43,6 @@ from windrow.plan.emitting import TUPLE_HINT, is_fixed_tuple, records_of
 from windrow.rows.equality import as_keys
 from windrow.rows.newest import TimedChange
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
-from windrow_runtime.codecs.origins import Origin, moved
 from windrow_runtime.operators.changes import Changed, runs_of
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own
@@ -53,6 +52,7 @@ from windrow_runtime.operators.guarded.trail import Trail, both, grouped, kept
 from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, Observe, ProcessStep, StepTimes, Taps
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TimestampObserver
+from windrow_runtime.origins import Origin, moved
 
 # Any in this module: elements of every type.
 
@@ -136,7 +136,13 @@ class Fragment:
                 function.close()
 
     def run(self, values: Values, timestamps: Timestamps, origin: Origin | None = None) -> None:
-        """Run the steps on elements, which they may change, though not the list; ``origin`` says whence each comes."""
+        """Run the steps on elements, which they may change, though not the list.
+
+        Args:
+            values: The elements.
+            timestamps: Those of the elements, in milliseconds.
+            origin: Describes where the source read an element, by its index; None: nobody can tell.
+        """
         self._trail.begin(origin)
         if self._changes is None:
             self._head.push(values, timestamps)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from windrow.plan import Step, TimestampsNode
 from windrow.time import MIN_TIMESTAMP
-from windrow_runtime.codecs.origins import Origin
 from windrow_runtime.metrics.step_metrics import Metrics
 from windrow_runtime.operators.fragments import Fragment
 from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, timestamps_of
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
+from windrow_runtime.origins import Origin
 from windrow_spark.clock import ClockFiles, SeenTimestamps, sees_highest_only
 from windrow_spark.exchange.facts import Count, records_in
 from windrow_spark.exchange.packer import Routed, ToAllKeys, ToSink, ToStep

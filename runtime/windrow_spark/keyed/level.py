@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from windrow_runtime.codecs.origins import Origin
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.metrics.step_metrics import Metrics
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.operators.operator import KeyedOperator
+from windrow_runtime.origins import Origin
 from windrow_spark.clock import BatchTime, BatchTimes, ClockFiles, SeenTimestamps
 from windrow_spark.exchange.facts import LATE, RECORDS_OUT, Count, facts_of
 from windrow_spark.exchange.packer import Packer, Routed

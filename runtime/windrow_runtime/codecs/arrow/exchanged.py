@@ -16,8 +16,8 @@ from windrow.sources import MalformedRecord
 from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.decoding import check_arrow_schema, decode_batch
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
-from windrow_runtime.codecs.origins import Parts, counted_from
 from windrow_runtime.codecs.value_type import RecordType
+from windrow_runtime.origins import Parts, counted_from
 
 # Any in this module: pyarrow has no types.
 

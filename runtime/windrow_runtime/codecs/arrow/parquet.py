@@ -20,11 +20,11 @@ from windrow_runtime.codecs import malformed
 from windrow_runtime.codecs.arrow.decoding import batch_of, check_arrow_schema, column_names, decode_batch, is_list
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, arrow_type, encode_batch
 from windrow_runtime.codecs.arrow.spark_metadata import spark_metadata
-from windrow_runtime.codecs.origins import Parts, counted_from
 from windrow_runtime.codecs.record_type import RecordType
 from windrow_runtime.codecs.text_files import unreadable
 from windrow_runtime.codecs.unmatched import unmatched_columns
 from windrow_runtime.codecs.value_type import ANY_JSON, COLLECTIONS, Kind, RecordField, ValueType
+from windrow_runtime.origins import Parts, counted_from
 
 # Any in this module: pyarrow has no types.
 

@@ -9,7 +9,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from windrow.sources import FileSource
-from windrow_runtime.codecs.origins import Origin, counted_from, nowhere
 from windrow_runtime.codecs.text_files import (
     CsvRecords,
     DocumentRecords,
@@ -24,6 +23,7 @@ from windrow_runtime.connectors.files.lines import text_records
 from windrow_runtime.connectors.files.systems import MOUNTED, FileSystem, files_of
 from windrow_runtime.inputs.batches import SourceBatch, in_batches, source_batch
 from windrow_runtime.inputs.text_rows import TextRows
+from windrow_runtime.origins import Origin, counted_from, nowhere
 
 if TYPE_CHECKING:
     from windrow_runtime.codecs.arrow.text_blocks import BlockFormat, PlainRows

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from windrow_runtime.codecs.origins import Origin
+from windrow_runtime.origins import Origin
 
 # Any in this module: elements of every type.
 
