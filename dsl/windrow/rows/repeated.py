@@ -23,6 +23,21 @@ _PARTS: Final = 2
 _DOMAINS: Final = {TimeDomain.EVENT_TIME: "event time", TimeDomain.PROCESSING_TIME: "clock"}
 
 
+class _Calling(KeyedProcessFunction[K, T, R], Generic[K, T, R]):
+    """The base of functions that call a user's function, which they open and close if it is a rich one."""
+
+    # Any: functions of one and of two arguments.
+    _function: Callable[..., Any]
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if isinstance(self._function, RichFunction):
+            self._function.open(runtime_context)
+
+    def close(self) -> None:
+        if isinstance(self._function, RichFunction):
+            self._function.close()
+
+
 class FirstOfKey(KeyedProcessFunction[K, T, T], Generic[K, T]):
     """Passes on an element of a key, and no other one for some time after it."""
 
@@ -41,26 +56,17 @@ class FirstOfKey(KeyedProcessFunction[K, T, T], Generic[K, T]):
         return f"first within {_time_text(self._seen.ttl)}"
 
 
-class DistinctOfKey(KeyedProcessFunction[K, T, T], Generic[K, T]):
+class DistinctOfKey(_Calling[K, T, T], Generic[K, T]):
     """Passes on an element of a key, and none with the same selected value for some time after it."""
 
     def __init__(self, selector: Callable[[T], Hashable] | None, remembered: StateTtlConfig) -> None:
-        self._selector = selector
+        # Without a selector elements are hashable, or state refuses them.
+        self._function = selector or _itself
         self._seen: MapStateDescriptor[Hashable, bool] = MapStateDescriptor("seen", ttl=remembered)
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        if isinstance(self._selector, RichFunction):
-            self._selector.open(runtime_context)
-
-    def close(self) -> None:
-        if isinstance(self._selector, RichFunction):
-            self._selector.close()
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
         """Passes on the element if the entry of its selected value has expired."""
-        # Without a selector elements are hashable, or state refuses them.
-        selected: Hashable = value if self._selector is None else self._selector(value)
-        seen, mark = context.get_state(self._seen), as_stored(selected)
+        seen, mark = context.get_state(self._seen), as_stored(self._function(value))
         if seen.contains(mark):
             return ()
         seen.put(mark, True)
@@ -70,27 +76,19 @@ class DistinctOfKey(KeyedProcessFunction[K, T, T], Generic[K, T]):
         return f"distinct within {_time_text(self._seen.ttl)}"
 
 
-class OnChange(KeyedProcessFunction[K, T, T], Generic[K, T]):
+class OnChange(_Calling[K, T, T], Generic[K, T]):
     """Passes on an element whose selected value is another than that of the key's element before it."""
 
     # A list of at most one value, so that None can be one.
     _BEFORE: ListStateDescriptor[object] = ListStateDescriptor("before")
 
     def __init__(self, selector: Callable[[T], object]) -> None:
-        self._selector = selector
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        if isinstance(self._selector, RichFunction):
-            self._selector.open(runtime_context)
-
-    def close(self) -> None:
-        if isinstance(self._selector, RichFunction):
-            self._selector.close()
+        self._function = selector
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
         """Compares the selected value with the one before."""
         before = context.get_state(self._BEFORE)
-        held, selected = before.get(), as_key(self._selector(value))
+        held, selected = before.get(), as_key(self._function(value))
         if held and is_same(held[0], selected):
             return ()
         before.update((selected,))
@@ -100,7 +98,7 @@ class OnChange(KeyedProcessFunction[K, T, T], Generic[K, T]):
         return "on change"
 
 
-class _Stateful(KeyedProcessFunction[K, T, R], Generic[K, T, S, R]):
+class _Stateful(_Calling[K, T, R], Generic[K, T, S, R]):
     """The base of functions that get the state of a key, and return the new one."""
 
     def __init__(
@@ -109,14 +107,6 @@ class _Stateful(KeyedProcessFunction[K, T, R], Generic[K, T, S, R]):
         self._initial = initial
         self._function = function
         self._state: ListStateDescriptor[S] = ListStateDescriptor("state", ttl=ttl)
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        if isinstance(self._function, RichFunction):
-            self._function.open(runtime_context)
-
-    def close(self) -> None:
-        if isinstance(self._function, RichFunction):
-            self._function.close()
 
     # Any: the builder has typed what the function returns.
     def _called(self, value: T, context: KeyedProcessContext[K]) -> Any:
@@ -159,6 +149,10 @@ class StatefulFlatMap(_Stateful[K, T, S, R], Generic[K, T, S, R]):
 
     def describe(self) -> str:
         return f"stateful flat map {function_name(self._function)}"
+
+
+def _itself(value: T) -> T:
+    return value
 
 
 def _time_text(ttl: StateTtlConfig | None) -> str:
