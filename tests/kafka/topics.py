@@ -54,6 +54,17 @@ class Topics:
             assert time.monotonic() < end, f"{full} is not there yet"
         return full
 
+    def names(self) -> set[str]:
+        """All topics of the broker, also those of other tests."""
+        return set(self._admin().list_topics(timeout=_SECONDS).topics)
+
+    def id_of(self, topic: str) -> str:
+        """The id that the broker has drawn for a topic."""
+        from confluent_kafka import TopicCollection
+
+        admin = self._admin()
+        return str(admin.describe_topics(TopicCollection([topic]))[topic].result(_SECONDS).topic_id)
+
     def grow(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions: as many as it shall have."""
         from confluent_kafka import admin as module

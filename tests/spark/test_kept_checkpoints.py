@@ -26,14 +26,17 @@ def test_a_checkpoint_of_each_pipeline_is_kept() -> None:
 
 
 @pytest.mark.parametrize("archive", archives(), ids=lambda archive: archive.name.removesuffix(".tar.xz"))
-def test_a_kept_checkpoint_is_read(spark: SparkSession, tmp_path: Path, archive: Path) -> None:
+def test_a_kept_checkpoint_is_read(
+    spark: SparkSession, tmp_path: Path, archive: Path, request: pytest.FixtureRequest
+) -> None:
     # input   first half    the rest
     # run     then          today
     kept, made_by = kept_in(archive)
     if release(metadata.version("pyspark")) < release(made_by):
         pytest.skip("Spark reads no checkpoints of a newer Spark")
-    unpack(archive, tmp_path)
-    plan, outputs = kept.whole(tmp_path)
+    servers: str = request.getfixturevalue("kafka") if kept.needs_broker else ""
+    unpack(archive, tmp_path, servers)
+    plan, outputs = kept.whole(tmp_path, servers)
     expected, _ = outputs.expected(plan)
     before = json.loads((tmp_path / COLLECTED).read_text())
     after = plain(outputs.of(SparkRunner(spark, checkpoint=tmp_path).run(plan)))

@@ -9,16 +9,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.spark.checkpoints import joined, kept, paged
+from tests.kafka.topics import Topics
+from tests.spark.checkpoints import joined, kept, paged, topics
 from tests.spark.comparison import Outputs
 from windrow import Pipeline
 
-__all__ = ["COLLECTED", "INPUT", "KEPT", "ROOT", "Kept", "archive_of", "archives", "kept_in", "plain", "unpack"]
+__all__ = [
+    "COLLECTED",
+    "INPUT",
+    "KEPT",
+    "ROOT",
+    "TOPIC_ID",
+    "Kept",
+    "archive_of",
+    "archives",
+    "kept_in",
+    "plain",
+    "unpack",
+]
 
 _FOLDER = Path(__file__).parent
 _SUFFIX = ".tar.xz"
 ROOT = "@CHECKPOINT@"
 """Stands in the archive where Spark notes the absolute path of the checkpoint."""
+TOPIC_ID = "@TOPIC-ID@"
+"""Stands in the archive where offsets hold the id of the topic that was read, which a broker draws."""
 COLLECTED = "collected.json"
 """The file of the archive with what the first run gave."""
 INPUT = "input"
@@ -32,35 +47,45 @@ class Kept:
     Attributes:
         partitions: In how many partitions the first run had its state.
         key_groups: In how many key groups each of them.
-        half: The pipeline over what the first run read, and its outputs. Takes the folder of the checkpoint.
+        half: The pipeline over what the first run read, and its outputs. Takes the folder of the checkpoint, and where
+            the broker answers, if it needs one.
         whole: The same over what both runs read.
+        needs_broker: Whether it reads a topic.
     """
 
     partitions: int
     key_groups: int
-    half: Callable[[Path], tuple[Pipeline, Outputs]]
-    whole: Callable[[Path], tuple[Pipeline, Outputs]]
+    half: Callable[[Path, str], tuple[Pipeline, Outputs]]
+    whole: Callable[[Path, str], tuple[Pipeline, Outputs]]
+    needs_broker: bool = False
 
 
 KEPT = {
     "kept": Kept(
         2,
         2,
-        lambda folder: kept.pipeline(kept.READINGS[: kept.HALF]),
+        lambda folder, _: kept.pipeline(kept.READINGS[: kept.HALF]),
         # Two batches more, in which each step has something to say.
-        lambda folder: kept.pipeline(kept.READINGS[: kept.HALF + 8]),
+        lambda folder, _: kept.pipeline(kept.READINGS[: kept.HALF + 8]),
     ),
     "paged": Kept(
         1,
         1,
-        lambda folder: paged.pipeline(folder / INPUT, paged.HALF),
-        lambda folder: paged.pipeline(folder / INPUT, paged.FILES),
+        lambda folder, _: paged.pipeline(folder / INPUT, paged.HALF),
+        lambda folder, _: paged.pipeline(folder / INPUT, paged.FILES),
     ),
     "joined": Kept(
         1,
         1,
-        lambda folder: joined.pipeline(folder / INPUT, joined.HALF),
-        lambda folder: joined.pipeline(folder / INPUT, joined.FILES),
+        lambda folder, _: joined.pipeline(folder / INPUT, joined.HALF),
+        lambda folder, _: joined.pipeline(folder / INPUT, joined.FILES),
+    ),
+    "topics": Kept(
+        1,
+        2,
+        lambda _, servers: topics.pipeline(servers, topics.HALF),
+        lambda _, servers: topics.pipeline(servers, topics.READINGS),
+        needs_broker=True,
     ),
 }
 """The pipelines, by the name that archives begin with."""
@@ -82,15 +107,21 @@ def kept_in(archive: Path) -> tuple[Kept, str]:
     return KEPT[name], spark
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Put a kept checkpoint into a folder, as if it had been made there."""
+def unpack(archive: Path, folder: Path, servers: str) -> None:
+    """Put a kept checkpoint into a folder, as if it had been made there, of topics that this broker has."""
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
+    marks = {ROOT: str(folder)}
+    if servers:
+        topics.make(servers)
+        marks[TOPIC_ID] = Topics(servers, "").id_of(topics.IN)
     for file in folder.rglob("*"):
         if file.is_file():
-            content = file.read_bytes()
-            if ROOT.encode() in content:
-                file.write_bytes(content.replace(ROOT.encode(), str(folder).encode()))
+            content = changed = file.read_bytes()
+            for mark, text in marks.items():
+                changed = changed.replace(mark.encode(), text.encode())
+            if changed != content:
+                file.write_bytes(changed)
 
 
 # Any: what JSON holds.

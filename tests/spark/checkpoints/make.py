@@ -16,12 +16,16 @@ import io
 import json
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.spark.checkpoints.archives import COLLECTED, INPUT, KEPT, ROOT, archive_of
+from tests.kafka.topics import Topics
+from tests.services.kafka import running_kafka
+from tests.spark.checkpoints import topics
+from tests.spark.checkpoints.archives import COLLECTED, INPUT, KEPT, ROOT, TOPIC_ID, archive_of
 from windrow.distribution import DISTRIBUTION
 from windrow_runtime.spark import SparkRunner
 from windrow_spark.storage.group_record import FINGERPRINT_BYTES, GroupState
@@ -43,9 +47,14 @@ def main() -> None:
     name: str = parser.parse_args().name
     kept = KEPT[name]
     archive = archive_of(name, metadata.version(DISTRIBUTION), metadata.version("pyspark"))
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         folder = Path(temporary, "checkpoint").resolve()
-        plan, outputs = kept.half(folder)
+        marks = {str(folder): ROOT}
+        servers = stack.enter_context(running_kafka()).address if kept.needs_broker else ""
+        if servers:
+            topics.make(servers)
+            marks[Topics(servers, "").id_of(topics.IN)] = TOPIC_ID
+        plan, outputs = kept.half(folder, servers)
         runner = SparkRunner(checkpoint=folder, partitions=kept.partitions, key_groups_per_partition=kept.key_groups)
         for setting, value in SMALL.items():
             runner.spark.conf.set(setting, value)
@@ -56,12 +65,7 @@ def main() -> None:
             add(tar, COLLECTED, json.dumps(outputs.of(result)).encode(), 0)
             for file in sorted(folder.rglob("*")):
                 if is_kept(file, folder):
-                    add(
-                        tar,
-                        str(file.relative_to(folder)),
-                        without_root(file.read_bytes(), folder),
-                        file.stat().st_mtime,
-                    )
+                    add(tar, str(file.relative_to(folder)), with_marks(file.read_bytes(), marks), file.stat().st_mtime)
     print(f"{archive.name}: {archive.stat().st_size} bytes")
 
 
@@ -92,12 +96,12 @@ def add(tar: tarfile.TarFile, name: str, content: bytes, modified: float) -> Non
     tar.addfile(entry, io.BytesIO(content))
 
 
-def without_root(content: bytes, folder: Path) -> bytes:
-    root = str(folder).encode()
-    if root not in content:
-        return content
-    content.decode()  # a length may precede the path in a binary file, so only text may be changed
-    return content.replace(root, ROOT.encode())
+def with_marks(content: bytes, marks: Mapping[str, str]) -> bytes:
+    for text, mark in marks.items():
+        if text.encode() in content:
+            content.decode()  # a length may precede it in a binary file, so only text may be changed
+            content = content.replace(text.encode(), mark.encode())
+    return content
 
 
 if __name__ == "__main__":
