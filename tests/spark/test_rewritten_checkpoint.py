@@ -42,7 +42,7 @@ TEXTS = ["", "null", "NaN", "1e999", "9" * 5_000, "[" * 100_000, '{"a":' * 100_0
 
 @pytest.fixture(scope="module")
 def topology(tmp_path_factory: pytest.TempPathFactory) -> Topology:
-    plan, _ = KEPT["paged"].whole(tmp_path_factory.mktemp("plan"))
+    plan, _ = KEPT["paged"].whole(tmp_path_factory.mktemp("plan"), "")
     return Topology(plan.steps)
 
 

@@ -50,14 +50,17 @@ def partitions_of(checkpoint: Path) -> int:
 
 
 @pytest.mark.parametrize("name", sorted(KEPT))
-def test_state_of_every_kind_goes_on_with_other_partitions(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_state_of_every_kind_goes_on_with_other_partitions(
+    spark: SparkSession, tmp_path: Path, name: str, request: pytest.FixtureRequest
+) -> None:
     """Elements and timers of objects, chunks, pages and segments of columns, working sets, long lists, watermarks."""
     kept, old, new = KEPT[name], tmp_path / "old", tmp_path / "a new one"
-    plan, outputs = kept.half(tmp_path)
+    servers: str = request.getfixturevalue("kafka") if kept.needs_broker else ""
+    plan, outputs = kept.half(tmp_path, servers)
     runner = SparkRunner(spark, checkpoint=old, partitions=kept.partitions, key_groups_per_partition=kept.key_groups)
     before = plain(outputs.of(runner.run(plan, drain=False)))
     take(old, plan, tmp_path / "saved", spark=spark)
-    plan, outputs = kept.whole(tmp_path)
+    plan, outputs = kept.whole(tmp_path, servers)
     expected, _ = outputs.expected(plan)
     runner = SparkRunner(spark, checkpoint=new, savepoint=tmp_path / "saved", partitions=3)
     after = plain(outputs.of(runner.run(plan)))

@@ -97,15 +97,15 @@ class Reads(ABC):
         """Refuses a source that returned an empty batch before it reached its latest offsets."""
 
     def to_the_end(
-        self, held: Callable[[], Collection[str]] = tuple
+        self, held: Callable[[], Collection[str]] = tuple, start: Offsets | None = None
     ) -> Iterator[tuple[list[Range], dict[str, list[Any]], OpenPartitions]]:
-        """Yields the ranges of batches up to the current latest offsets.
+        """Yields the ranges of batches from ``start``, or the initial offsets, up to the current latest offsets.
 
         Each comes with the offsets that it reaches, and the partitions that are open after it. ``held`` is asked before
         each for the partitions of which it reads nothing; if there are no others, it has no ranges.
         """
         latest = self.latest()
-        reached: dict[str, list[Any]] = {}
+        reached: Offsets = start or {}
         while True:
             waits = held()
             ranges = self.ranges(reached, following := self.advance_but(waits, reached, latest))

@@ -9,7 +9,7 @@ from windrow.errors import Location, UnsupportedOperationError, warn
 from windrow.plan import Step
 from windrow.sources import Source
 from windrow_runtime.inputs.batches import SourceBatch, elements_of
-from windrow_runtime.inputs.offsets import Reads
+from windrow_runtime.inputs.offsets import Offsets, Reads
 from windrow_runtime.operators.class_facts import is_constant_type
 from windrow_runtime.operators.copies import own_all
 from windrow_runtime.operators.errors import errors_at
@@ -57,6 +57,10 @@ class SourceReader(Generic[S_co]):
 
         ``held`` is asked before each batch.
         """
+        return self.batches_after(None, held)
+
+    def batches_after(self, offsets: Offsets | None, held: Held = tuple) -> Iterator[SourceBatch]:
+        """Reads the batches after the offsets that another run has reached; None: from the beginning."""
         reads = self.reads()
         if reads is None:
             raise UnsupportedOperationError(
@@ -66,10 +70,10 @@ class SourceReader(Generic[S_co]):
                 where=self.step.where,
                 hint="run the pipeline with SparkRunner",
             )
-        return self.warned(self._to_the_end(reads, held))
+        return self.warned(self._to_the_end(reads, held, offsets))
 
-    def _to_the_end(self, reads: Reads, held: Held) -> Iterator[SourceBatch]:
-        for ranges, reached, partitions in reads.to_the_end(held):
+    def _to_the_end(self, reads: Reads, held: Held, offsets: Offsets | None) -> Iterator[SourceBatch]:
+        for ranges, reached, partitions in reads.to_the_end(held, offsets):
             # On Spark workers tell it, and none reads an empty batch.
             batch = SourceBatch(open_partitions=partitions if ranges else None)
             for range_ in ranges:
@@ -79,7 +83,8 @@ class SourceReader(Generic[S_co]):
                 batch.partitions.append((range_.partition, len(batch.values) - before))
             batch.values = self.owned(batch.values)
             yield batch
-            reads.commit(reached)
+            if offsets is None:  # the other run may still need what a source forgets
+                reads.commit(reached)
 
     def warned(self, batches: Iterable[SourceBatch]) -> Iterator[SourceBatch]:
         """Yields batches, and warns once of each file header that does not fit the record type."""

@@ -10,6 +10,7 @@ from typing import Final, Protocol, cast
 from windrow.entry_points import load
 from windrow.plan import Pipeline
 from windrow_runtime.inputs.batches import SourceBatch
+from windrow_runtime.inputs.reader import Held
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.watermarks import TrackerMemory
 
@@ -35,7 +36,7 @@ class RunStart:
         trackers: The memories of timestamp-assigning steps.
         watermarks: The watermarks of keyed and other steps in the next batch, in milliseconds.
         previous: The same in the batch before.
-        sources: What yields the batches that each source has left.
+        sources: What yields the batches that each source has left; it asks before each for the partitions that wait.
         batch: The number of the next batch.
         changes: A line for each change of the plan that the user has to know.
     """
@@ -44,7 +45,7 @@ class RunStart:
     trackers: Mapping[str, TrackerMemory]
     watermarks: Mapping[str, int]
     previous: Mapping[str, int]
-    sources: Mapping[str, Callable[[], Iterator[SourceBatch]]]
+    sources: Mapping[str, Callable[[Held], Iterator[SourceBatch]]]
     batch: int
     changes: tuple[str, ...] = ()
 

@@ -78,8 +78,8 @@ class LocalRunner:
             is, or in the notebook; elsewhere nothing is shown.
         lineage: Tells a catalog what each run reads and writes, :class:`windrow_runtime.lineage.OpenLineage`.
         savepoint: The folder of a savepoint of a run on Spark, from which each run begins: its state, its watermarks,
-            and what its sources, which are collections and files, have left. The plan may have changed since as for
-            ``SparkRunner(savepoint=)``. Sinks write elsewhere than that run did: this is another one.
+            and what its sources have left: collections, files, topics, sources of yours. The plan may have changed
+            since as for ``SparkRunner(savepoint=)``. Sinks write elsewhere than that run did: this is another one.
         renamed: The new names of steps and sources, by their names in the savepoint.
 
     Raises:
@@ -319,7 +319,7 @@ class _Run:
 
     def _batches_of(self, step: Step) -> Iterator[SourceBatch]:
         left = None if self._start is None else self._start.sources.get(step.id)
-        return reader_of(step).batches(partial(self.execution.held, step.id)) if left is None else left()
+        return (reader_of(step).batches if left is None else left)(partial(self.execution.held, step.id))
 
     def _read(self, batches: Iterator[tuple[SourceBatch | None, ...]]) -> Iterator[tuple[SourceBatch | None, ...]]:
         """Reads the batches of all sources, and measures the time that it takes."""

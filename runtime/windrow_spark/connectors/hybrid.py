@@ -22,6 +22,10 @@ class HybridScanner(SparkScanner[HybridReader]):
         reads = self.reader.reads_by(lambda part, place: scanner_for(part, self.step).as_part(context, place))
         return scan_reads(reads, context)
 
+    @property
+    def has_offsets_of_reader(self) -> bool:
+        return False  # Spark's tasks share files that the interpreter counts
+
     def check_columns(self) -> None:
         for part in self.reader.parts:
             scanner_for(part.source, self.step).check_columns()

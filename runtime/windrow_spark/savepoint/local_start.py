@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow.parquet as pq
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 from windrow.errors import UnsupportedOperationError
 from windrow.plan import Pipeline, Step
 from windrow_runtime.inputs.batches import SourceBatch
-from windrow_runtime.inputs.reader import reader_of
+from windrow_runtime.inputs.reader import Held, reader_of
 from windrow_runtime.local.run_start import RunStart, StepStart
 from windrow_runtime.operators.topology import source_of
 from windrow_runtime.operators.watermarks import TrackerMemory
@@ -32,6 +33,10 @@ from windrow_spark.savepoint.next_clock import clock_of_spark
 from windrow_spark.savepoint.step_parts import ConvertedPart, ObjectPart, StepChange
 from windrow_spark.shipping import known_classes
 from windrow_spark.sources.scanner import ReadFiles, scanner_of
+
+T = TypeVar("T")
+
+# Any in this module: offsets of every type.
 
 
 def start_of(path: str | os.PathLike[str], pipeline: Pipeline, renamed: Mapping[str, str]) -> RunStart:
@@ -122,16 +127,19 @@ def _memories(pipeline: Pipeline, fit: FittedPlan, clock: BatchClock) -> dict[st
 
 def _rest(
     folder: SavepointFolder, fit: FittedPlan, saved: SavepointDescription, stored: Description, number: int, step: Step
-) -> Callable[[], Iterator[SourceBatch]]:
+) -> Callable[[Held], Iterator[SourceBatch]]:
     """Returns what yields the batches that a source has left."""
     place = fit.sources.places[number]
     assert place is not None, "it was there"
     scanner = scanner_of(step)
+    if not scanner.is_replayable and scanner.has_offsets_of_reader:
+        offsets = _offsets(folder, saved, place, dict[str, list[Any]])
+        return partial(scanner.reader.batches_after, offsets)
     if not scanner.is_replayable:
         raise UnsupportedOperationError(
             "the interpreter does not know what of this source was read",
             given=source_of(step).describe(),
-            expected="a collection, or files of a mounted file system",
+            expected="a collection, files of a mounted file system, a topic or a CustomSource",
             where=step.where,
             hint="SparkRunner(checkpoint=..., savepoint=...) goes on from the savepoint",
         )
@@ -144,19 +152,15 @@ def _rest(
             expected="the folder of before",
             where=step.where,
         )
-    return partial(scanner.left, _read(folder, saved, stored, place))
+    read = _read(folder, saved, stored, place)
+    return lambda held: scanner.left(read)
 
 
 def _read(folder: SavepointFolder, saved: SavepointDescription, stored: Description, place: int) -> ReadFiles:
     """Returns the files that a source has read by the end of the batch of a savepoint."""
     checkpoint = folder.checkpoint
-    offsets = Path(checkpoint.spark_path, "offsets", f"{saved.batch}")
-    with checkpoint_errors(offsets.parent):
-        line = offsets_of(offsets)[place]
-    try:
-        count = 0 if line == b"-" else msgspec.json.decode(line, type=LogOffset).read
-    except ValueError as error:
-        raise damaged_file(offsets, f"{error}") from error
+    offset = _offsets(folder, saved, place, LogOffset)
+    count = 0 if offset is None else offset.read
     log = checkpoint.log_of_files(stored.sources[place].folder)
     if log.exists():
         log.update(count)
@@ -165,3 +169,14 @@ def _read(folder: SavepointFolder, saved: SavepointDescription, stored: Descript
     entries = file_log(checkpoint.spark_path / "sources" / f"{place}")
     done = {file for number, files in entries.items() if number < count for file in files}
     return ReadFiles(lambda files: {*files} - done, frozenset(Path(file).name for file in done))
+
+
+def _offsets(folder: SavepointFolder, saved: SavepointDescription, place: int, type_: type[T]) -> T | None:
+    """Returns the offsets that a source had reached by the end of the batch of a savepoint; None: it had read none."""
+    path = Path(folder.checkpoint.spark_path, "offsets", f"{saved.batch}")
+    with checkpoint_errors(path.parent):
+        line = offsets_of(path)[place]
+    try:
+        return None if line == b"-" else msgspec.json.decode(line, type=type_)
+    except ValueError as error:
+        raise damaged_file(path, f"{error}") from error

@@ -119,6 +119,11 @@ class SparkScanner(Generic[R_co]):
         """Yields the batches that the source has left, once some files were read."""
         raise NotImplementedError(f"{self.source.describe()} is not replayable")
 
+    @property
+    def has_offsets_of_reader(self) -> bool:
+        """Whether the offsets that Spark has noted are those of the reader: the interpreter goes on from them."""
+        return self.reader.reads() is not None
+
 
 def count_logged(sources: Sequence[Step]) -> int | None:
     """Returns the number of sources that Spark has a log of; None: it is not known.

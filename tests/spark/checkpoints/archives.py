@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.kafka.topics import Topics
 from tests.spark.checkpoints import joined, kept, paged, topics
@@ -40,6 +40,9 @@ INPUT = "input"
 """The folder for files that a pipeline reads. It is in that of the checkpoint, so that its path is known, too."""
 
 
+_Made: TypeAlias = Callable[[Path, str], tuple[Pipeline, Outputs]]
+
+
 @dataclass(frozen=True)
 class Kept:
     """A pipeline with a kept checkpoint.
@@ -55,8 +58,8 @@ class Kept:
 
     partitions: int
     key_groups: int
-    half: Callable[[Path, str], tuple[Pipeline, Outputs]]
-    whole: Callable[[Path, str], tuple[Pipeline, Outputs]]
+    half: _Made
+    whole: _Made
     needs_broker: bool = False
 
 
@@ -83,7 +86,7 @@ KEPT = {
     "topics": Kept(
         1,
         2,
-        lambda _, servers: topics.pipeline(servers, topics.HALF),
+        lambda _, servers: topics.begin(servers),
         lambda _, servers: topics.pipeline(servers, topics.READINGS),
         needs_broker=True,
     ),
@@ -107,7 +110,7 @@ def kept_in(archive: Path) -> tuple[Kept, str]:
     return KEPT[name], spark
 
 
-def unpack(archive: Path, folder: Path, servers: str) -> None:
+def unpack(archive: Path, folder: Path, servers: str = "") -> None:
     """Put a kept checkpoint into a folder, as if it had been made there, of topics that this broker has."""
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")

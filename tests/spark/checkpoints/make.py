@@ -51,10 +51,9 @@ def main() -> None:
         folder = Path(temporary, "checkpoint").resolve()
         marks = {str(folder): ROOT}
         servers = stack.enter_context(running_kafka()).address if kept.needs_broker else ""
-        if servers:
-            topics.make(servers)
-            marks[Topics(servers, "").id_of(topics.IN)] = TOPIC_ID
         plan, outputs = kept.half(folder, servers)
+        if servers:
+            marks[Topics(servers, "").id_of(topics.IN)] = TOPIC_ID
         runner = SparkRunner(checkpoint=folder, partitions=kept.partitions, key_groups_per_partition=kept.key_groups)
         for setting, value in SMALL.items():
             runner.spark.conf.set(setting, value)

@@ -16,13 +16,13 @@ from windrow import aggregates as agg
 from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSink
 from windrow.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 
-__all__ = ["HALF", "IN", "OUT", "READINGS", "make", "pipeline"]
+__all__ = ["IN", "OUT", "READINGS", "begin", "make", "pipeline"]
 
 _PREFIX = "kept-topics"
 IN, OUT = f"{_PREFIX}-in", f"{_PREFIX}-out"
 READINGS = 120
 """How many readings both runs take."""
-HALF = 80
+_HALF = 80
 _START = 1_700_000_000_000
 
 
@@ -68,6 +68,12 @@ def pipeline(servers: str, readings: int) -> tuple[Pipeline, Outputs]:
 
 def _time_of(record: KafkaRecord[Reading]) -> int:
     return record.value.at
+
+
+def begin(servers: str) -> tuple[Pipeline, Outputs]:
+    """The pipeline over what the first run takes, of topics that are made anew."""
+    make(servers)
+    return pipeline(servers, _HALF)
 
 
 def make(servers: str) -> None:
