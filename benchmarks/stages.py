@@ -38,8 +38,9 @@ _KEYED: Final = "keyed steps, sinks, s"
 _DRIVER: Final = "driver, s"
 _ROWS: Final = 1_000_000
 _BATCHES: Final = 3
+_KEY_GROUPS: Final = (2,)
 _FORMATS: Final[tuple[Format, ...]] = ("json", "parquet")
-_KEYS: Final = (1_000, 100_000)
+_KEYS: Final = (1, 1_000, 100_000)  # all elements of the first have one key, the hottest that there can be
 
 
 @dataclass
@@ -87,7 +88,7 @@ class StageClock:
         return _DRIVER
 
 
-def _measure(spark: SparkSession, name: str, spec: DatasetSpec) -> list[str]:
+def _measure(spark: SparkSession, name: str, spec: DatasetSpec, key_groups: int) -> list[str]:
     """Returns a row of the table, of a query that runs after one that warms it up."""
     dataset = prepare(spec)
     right = answer("tumbling", dataset)
@@ -95,20 +96,31 @@ def _measure(spark: SparkSession, name: str, spec: DatasetSpec) -> list[str]:
     for is_warm in (False, True):
         with TemporaryDirectory(prefix="windrow-bench-") as scratch, StageClock(spark) as clock:
             begun = time.perf_counter()
-            outcome = contender("tumbling", name).run(Job(spark, dataset, "parquet", Path(scratch)))
+            outcome = contender("tumbling", name).run(Job(spark, dataset, "parquet", Path(scratch), key_groups))
             elapsed = time.perf_counter() - begun
         check(outcome, right)
         if is_warm:
             seconds = clock.seconds
     millions = spec.rows / 1e6
     parts = [seconds[part] / millions for part in (_SOURCES, _KEYED, _DRIVER)]
-    return [spec.format, f"{spec.keys:,}", name, *(f"{each:.2f}" for each in parts), f"{elapsed / millions:.2f}"]
+    groups = str(key_groups or "")
+    return [
+        spec.format,
+        f"{spec.keys:,}",
+        name,
+        groups,
+        *(f"{each:.2f}" for each in parts),
+        f"{elapsed / millions:.2f}",
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stages", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", type=int, default=_ROWS, help="the rows of a batch (default %(default)s)")
     parser.add_argument("--batches", type=int, default=_BATCHES, help="how many batches (default %(default)s)")
+    parser.add_argument(
+        "--key-groups", type=int, nargs="+", default=_KEY_GROUPS, metavar="N", help="of a shuffle partition"
+    )
     options = parser.parse_args()
     print(environment().text())
     rows: list[list[str]] = []
@@ -116,10 +128,11 @@ def main() -> None:
         for format_ in _FORMATS:
             for keys in _KEYS:
                 spec = DatasetSpec(keys, options.rows, options.batches, format=format_)
-                for name in (DECLARED, PYTHON, TUNED):
-                    rows.append(_measure(spark, name, spec))
+                jobs = [(name, each) for each in options.key_groups for name in (DECLARED, PYTHON)]
+                for name, key_groups in [*jobs, (TUNED, 0)]:
+                    rows.append(_measure(spark, name, spec, key_groups))
                     print("...", *rows[-1], file=sys.stderr, flush=True)
-    print(markdown_table(("input", "keys", "contender", _SOURCES, _KEYED, _DRIVER, "elapsed, s"), rows))
+    print(markdown_table(("input", "keys", "contender", "key groups", _SOURCES, _KEYED, _DRIVER, "elapsed, s"), rows))
 
 
 if __name__ == "__main__":

@@ -34,12 +34,14 @@ class Job:
         dataset: The input.
         sink: Where results go.
         scratch: An empty folder for results and checkpoints.
+        key_groups: How many key groups windrow has for each shuffle partition; None: as many as by default.
     """
 
     spark: SparkSession
     dataset: Dataset
     sink: SinkKind
     scratch: Path
+    key_groups: int | None = None
 
     @property
     def results(self) -> Path:

@@ -66,7 +66,8 @@ class WindrowPlan(Contender):
         results, late = _Taken(job, job.results), _Taken(job, job.late)
         ends = self._ends(job, Sinks(results.sink, late.sink))
         # Not drained: the closing reading closes the windows, as it does for the other contenders.
-        SparkRunner(job.spark, columnar=self._columnar).run(Pipeline("benchmark", *ends), drain=False)
+        runner = SparkRunner(job.spark, columnar=self._columnar, key_groups_per_partition=job.key_groups)
+        runner.run(Pipeline("benchmark", *ends), drain=False)
         table = results.table()
         if self._finish is not None:
             table = self._finish(table)

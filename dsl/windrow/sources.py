@@ -95,9 +95,11 @@ class Source(ABC, Generic[T_co]):
     Attributes:
         connector_name: The name under which the package of the source registers what reads it, in the entry points
             ``windrow.readers``.
+        reading_hint: What to do instead where the interpreter cannot read the source.
     """
 
     connector_name: ClassVar[str] = ""
+    reading_hint: ClassVar[str] = "run the pipeline with SparkRunner"
 
     @property
     @abstractmethod

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.support.records import Event, key_of, millis
-from windrow import DataStream, OutputTag, from_collection, from_source
+from windrow import DataStream, OutputTag, WatermarkStrategy, from_collection, from_source
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.evictors import TimestampedValue
 from windrow.functions import ProcessContext, ProcessFunction
@@ -243,3 +243,36 @@ def test_an_error_of_a_harness_names_the_line_of_the_test() -> None:
         with pytest.raises(WindrowError) as caught:
             call()
         assert str(caught.value.where) == f"{__file__}:{call.__code__.co_firstlineno}"
+
+
+@pytest.mark.parametrize("follows_clock", [True, False], ids=["silence", "idleness"])
+def test_elements_have_arrived_by_the_clock_at_which_they_were_pushed(follows_clock: bool) -> None:
+    """Nobody asks for watermarks between the element and the move of the clock."""
+    strategy: WatermarkStrategy[Event] = WatermarkStrategy.for_bounded_out_of_orderness(millis(5))
+    strategy = strategy.with_silence(after=millis(30)) if follows_clock else strategy.with_idleness(millis(30))
+    source, other = PushSource(Event), PushSource(Event)
+    quiet, busy = (
+        from_source(each, name=name).assign_timestamps_and_watermarks(given, timestamp=lambda event: event.at)
+        for each, name, given in (
+            (source, "quiet", strategy),
+            (other, "busy", WatermarkStrategy[Event].for_monotonous_timestamps()),
+        )
+    )
+    counts = quiet.union(busy).key_by(key_of).window(TumblingEventTimeWindows.of(millis(60))).count()
+    with StreamHarness(counts, source) as harness:
+        harness.set_processing_time(40)
+        harness.process_element(Event("a", 40, 1))
+        harness.process_element(Event("b", 75, 1), source=other)
+        harness.set_processing_time(80)
+        assert harness.emit_watermarks() == 74
+        assert harness.take_values() == [1]
+
+
+def test_a_side_output_that_no_step_has_is_refused() -> None:
+    source = PushSource(Event)
+    with StreamHarness(sums(source), source) as harness:
+        assert harness.take_side_output(OutputTag("late", Event)) == []
+        with pytest.raises(InvalidArgumentError, match=r"OutputTag\('lat'(.|\n)*did you mean late\?"):
+            harness.take_side_output(OutputTag("lat", Event))
+        with pytest.raises(InvalidArgumentError, match=r"given: +late"):
+            harness.take_side_output("late")  # type: ignore[arg-type]  # as users of other systems may

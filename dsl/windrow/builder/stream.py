@@ -45,7 +45,7 @@ from windrow.plan.nodes import (
     TimestampsNode,
     UnionNode,
 )
-from windrow.plan.pipeline import DataStreamSink, Pipeline, Runner, checked_runner
+from windrow.plan.pipeline import DataStreamSink, PartialPipeline, Runner, checked_runner
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, stated_type
 from windrow.sinks import CollectSink, ConsoleSink, Sink
@@ -899,7 +899,7 @@ class DataStream(Stage, Generic[T_co]):
         """
         runner = checked_runner(runner)
         sink = CollectSink[T_co]()
-        return runner.run(Pipeline(name, self.sink_to(sink))).collected(sink)
+        return runner.run(PartialPipeline(name, self.sink_to(sink))).collected(sink)
 
     if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
 

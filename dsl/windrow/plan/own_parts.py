@@ -17,6 +17,7 @@ from windrow.calls.attributes import attribute_of
 from windrow.errors import Fault
 from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.facts.reached import expiring_state, reached_texts, state_time_domains
+from windrow.failures import Failed
 from windrow.functions import ProcessAllWindowFunction, ProcessWindowFunction, TimeDomain
 from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.names import function_name
@@ -40,6 +41,7 @@ __all__ = [
     "counter_names",
     "declared_state",
     "expiry_faults",
+    "failed_tag_faults",
     "held_types",
     "lazy_faults",
     "state_faults",
@@ -225,3 +227,15 @@ def _kind(descriptor: StateDescriptor) -> type[StateDescriptor] | None:
 def _shown(descriptor: StateDescriptor) -> str:
     known = [type_name(kind) for kind in held_types(descriptor) if kind is not None]
     return f"a {type(descriptor).__name__}" + (f" of {' and '.join(known)}" if known else "")
+
+
+def failed_tag_faults(step: Step) -> Iterator[Fault]:
+    """Finds tags for failed elements that are of another type than these: a sink would meet it at the first failure."""
+    for tag in step.node.failed_tags:
+        type_form = tag.element_type
+        if type_form not in (None, object, Failed) and typing.get_origin(type_form) is not Failed:
+            yield Fault(
+                f"the tag {tag.name!r} of on_error is of {type_name(type_form)}, and gets failed elements",
+                step.where,
+                f"OutputTag[Failed[{type_name(type_form)}]]({tag.name!r}), with Failed of windrow.failures",
+            )

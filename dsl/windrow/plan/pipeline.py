@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from windrow.calls.attributes import attribute_of
 from windrow.calls.kept import warn_of_what_calls_keep
@@ -15,6 +15,7 @@ from windrow.plan.base_node import Node
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.step_view import PlanFormat, views_of
 from windrow.plan.location import caller_location
+from windrow.plan.lost import warn_of_what_is_lost
 from windrow.plan.nodes import SinkNode
 from windrow.plan.steps import Step, number_steps
 from windrow.plan.validation import validate
@@ -155,6 +156,7 @@ class Pipeline:
     sinks: tuple[DataStreamSink, ...]
     allow_pickled_state: bool
     steps: tuple[Step, ...] = field(repr=False)
+    _has_all_sinks: ClassVar[bool] = True
 
     def __init__(self, name: str, *sinks: DataStreamSink, allow_pickled_state: bool = False) -> None:
         if not isinstance(name, str) or not name:
@@ -191,6 +193,8 @@ class Pipeline:
         steps = tuple(number_steps(name, walk([sink.node for sink in sinks])))
         validate(name, steps)
         warn_of_what_calls_keep(steps)
+        if self._has_all_sinks:
+            warn_of_what_is_lost(steps)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "sinks", sinks)
         object.__setattr__(self, "allow_pickled_state", allow_pickled_state)
@@ -243,6 +247,12 @@ class Pipeline:
             if step.node is node:
                 return step
         raise KeyError(node)
+
+
+class PartialPipeline(Pipeline):
+    """A pipeline of some streams that a user looks at, which need not read all that their steps put out."""
+
+    _has_all_sinks: ClassVar[bool] = False
 
 
 def _counted(number: int, what: str) -> str:

@@ -29,7 +29,7 @@ from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import key_type, unhashable_part
 from windrow.plan.location import Scope
 from windrow.plan.nodes import KeyByNode, ReturnsNode, SideOutputNode, SinkNode, TimestampsNode
-from windrow.plan.own_parts import expiry_faults, state_faults, unrun_faults
+from windrow.plan.own_parts import expiry_faults, failed_tag_faults, state_faults, unrun_faults
 from windrow.plan.sink_faults import sink_faults, sink_set_faults
 from windrow.plan.steps import Step
 from windrow.plan.types import called_by, result_type
@@ -96,6 +96,7 @@ def _faults(pipeline: str, steps: Sequence[Step]) -> Iterator[Fault]:
         yield from unrun_faults(step)
         yield from state_faults(step)
         yield from expiry_faults(step)
+        yield from failed_tag_faults(step)
     yield from _scope_faults(steps)
     yield from sink_set_faults(steps)
     yield from folder_faults(steps)

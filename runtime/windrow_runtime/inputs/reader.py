@@ -68,7 +68,7 @@ class SourceReader(Generic[S_co]):
                 given=self.source.describe(),
                 expected="a source that needs no Spark, such as a collection, files or a CustomSource",
                 where=self.step.where,
-                hint="run the pipeline with SparkRunner",
+                hint=self.source.reading_hint,
             )
         return self.warned(self._to_the_end(reads, held, offsets))
 

@@ -190,7 +190,8 @@ class Recording:
         Raises:
             InvalidArgumentError: If there is no such step, or which one is meant is not clear.
         """
-        return _chosen(self.steps, step, "window step")
+        hint = "lanes(recording) draws keyed steps without windows" if self.processes else None
+        return _chosen(self.steps, step, "window step", hint)
 
     def of_process(self, step: str | None = None) -> ProcessRecording:
         """The recording of one keyed step without windows.
@@ -201,11 +202,14 @@ class Recording:
         Raises:
             InvalidArgumentError: If there is no such step, or which one is meant is not clear.
         """
-        return _chosen(self.processes, step, "keyed step without windows")
+        hint = "timeline(recording) draws windows" if self.steps else None
+        return _chosen(self.processes, step, "keyed step without windows", hint)
 
 
-def _chosen(steps: Mapping[str, S], step: str | None, what: str) -> S:
-    names = ", ".join(steps) or f"no {what}"
+def _chosen(steps: Mapping[str, S], step: str | None, what: str, hint: str | None) -> S:
+    if not steps:
+        raise InvalidArgumentError(f"the recording has no {what}", given=step, hint=hint)
+    names = ", ".join(steps)
     if step is None and len(steps) == 1:
         return next(iter(steps.values()))
     if step is None:

@@ -7,6 +7,7 @@ from typing import Any
 from windrow import DataStream, DataStreamSink, Pipeline
 from windrow.errors import InvalidArgumentError
 from windrow.plan import SinkNode
+from windrow.plan.pipeline import PartialPipeline
 from windrow.sinks import Sink
 from windrow_runtime.outputs.writer import SinkWriter
 from windrow_spark.sinks.spark_writer import SparkWriter, WrittenBy
@@ -45,4 +46,4 @@ def pipeline_of(stream: DataStream[Any], name: str) -> Pipeline:
         raise InvalidArgumentError("a DataFrame is made of a stream", given=type(stream), expected="a DataStream")
     node = stream.node
     end = SinkNode(input=node, sink=ColumnsSink(), element_type=node.element_type, location=node.location)
-    return Pipeline(name, DataStreamSink(end))
+    return PartialPipeline(name, DataStreamSink(end))

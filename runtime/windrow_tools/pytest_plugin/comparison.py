@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from windrow import DataStream, Pipeline
 from windrow.errors import UnsupportedOperationError
+from windrow.plan.pipeline import PartialPipeline
 from windrow.sinks import CollectSink
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.operators.errors import line_of_caller
@@ -27,7 +28,9 @@ def compare_engines(tested: Pipeline | DataStream[Any], spark: SparkSession, *, 
     from windrow_spark import SparkRunner
 
     # Any: elements of every type.
-    pipeline = Pipeline("compared", tested.sink_to(CollectSink[Any]())) if isinstance(tested, DataStream) else tested
+    pipeline = (
+        PartialPipeline("compared", tested.sink_to(CollectSink[Any]())) if isinstance(tested, DataStream) else tested
+    )
     sinks = {step.id: step.node.writes for step in pipeline.steps if step.node.writes is not None}
     collecting = {step: sink for step, sink in sinks.items() if isinstance(sink, CollectSink)}
     if others := [sink.describe() for step, sink in sinks.items() if step not in collecting]:

@@ -7,14 +7,15 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Final, Generic, Self, overload
+from typing import Any, ClassVar, Final, Generic, Self, overload
 
 from typing_extensions import TypeForm, TypeVar
 
 from windrow.builder.stream import DataStream
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, similar_name
 from windrow.evictors import TimestampedValue
-from windrow.plan import Pipeline, ProcessNode, Step
+from windrow.plan import ProcessNode, Step
+from windrow.plan.pipeline import PartialPipeline
 from windrow.plan.walk import upstream_of
 from windrow.sinks import CollectSink
 from windrow.sources import Source
@@ -51,6 +52,8 @@ class PushSource(Source[T]):
     Args:
         element_type: The type of the elements, where a step needs to know it.
     """
+
+    reading_hint: ClassVar[str] = "StreamHarness(stream, source) pushes into it; from_collection(...) is for runners"
 
     @overload
     def __init__(self) -> None: ...
@@ -173,7 +176,7 @@ class StreamHarness(Generic[In, Out]):
             )
         self._stream = stream
         tapped = {id(each.node): each for each in (stream, *also)}
-        pipeline = Pipeline("harness", *(each.sink_to(CollectSink[Any]()) for each in tapped.values()))
+        pipeline = PartialPipeline("harness", *(each.sink_to(CollectSink[Any]()) for each in tapped.values()))
         self._topology = Topology(pipeline.steps)
         self._source = self._port_of(source)
         self._sink_steps = {id(step.inputs and step.node.inputs[0]): step.id for step in self._topology.sinks}
@@ -186,6 +189,7 @@ class StreamHarness(Generic[In, Out]):
         self._execution = self._new_execution()
         self._inputs = {step.id: _Input() for step in self._topology.sources}
         self._watermarks: dict[str, int] = {}  # of steps and unions, as far as sources have watermarks of their own
+        self._has_arrived = False  # since the last end of a batch
         self.current_watermark = MIN_TIMESTAMP
         self.current_processing_time = MIN_TIMESTAMP
 
@@ -246,6 +250,7 @@ class StreamHarness(Generic[In, Out]):
             source: Where to, if not into the harness's source.
         """
         timestamp = timestamp_or_none(timestamp)
+        self._has_arrived = True
         port = self._source if source is None else self._port_of(source)
         if self._explains:
             kept = own(value)
@@ -301,9 +306,15 @@ class StreamHarness(Generic[In, Out]):
     def set_processing_time(self, now: int | datetime) -> None:
         """Set the clock, in milliseconds or as an aware datetime: due timers fire in order of their time.
 
+        What was pushed before has arrived by the clock of then, as idleness and silence count. The watermarks that
+        strategies make of it wait for :meth:`emit_watermarks`.
+
         Args:
             now: The time; an earlier one than before changes nothing.
         """
+        if self._has_arrived and self.current_processing_time > MIN_TIMESTAMP:
+            self._execution.end_batch(self.current_processing_time)
+            self._has_arrived = False
         self.current_processing_time = max(moment(now, "the clock"), self.current_processing_time)
         self._execution.round({}, processing_time=self.current_processing_time)
 
@@ -314,6 +325,7 @@ class StreamHarness(Generic[In, Out]):
             The watermark; the lowest, where keyed steps have several.
         """
         watermarks = self._execution.end_batch(self.current_processing_time)
+        self._has_arrived = False
         self._execution.round({}, watermark=watermarks)
         # A process function may stand upstream of the step that assigns timestamps.
         reached = [
@@ -383,9 +395,28 @@ class StreamHarness(Generic[In, Out]):
 
         Args:
             tag: The tag, or another of the same name.
+
+        Raises:
+            InvalidArgumentError: If it is no tag, or no step of the stream can have such a side output.
         """
+        names = self._names_of_side_outputs()
+        if not isinstance(tag, OutputTag) or (names is not None and tag.name not in names):
+            raise InvalidArgumentError(
+                "no step of the stream has this side output",
+                given=tag,
+                expected=" or ".join(map(repr, sorted(names or ()))) or "an OutputTag",
+                where=line_of_caller(),
+                hint=similar_name(tag.name, names or ()) if isinstance(tag, OutputTag) else 'OutputTag("late")',
+            )
         ports = [port for port in self._observed if port.tag == tag.name]
         return [element for port in ports for element in _drain(self._observed, port)]
+
+    def _names_of_side_outputs(self) -> set[str] | None:
+        """Returns the names of all side outputs; None: a function of the stream may have some that nobody can name."""
+        nodes = [step.node for step in self._topology.steps]
+        if any(node.outputs_aside is not None for node in nodes):
+            return None
+        return {tag.name for node in nodes for tag in node.side_outputs}
 
     @property
     def recording(self) -> Recording:

@@ -15,6 +15,7 @@ from windrow.plan.base_node import Node, Words
 from windrow.plan.changing import repeating_windows
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.labels import function_text, pair_text, short_type
+from windrow.plan.lost import TagsRead, waits_for_ever
 from windrow.plan.steps import Step
 from windrow.windows import GlobalWindows
 
@@ -67,7 +68,7 @@ def views_of(steps: Sequence[Step], forms: Mapping[str, Form]) -> list[StepView]
         forms: How an engine runs steps, by their ids.
     """
     by_node = {id(step.node): step for step in steps}
-    joins = _joins(steps)
+    joins, tags = _joins(steps), TagsRead(steps)
     hidden = {id(node) for members in joins.values() for node in members}
     types: dict[int, object | None] = {}
     views: list[StepView] = []
@@ -85,7 +86,10 @@ def views_of(steps: Sequence[Step], forms: Mapping[str, Form]) -> list[StepView]
                 text=" ".join(_text(node).split()),
                 inputs=tuple(by_node[id(each)].index for each in inputs),
                 element_type=None if type_form is None or node.is_sink or node.states_type else short_type(type_form),
-                notes=tuple(_notes(node, by_node)),
+                notes=(
+                    *_notes(node, by_node),
+                    *(f"{each.name!r} is read by nothing: its elements are lost" for each in tags.unread(node)),
+                ),
                 form=forms.get(step.id),
                 members=tuple(by_node[id(each)] for each in members),
             )
@@ -159,6 +163,8 @@ def _notes(node: Node, by_node: Mapping[int, Step]) -> Iterator[str]:
         by_clock = not windows.assigner.is_event_time
         end = "the stream" if by_clock or isinstance(windows.assigner, GlobalWindows) else "a window"
         yield f"elements that wait for a firing when {end} ends are dropped"
+    if waits_for_ever(node):
+        yield "no_watermarks() upstream fires these windows at the end of the stream alone, which it does not have"
 
 
 def _named(nodes: Sequence[Node], by_node: Mapping[int, Step]) -> str:
