@@ -62,6 +62,7 @@ def test_explain_shows_the_views() -> None:
         "broadcast <- 10 : SideElement",
         f"side_input sides <- 3, 11 as_singleton in {windows}, as_dict in the global window, allowed lateness 1 s, "
         "late to 'late' : tuple[str, int, Mapping[int, int]]",
+        "is read by nothing: its elements are lost",
         "filter <- 12 lambda : tuple[str, int, Mapping[int, int]]",
         "map <- 13 without_views : str",
         "sink <- 14 collect",

@@ -160,7 +160,7 @@ def test_which_step_must_be_clear() -> None:
     assert recording.of_process(identifier) is recording.of_process()
     with pytest.raises(InvalidArgumentError, match=rf"given: +other\n +expected: {identifier}"):
         recording.of_process("other")
-    with pytest.raises(InvalidArgumentError, match=r"a recording of no keyed step without windows"):
+    with pytest.raises(InvalidArgumentError, match=r"the recording has no keyed step without windows"):
         Recording({}).of_process()
     with pytest.raises(InvalidArgumentError, match=r"a recording of a, b\n +expected: step='...'"):
         Recording({}, {"a": recording.of_process(), "b": recording.of_process()}).of_process()

@@ -109,11 +109,12 @@ def story(stream: DataStream[Any], moves: str) -> dict[str, str]:
     """What comes out at which move: results with their seconds, elements in the outputs of late ones, and drops."""
     told: dict[str, str] = {}
     dropped = 0
+    tags = [tag for tag in _LATE if tag in stream.node.side_outputs]
     with driven(stream) as harness:
         for move in moves.split():
             feed(harness, move)
             events = [f"{each.value}@{(each.timestamp or 0) / 1000:g}" for each in harness.take_output()]
-            for tag in _LATE:
+            for tag in tags:
                 events += [f"late {each.value.name}" for each in harness.take_side_output(tag)]
             count = harness.counter("late_records_dropped")
             events += ["dropped"] * (count - dropped)

@@ -357,6 +357,7 @@ def test_plans_of_joins_read_as_they_are_written() -> None:
         "  3 source                pushed by a test  : Payment",
         "  7 window       <- 1, 3  join by order_key and payment_key, TumblingEventTimeWindows(size=10 s), trigger "
         "EventTimeTrigger, late of the left to 'late orders', late of the right to 'late payments', pair  : str",
+        "                          'late orders' is read by nothing: its elements are lost",
         "  8 side_output  <- 7     'late payments'  : Payment",
         "  9 sink         <- 8     collect",
     ]
