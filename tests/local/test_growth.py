@@ -83,6 +83,9 @@ PLANS: dict[str, Callable[[Keyed, Keyed], DataStream[Any]]] = {
         one.interval_join(other).between(millis(0), millis(100)).apply(lambda left, right: (left, right))
     ),
     "as-of join": lambda one, other: one.as_of_join(other).apply(lambda left, right: (left, right)),
+    "as-of join with a retention": lambda one, other: (
+        one.as_of_join(other).retention(millis(100)).apply(lambda left, right: (left, right))
+    ),
 }
 
 

@@ -93,9 +93,11 @@ def near(lower: int, upper: int) -> Topology:
     return plan(stage.apply(lambda a, b: (a, b)))
 
 
-def nearest(how: str) -> Topology:
+def nearest(how: str, retention: int | None = None) -> Topology:
     left, right = (read(path).key_by(lambda click: click.user, str) for path in ("left", "right"))
-    return plan(getattr(left, how)(right).apply(lambda a, b: (a, b)))
+    stage = getattr(left, how)(right)
+    stage = stage if retention is None else stage.retention(retention * SECOND)
+    return plan(stage.apply(lambda a, b: (a, b)))
 
 
 def opaque(attribute: str) -> Any:
@@ -298,6 +300,9 @@ ACCEPTED: dict[str, tuple[Topology, Topology]] = {
     "what becomes of pairs": (joined("a", "b"), joined("a", "b", then=lambda a, b: a.cost + b.cost)),
     "scopes with names that change places": (scoped("a", "b"), scoped("b", "a")),
     "another filter in front within a scope": (piped(free, dear), piped(free, lambda c: c.cost > 10)),
+    "a retention of versions": (nearest("as_of_join"), nearest("as_of_join", 5)),
+    "another retention of versions": (nearest("as_of_join", 5), nearest("as_of_join", 9)),
+    "versions that stay for ever": (nearest("as_of_join", 9), nearest("as_of_join")),
     "named steps that change places": (
         plan(windows(read("a").filter(free), name="free"), windows(read("b").filter(dear), name="dear")),
         plan(windows(read("a").filter(dear), name="free"), windows(read("b").filter(free), name="dear")),

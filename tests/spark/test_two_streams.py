@@ -164,6 +164,8 @@ def build(folder: Path) -> tuple[Outputs, Pipeline]:
     outputs.add("as of", keyed.left_as_of_join(versions).apply(pair, name="as of"), key=None)
     late = keyed.as_of_join(versions).allowed_lateness(millis(120)).apply(pair, name="as of, late")
     outputs.add("as of, late", late, key=None)
+    fresh = keyed.left_as_of_join(versions).retention(millis(40)).apply(pair, name="as of, fresh")
+    outputs.add("as of, fresh", fresh, key=None)
     outputs.add("sums", keyed.connect(versions).process(Sums(), name="sums"), key=None)
     outputs.add("mapped", left.connect(right).map(lambda event: event.value, lambda event: event.key), key=None)
     apart = left.connect(right).process(Apart(), name="apart")
@@ -197,6 +199,8 @@ def test_runs_one_after_another_give_what_the_interpreter_gives(spark: SparkSess
         write(folder, range(2, 4))
     assert runs[0]["pairs"]
     assert len(together(runs)["pairs, late"]) > len(together(runs)["pairs"]) > 50
+    lost = [sum(version is None for *_, version in together(runs)[name]) for name in ("as of", "as of, fresh")]
+    assert lost[0] < lost[1] < len(together(runs)["as of"]), "only the newer versions are retained"
     assert len(together(runs)["as of"]) == len(together(runs)["mapped"]) // 2, "an outer join loses no left element"
     assert together(runs) == together([expected])
 

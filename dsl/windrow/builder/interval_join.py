@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
 from windrow.builder.arguments import check_function
-from windrow.builder.late import NOTHING_SAID, Lateness, LateStage
+from windrow.builder.late import NOTHING_SAID, Lateness, LateStage, millis_once
 from windrow.builder.stage import Stage
 from windrow.calls.other_names import unknown_call
 from windrow.errors import InvalidArgumentError
@@ -260,17 +260,57 @@ class OuterIntervalJoined(_IntervalStage[L, U], Generic[L, U, A, B, K]):
 
 
 class _AsOfStage(LateStage[L, U], Generic[L, U, K]):
-    __slots__ = ("_node",)
+    __slots__ = ("_node", "_retention")
 
-    def __init__(self, node: KeyByNode, lateness: Lateness = NOTHING_SAID) -> None:
+    def __init__(self, node: KeyByNode, lateness: Lateness = NOTHING_SAID, retention: int | None = None) -> None:
         super().__init__(lateness)
         self._node = node
+        self._retention = retention  # in milliseconds; None: nobody said
+
+    def retention(self, retention: timedelta) -> Self:
+        """Join an element with no version older than this, and drop versions that are.
+
+        A version is no partner of an element whose timestamp is more than the retention after its own. Only event time
+        counts, so that the result is the same in every run. A version is dropped when the watermark has passed its
+        timestamp, the retention and the allowed lateness. Without this call the last version of a key stays for ever.
+
+        It bounds what is kept, as ``historyRetention`` of Kafka Streams' versioned stores does, and the age of a
+        partner, as ``tolerance`` of pandas' and Polars' as-of joins does. Flink's ``table.exec.state.ttl`` bounds
+        state by the machine's clock, where a replay may have another result.
+
+        Args:
+            retention: How long, in event time. With zero only versions with the timestamp of the element join.
+
+        Raises:
+            InvalidArgumentError: If it is negative, or was set already.
+
+        Example:
+            >>> from datetime import timedelta
+            >>> from windrow import DataStream, WatermarkStrategy, from_collection
+            >>> def with_times(elements: list[tuple[str, int]]) -> DataStream[tuple[str, int]]:
+            ...     strategy = WatermarkStrategy.for_monotonous_timestamps()
+            ...     stream = from_collection(elements)
+            ...     return stream.assign_timestamps_and_watermarks(strategy, lambda each: each[1])
+            >>> orders = with_times([("EUR", 5_000), ("EUR", 9_000)]).key_by(lambda order: order[0])
+            >>> rates = with_times([("EUR", 1_000)]).key_by(lambda rate: rate[0])
+            >>> fresh = orders.as_of_join(rates).retention(timedelta(seconds=5))
+            >>> fresh.apply(lambda order, rate: (order[1], rate[1])).collect()
+            [(5000, 1000)]
+        """
+        stated = millis_once(retention, self._retention, "the retention")
+        return type(self)(self._node, self._lateness, stated)
+
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what bounds the age of versions, by the names that other systems have for it."""
+            raise unknown_call(self, name, _RETENTION)
 
     def __repr__(self) -> str:
         return node_line(type(self).__name__, self._node)
 
     def _with(self, lateness: Lateness) -> Self:
-        return type(self)(self._node, lateness)
+        return type(self)(self._node, lateness, self._retention)
 
     # Any: the stages that have apply() have proved that the function fits.
     def _joined(
@@ -283,6 +323,7 @@ class _AsOfStage(LateStage[L, U], Generic[L, U, K]):
                 input=self._node,
                 function=function,
                 is_outer=kind is JoinKind.LEFT,
+                retention=self._retention,
                 allowed_lateness=self._lateness.allowed or 0,
                 late_tags=self._lateness.tags,
                 on_error=error_policy(on_error, caller_location()),
@@ -297,7 +338,7 @@ class AsOfJoin(_AsOfStage[L, U, K]):
     """Joins each left element with the last right one of its key at or before its timestamp: the version valid then.
 
     It waits for the watermark to reach the timestamp, so that it misses no version. Of several right elements with one
-    timestamp the one that arrived last counts. The last version of a key stays for ever.
+    timestamp the one that arrived last counts. The last version of a key stays for ever, but with :meth:`retention`.
     """
 
     __slots__ = ()
@@ -371,6 +412,10 @@ class LeftAsOfJoin(_AsOfStage[L, U, K]):
         return self._joined(function, JoinKind.LEFT, name, on_error)
 
 
+_RETENTION: Final = dict.fromkeys(
+    ("history_retention", "with_history_retention", "tolerance", "ttl", "state_ttl", "within"),
+    "retention(timedelta(...)), in event time",
+)
 _ONE_CALL: Final = dict.fromkeys(
     ("left", "right", "full"),
     "one call says it: between(...).full() is outer on both sides, .left() or .right() on one",

@@ -61,23 +61,7 @@ class LateStage(Stage, Generic[L, U]):
         Raises:
             InvalidArgumentError: If it is negative, or was set already.
         """
-        try:
-            millis = duration_millis(lateness, _ALLOWED)
-        except InvalidArgumentError as error:
-            raise error.at(caller_location()) from None
-        if millis < 0:
-            raise InvalidArgumentError(
-                f"{_ALLOWED} must not be negative", given=lateness, expected="a timedelta >= 0", where=caller_location()
-            )
-        allowed = self._lateness.allowed
-        if allowed is not None:
-            raise InvalidArgumentError(
-                f"{_ALLOWED} is set twice",
-                given=f"{duration_text(allowed)}, then {duration_text(millis)}",
-                expected="one allowed lateness",
-                where=caller_location(),
-            )
-        return self._with(replace(self._lateness, allowed=millis))
+        return self._with(replace(self._lateness, allowed=millis_once(lateness, self._lateness.allowed, _ALLOWED)))
 
     def side_output_left_late_data(self, tag: OutputTag[L]) -> Self:
         """Send left elements that are late to a side output, instead of counting and dropping them.
@@ -100,6 +84,35 @@ class LateStage(Stage, Generic[L, U]):
             InvalidArgumentError: If it is no :class:`OutputTag`, or there is a tag already.
         """
         return self._with(replace(self._lateness, tags=with_tag(self._lateness.tags, tag, left=False)))
+
+
+def millis_once(duration: timedelta, stated: int | None, what: str) -> int:
+    """The milliseconds of a setting that may be stated once.
+
+    Args:
+        duration: Zero or longer.
+        stated: What an earlier call has stated, in milliseconds; None: there was none.
+        what: What it is, as in "the allowed lateness".
+
+    Raises:
+        InvalidArgumentError: If it is negative or no duration, or was stated before.
+    """
+    try:
+        millis = duration_millis(duration, what)
+    except InvalidArgumentError as error:
+        raise error.at(caller_location()) from None
+    if millis < 0:
+        raise InvalidArgumentError(
+            f"{what} must not be negative", given=duration, expected="a timedelta >= 0", where=caller_location()
+        )
+    if stated is not None:
+        raise InvalidArgumentError(
+            f"{what} is set twice",
+            given=f"{duration_text(stated)}, then {duration_text(millis)}",
+            expected=f"one call that states {what}",
+            where=caller_location(),
+        )
+    return millis
 
 
 # Any: elements of every type.

@@ -573,6 +573,7 @@ class AsOfJoinNode(TimedJoinNode):
 
     Attributes:
         is_outer: Whether left elements without a right one come out, too.
+        retention: How much earlier than the left element the right one may be, in milliseconds; None: for ever.
         function: The user's function of a pair.
     """
 
@@ -580,6 +581,7 @@ class AsOfJoinNode(TimedJoinNode):
 
     function: Callable[[Any, Any], Any]
     is_outer: bool = False
+    retention: int | None = None
 
     @property
     def pairs_kind(self) -> JoinKind:
@@ -602,7 +604,9 @@ class AsOfJoinNode(TimedJoinNode):
 
     def describe_settings(self) -> list[str]:
         """A few words for each setting."""
-        return [*(["left outer"] if self.is_outer else []), *self.describe_lateness()]
+        outer = ["left outer"] if self.is_outer else []
+        kept = [] if self.retention is None else [f"retention {duration_text(self.retention)}"]
+        return [*outer, *kept, *self.describe_lateness()]
 
     @property
     def plain_function(self) -> PlainFunction:

@@ -272,14 +272,16 @@ class AsOfJoinOperator(TimedJoinOperator):
     """Pairs each left element with the latest right element (version) at or before its timestamp.
 
     Left elements wait for the watermark, or if they come late, for its next advance. Of the versions at or before the
-    watermark, less the allowed lateness, only the last one is kept. An outer join drops no left element, as in Flink's
-    ``TemporalRowTimeJoinOperator``: late ones take what is kept.
+    watermark, less the allowed lateness, only the last one is kept, and that until its retention is over for all that
+    are not late. An outer join drops no left element, as in Flink's ``TemporalRowTimeJoinOperator``: late ones take
+    what is kept.
     """
 
     def __init__(self, step: Step, node: AsOfJoinNode) -> None:
         super().__init__(step, node, node.function)
         self._join = node.function
         self._is_outer = node.is_outer
+        self._retention = node.retention
         self._takes_late_left = node.is_outer and node.late_tags.left is None
 
     def _take(self, side: str, key: Hashable, cells: dict[str, Any], value: Any, timestamp: int) -> int | None:
@@ -287,21 +289,31 @@ class AsOfJoinOperator(TimedJoinOperator):
         if side == _LEFT:
             return timestamp
         self._drop_versions(cells)
-        return None
+        return self._expiry(cells)
 
     def _fire(self, key: Hashable, cells: dict[str, Any], watermark: int) -> int | None:
-        times, values = cells[_LEFT]
+        times, values = cells.get(_LEFT, ((), ()))
         versions: _Held = cells.get(_RIGHT, [[], []])
         due = bisect_right(times, watermark)
         for value, timestamp in zip(values[:due], times[:due], strict=True):
             index = bisect_right(versions[0], timestamp)
+            if index and self._retention is not None and versions[0][index - 1] < timestamp - self._retention:
+                index = 0
             if index or self._is_outer:
                 self._emit(key, value, versions[1][index - 1] if index else None, timestamp)
-        following = times[due] if due < len(times) else None
+        following = [] if due == len(times) else [times[due]]
         if due:
             _drop(cells, _LEFT, due)
         self._drop_versions(cells)
-        return following
+        expiry = self._expiry(cells)
+        return min(following if expiry is None else [*following, expiry], default=None)
+
+    def _expiry(self, cells: dict[str, Any]) -> int | None:
+        """Returns the watermark at which the first version is too old for all that may come; None for never."""
+        if self._retention is None or _RIGHT not in cells:
+            return None
+        expiry: int = cells[_RIGHT][0][0] + self._retention + self._lateness + 1
+        return expiry if expiry <= MAX_TIMESTAMP else None
 
     def _emit(self, key: Hashable, left: Any, right: Any, timestamp: int) -> None:
         try:
@@ -310,14 +322,16 @@ class AsOfJoinOperator(TimedJoinOperator):
             raise_call_error(self.step, error, call_description(key, left=left, right=right))
 
     def _drop_versions(self, cells: dict[str, Any]) -> None:
-        """Drops versions that no further element pairs with: a newer one holds at the time of the next element."""
+        """Drops versions that no further element pairs with: a newer one holds at its time, or they are too old."""
         if _RIGHT not in cells:
             return
-        times, values = cells[_RIGHT]
-        dropped = bisect_right(times, self._horizon) - 1
+        times, earliest = cells[_RIGHT][0], self._horizon
         left = cells.get(_LEFT)
         if left is not None:
             # Elements at the watermark, and late ones, wait for its next advance.
-            dropped = min(dropped, bisect_right(times, left[0][0]) - 1)
+            earliest = min(earliest, left[0][0])
+        dropped = bisect_right(times, earliest) - 1
+        if self._retention is not None:
+            dropped = max(dropped, bisect_left(times, earliest - self._retention))
         if dropped > 0:
-            del times[:dropped], values[:dropped]
+            _drop(cells, _RIGHT, dropped)
