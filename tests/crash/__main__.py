@@ -255,7 +255,7 @@ def written(output: Path, plan: str = PLANS[0]) -> Counter[tuple[str, Record]]:
         found.update(("files of late events", event) for event in _read(output / "late", Event))
         found.update(("files of seconds", total) for total in _read(output / "seconds", Total, JsonFileSource))
         return found
-    if plan in {"patterns", "failing"}:
+    if plan in {"patterns", "failing", "side_inputs"}:
         return _matches(output)
     if plan == "broadcast":
         found = _rows(output, "found")
@@ -306,7 +306,7 @@ def _totals(output: Path) -> Counter[tuple[str, Record]]:
 
 
 def _matches(output: Path) -> Counter[tuple[str, Record]]:
-    """The same for the plans with patterns, and with functions that fail."""
+    """The same for the plans with patterns, with side inputs, and with functions that fail."""
     found: Counter[tuple[str, Record]] = Counter()
     for folder in sorted(output.iterdir()):
         kind: type[Total | Event] = Event if folder.name == "late" else Total

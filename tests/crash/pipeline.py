@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,18 @@ from tests.crash.failing import failing_streams
 from tests.crash.records import Total
 from tests.support.iceberg import iceberg_sink
 from tests.support.records import Event, add, key_of
-from windrow import DataStream, DataStreamSink, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, from_source, joins
+from windrow import (
+    DataStream,
+    DataStreamSink,
+    KeyedStream,
+    OutputTag,
+    Pipeline,
+    WatermarkStrategy,
+    as_dict,
+    as_list,
+    from_source,
+    joins,
+)
 from windrow import aggregates as agg
 from windrow.functions import (
     AggregateFunction,
@@ -78,6 +90,7 @@ PLANS = (
     *MODES,
     "interval",
     "broadcast",
+    "side_inputs",
     "patterns",
     "failing",
 )
@@ -87,7 +100,7 @@ ELSEWHERE = ("parquet", "partitions", "panes", *MODES)
 They have no database; and how often a window fires does not depend on the order
 of the files of a batch, as that of "columns" does: Spark keeps none there.
 """
-TWO_SOURCES = ("watermarks", "interval", "broadcast")
+TWO_SOURCES = ("watermarks", "interval", "broadcast", "side_inputs")
 """The plans that read two sources."""
 SPANS = ("sessions", "seconds", "fives", "intervals")
 """The folders of the sinks of the plan on columns."""
@@ -155,8 +168,8 @@ def build(folder: Path | Url, output: Path | Url, plan: str = PLANS[0], other: P
             which each batch gets many; or one, and steps that all run on "columns"; or
             one, and windows on columns with "panes" in all accumulation modes; or one, and windows of Python functions
             in an accumulation mode; or one, with "patterns" and elements in event-time order; or two, which an
-            "interval" join and a join by window bring together, or the second one of which is "broadcast" as rules; or
-            one, and functions "failing" for some elements.
+            "interval" join and a join by window bring together, or the second one of which is "broadcast" as rules, or
+            gives "side_inputs" and the versions of an as-of join; or one, and functions "failing" for some elements.
         other: The input of the second source, where there is one; by default the same.
     """
     events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
@@ -171,6 +184,8 @@ def build(folder: Path | Url, output: Path | Url, plan: str = PLANS[0], other: P
             return _joined(even, odd, output)
         if plan == "broadcast":
             return _ruled(even, odd, output)
+        if plan == "side_inputs":
+            return _beside(even, odd, output)
         stamped = even.union(odd)
     else:
         stamped = _stamped(events, 500)
@@ -300,6 +315,41 @@ def _ruled(stream: DataStream[Event], rules: DataStream[Event], output: Path | U
         found.sink_to(ParquetFileSink(output / "found")),
         found.sink_to(DatabaseSink(_database(output), "found")),
     )
+
+
+def _beside(main: DataStream[Event], side: DataStream[Event], output: Path | Url) -> Pipeline:
+    """Functions that see views of windows, and an as-of join with a retention; both keep elements that wait."""
+    late = OutputTag("late", Event)
+    seconds = TumblingEventTimeWindows.of(timedelta(seconds=1))
+    totals = side.key_by(key_of).window(seconds).sum(_value, with_key=True)
+    stage = main.with_side_input(
+        as_dict(totals, itemgetter(0), itemgetter(1)),
+        as_list(side, windows=TumblingEventTimeWindows.of(timedelta(milliseconds=1_700))),
+        allowed_lateness=timedelta(milliseconds=200),
+        late=late,
+    )
+    seen = stage.map(
+        lambda event, by_key, others: Total(
+            f"{event.at} {event.value} {len(others)}", event.key, by_key.get(event.key, -1)
+        )
+    )
+    versions = main.key_by(key_of).left_as_of_join(side.key_by(key_of)).retention(timedelta(milliseconds=150))
+    as_of = versions.side_output_left_late_data(late).apply(_with_version)
+    return Pipeline(
+        "crash",
+        seen.sink_to(ParquetFileSink(output / "seen")),
+        stage.get_side_output(late).sink_to(ParquetFileSink(output / "late")),
+        as_of.sink_to(ParquetFileSink(output / "as of")),
+    )
+
+
+def _value(event: Event) -> int:
+    return event.value
+
+
+def _with_version(event: Event, version: Event | None) -> Total:
+    # Of versions with one timestamp the last to arrive counts, and files of a batch have no order.
+    return Total(f"{event.at} {version and version.at}", event.key, event.value)
 
 
 class Highest(KeyedBroadcastProcessFunction[str, Event, Event, Total]):

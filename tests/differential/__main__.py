@@ -74,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="elements from files, so that Spark has their columns, and declared aggregates or joins",
     )
     parser.add_argument(
-        "--two-inputs", action="store_true", help="cases begin with a join, a co-group, connected streams or rules"
+        "--two-inputs",
+        action="store_true",
+        help="cases begin with a join, a co-group, connected streams, rules or views",
     )
     parser.add_argument(
         "--live", action="store_true", help="by the machine's clock, over files that arrive, with a stop in the middle"

@@ -116,7 +116,15 @@ class Prepared:
                 continue
             left, right = both
             declare = None if files is None else random.Random(f"{seed}, declared {number}")
-            step = TwoInputs(chance, f"{number}.both", outputs, clocked=clocked, declare=declare)
+            step = TwoInputs(
+                chance,
+                f"{number}.both",
+                outputs,
+                clocked=clocked,
+                aside=random.Random(f"{seed}, side inputs {number}"),
+                retain=random.Random(f"{seed}, retention {number}"),
+                declare=declare,
+            )
             found = step.step(left, right)
             branch.grow(found, behind_keyed=True, ordered=step.ordered)
         ends = [end for outputs in self._outputs.values() for end in outputs.ends]

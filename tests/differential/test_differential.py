@@ -28,13 +28,20 @@ from windrow.plan import (
     AsOfJoinNode,
     BroadcastProcessNode,
     EventTimeOrderNode,
+    FilterNode,
+    FlatMapNode,
     IntervalJoinNode,
     KeyedProcessNode,
+    MapNode,
     PatternNode,
+    ProcessNode,
     ProcessSpec,
+    SideInputNode,
+    SideOutputNode,
     Step,
     WindowNode,
 )
+from windrow.side_inputs.views import DictView, ListView, SingletonView
 from windrow.sources import FileSource
 from windrow.triggers.composable import AfterCount, AfterProcessingTime
 from windrow.windows import (
@@ -252,8 +259,26 @@ def test_all_kinds_of_steps_of_two_inputs_are_drawn() -> None:
                 if isinstance(step.node, WindowNode) and isinstance(step.node.function, ProcessSpec):
                     process = step.node.function.process
                     found.add(process.kind if isinstance(process, JoinPairs) else type(process))
-    steps = {WindowNode, IntervalJoinNode, AsOfJoinNode, KeyedProcessNode, BroadcastProcessNode}
+    steps = {WindowNode, IntervalJoinNode, AsOfJoinNode, KeyedProcessNode, BroadcastProcessNode, SideInputNode}
     assert found == {*steps, *JoinKind, CoGroup}
+
+
+def test_views_and_retentions_of_all_kinds_are_drawn() -> None:
+    views: Counter[type] = Counter()
+    retained: Counter[bool] = Counter()
+    functions: Counter[type] = Counter()
+    for first in range(0, 160, 20):
+        for step in Topology(Prepared(7, range(first, first + 20), two_inputs=True).pipeline.steps).steps:
+            node = step.node
+            if isinstance(node, SideInputNode):
+                views.update(map(type, node.views))
+            elif isinstance(node, AsOfJoinNode):
+                retained[node.retention is not None] += 1
+            elif any(isinstance(each, SideInputNode) for each in node.inputs):
+                functions[type(node)] += 1
+    assert min(views[kind] for kind in (SingletonView, DictView, ListView)) > 2
+    assert min(retained[False], retained[True]) > 2
+    assert set(functions) == {MapNode, FlatMapNode, FilterNode, ProcessNode, SideOutputNode}
 
 
 @pytest.mark.parametrize("first", range(0, for_a_night(100, 60), 20))

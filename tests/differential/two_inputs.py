@@ -1,4 +1,4 @@
-"""Random steps of two inputs: window joins, co-groups, interval joins, as-of joins, connected streams, and rules.
+"""Random steps of two inputs: joins by window and by time, co-groups, connected streams, rules, and side inputs.
 
 With columns many of the joins are declared, of fields, and keep to what runs on columns.
 """
@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from tests.differential import functions as f
+from tests.differential.aside import with_views
 from tests.differential.drawn import FILTERS, LATE, evictor, with_late
 from tests.spark.comparison import Event, Outputs, key_of, millis
 from windrow import DataStream, OutputTag, joins
@@ -69,16 +70,28 @@ class TwoInputs:
         outputs: Takes the outputs.
         clocked: Whether steps may use processing time.
         declare: Draws which joins are declared, apart from all else; None: none is.
+        aside: Draws side inputs in place of another step, apart from all else.
+        retain: Draws which as-of joins have a retention, apart from all else.
     """
 
     def __init__(
-        self, chance: random.Random, name: str, outputs: Outputs, *, clocked: bool, declare: random.Random | None = None
+        self,
+        chance: random.Random,
+        name: str,
+        outputs: Outputs,
+        *,
+        clocked: bool,
+        aside: random.Random,
+        retain: random.Random,
+        declare: random.Random | None = None,
     ) -> None:
         self._chance = chance
         self._name = name
         self._outputs = outputs
         self._clocked = clocked
         self._declare = declare
+        self._aside = aside
+        self._retain = retain
         # Whether the step is kept to what runs on columns: without triggers, evictors and late elements.
         self._is_plain = declare is not None and declare.random() < 0.7
         self.ordered = True  # whether results have an order within their key; on columns pairs have another one
@@ -103,7 +116,7 @@ class TwoInputs:
         ]
         if self._is_plain:
             kinds = [self._window_join, self._window_join, self._interval_join]
-        found = chance.choice(kinds)(left, right)
+        found = (self._side_input if self._aside.random() < 0.2 else chance.choice(kinds))(left, right)
         self._outputs.add(self._name, found, key_of if self.ordered else None)
         return found.map(f.folded)
 
@@ -207,6 +220,8 @@ class TwoInputs:
         keyed, versions = left.key_by(f.event_key), right.key_by(f.event_key)
         # Any: both kinds of joins have the same calls.
         joined: Any = keyed.as_of_join(versions) if chance.random() < 0.5 else keyed.left_as_of_join(versions)
+        if self._retain.random() < 0.6:
+            joined = joined.retention(millis(self._retain.choice([0, self._retain.randrange(150)])))
         return self._late_by_time(joined, _pair)
 
     def _late_by_time(self, stage: Any, function: Callable[..., Any]) -> Found:
@@ -227,6 +242,10 @@ class TwoInputs:
         return found
 
     # Functions
+
+    def _side_input(self, left: DataStream[Event], right: DataStream[Event]) -> Found:
+        self.ordered = False
+        return with_views(self._aside, left, right, self._name, self._outputs)
 
     def _connected(self, left: DataStream[Event], right: DataStream[Event]) -> Found:
         chance = self._chance
