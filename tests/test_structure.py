@@ -105,7 +105,7 @@ def test_at_most_three_modules_name_the_types_of_each_other() -> None:
     assert [sorted(circle) for circle in circles(import_graph(for_types=True)) if len(circle) > 3] == []
 
 
-MOST_MODULES, MOST_LINES_TO_RUN = 224, 39_500
+MOST_MODULES, MOST_LINES_TO_RUN = 224, 39_550
 """What the interpreter may need: the modules that it imports, also inside functions, and their lines."""
 
 
@@ -277,7 +277,7 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 
 
 BUDGETS = {
-    "windrow": 33_420,
+    "windrow": 33_530,
     "windrow_runtime": 25_230,
     "windrow_spark": 32_620,
     "windrow_kafka": 4_060,

@@ -4,7 +4,8 @@ from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import ConnectedStreams, KeyedConnectedStreams
 from windrow.builder.interval_join import AsOfJoin, IntervalJoin, IntervalJoined, LeftAsOfJoin, OuterIntervalJoined
 from windrow.builder.pattern_stream import PatternStream
-from windrow.builder.side_inputs import SideInput, SideInputStream, as_dict, as_list, as_singleton
+from windrow.builder.side_input_stream import SideInputStream
+from windrow.builder.side_inputs import SideInput, as_dict, as_list, as_singleton
 from windrow.builder.stream import DataStream, KeyedStream
 from windrow.builder.window_join import (
     CoGroupedStreams,

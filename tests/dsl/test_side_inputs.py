@@ -326,12 +326,15 @@ UNMAPPED = "no timestamp of another stream maps to the windows of this side inpu
                 words.with_side_input,
                 lambda: words.with_side_input(*[as_list(numbers)] * 5),
             ],
-            "the allowed lateness is negative": [
+            "the allowed lateness must not be negative": [
                 lambda: words.with_side_input(as_list(numbers), allowed_lateness=-SECOND)
             ],
             "late elements go to a side output": [lambda: words.with_side_input(as_list(numbers), late="late")],  # type: ignore[call-overload]
-            "map of a stream with side inputs takes a plain function": [
+            "map of a stream with side inputs takes a function of an element and the values of the views": [
                 lambda: words.with_side_input(as_list(numbers)).map(Rich())  # type: ignore[arg-type]
+            ],
+            "on_error has an unknown value": [
+                lambda: words.with_side_input(as_list(numbers)).map(lambda word, _: word, on_error="skip")  # type: ignore[call-overload]
             ],
             "filter needs a function": [lambda: words.with_side_input(as_list(numbers)).filter(1)],  # type: ignore[arg-type]
         }

@@ -25,6 +25,7 @@ from windrow import (
 )
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError
+from windrow.failures import Failed
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
 from windrow.panes import Change, ChangeKind
 from windrow.sinks import CollectSink
@@ -53,6 +54,7 @@ class Rate(NamedTuple):
 
 
 LATE = OutputTag("late", Order)
+FAILED = OutputTag("failed", Failed[Order])
 BOUNDED = WatermarkStrategy.for_bounded_out_of_orderness(millis(60))
 WINDOWS = TumblingEventTimeWindows.of(millis(100))
 
@@ -71,6 +73,10 @@ def converted(order: Order, of_window: Mapping[str, int], newest: Rate | None) -
     return order.number, of_window.get(order.currency), newest
 
 
+def known(order: Order, of_window: Mapping[str, int]) -> tuple[str, int, int]:
+    return order.currency, order.number, of_window[order.currency]
+
+
 def joined(orders: DataStream[Order], rates: DataStream[Rate]) -> Outputs:
     """Views of all kinds, with windows that are stated, those of windows upstream, and none."""
     outputs = Outputs()
@@ -85,6 +91,9 @@ def joined(orders: DataStream[Order], rates: DataStream[Rate]) -> Outputs:
     outputs.add("sums", orders.with_side_input(sums).map(lambda order, total: (order.number, total)), key=None)
     sliding = as_list(rates, windows=SlidingEventTimeWindows.of(millis(100), millis(50)))
     allowed = orders.with_side_input(sliding, allowed_lateness=millis(50))
+    checked = orders.key_by(lambda order: order.currency).with_side_input(by_window).map(known, on_error=FAILED)
+    outputs.add("keyed", checked, key=lambda each: each[0])
+    outputs.add("failed", checked.get_side_output(FAILED).map(lambda failed: failed.element), key=None)
     outputs.add("lists", allowed.map(lambda order, rates: (order.number, sorted(rates))), key=None)
     return outputs
 
@@ -108,7 +117,7 @@ def test_runs_give_what_one_run_of_the_interpreter_gives(spark: SparkSession, tm
             found[name] += result.collected(sink)
     outputs = joined(orders_of(orders), rates_of(rates))
     expected, _ = outputs.expected(outputs.pipeline("sides"))
-    assert {name: {None: sorted(values, key=repr)} for name, values in found.items()} == expected
+    assert {name: outputs.arranged(name, values) for name, values in found.items()} == expected
 
 
 def test_a_checkpoint_refuses_other_windows(spark: SparkSession, tmp_path: Path) -> None:
@@ -133,7 +142,9 @@ def test_batch_jobs_give_what_one_batch_gives(spark: SparkSession) -> None:
     pipeline = outputs.pipeline("sides")
     expected, _ = outputs.expected(pipeline)
     assert outputs.of(SparkRunner(spark).run_batch(pipeline)) == expected
-    assert [len(values[None]) for values in expected.values()] == [len(orders)] * 3
+    sizes = {name: sum(map(len, values.values())) for name, values in expected.items()}
+    assert sizes["keyed"] + sizes.pop("failed") == len(orders)
+    assert {size for name, size in sizes.items() if name != "keyed"} == {len(orders)}
 
 
 def write(folder: Path, number: int, rows: Sequence[Order] | Sequence[Rate]) -> None:

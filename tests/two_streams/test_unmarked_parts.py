@@ -26,10 +26,10 @@ from tests.two_streams.shop import (
     seconds,
     story,
 )
-from windrow.builder.unmarked import assigner_of_both, evictor_of_both, trigger_of_both
 from windrow.builder.window_join import JoinEqualTo
 from windrow.errors import InvalidArgumentError
 from windrow.evictors import DeltaEvictor, Evictor, EvictorContext, TimestampedValue
+from windrow.joins.unmarked import assigner_of_both, evictor_of_both, trigger_of_both
 from windrow.state import ListStateDescriptor, ValueStateDescriptor
 from windrow.triggers import (
     ComposableTrigger,

@@ -15,8 +15,9 @@ from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import KeyedConnectedStreams
 from windrow.builder.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
 from windrow.builder.pattern_stream import PatternSettings, PatternStream
+from windrow.builder.side_input_stream import SideInputCalls
 from windrow.builder.sides import keyed_by_both
-from windrow.builder.stage import Stage, side_output_node
+from windrow.builder.stage import side_output_node
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.calls.other_names import unknown_call
@@ -58,7 +59,7 @@ N = TypeVar("N", int, float, Decimal, timedelta)
 C = TypeVar("C", bound=Comparable)
 
 
-class KeyedStream(Stage, Generic[T, K]):
+class KeyedStream(SideInputCalls[T], Generic[T, K]):
     """A stream split by key: elements of type ``T``, keys of type ``K``."""
 
     __slots__ = ("_node",)
@@ -247,6 +248,9 @@ class KeyedStream(Stage, Generic[T, K]):
         """
         plain = [other._without_keys("union") if isinstance(other, KeyedStream) else other for other in others]
         return self._without_keys("union").union(*plain)
+
+    def _by_key(self) -> KeyByNode:
+        return self._node
 
     def _without_keys(self, call: str) -> DataStream[T]:
         policy = self._node.on_error
@@ -860,7 +864,7 @@ _PAIR = 2
 _BEFORE = "keys change no element: take it from the stream, before key_by"
 _OF_STREAMS = (
     "add_sink assign_timestamps_and_watermarks broadcast changelog co_group count_window_all element_type "
-    "full_join join left_join map_async map_batches print returns right_join sink_to window_all with_side_input"
+    "full_join join left_join map_async map_batches print returns right_join sink_to window_all"
 )
 _ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(_OF_STREAMS.split(), _BEFORE),

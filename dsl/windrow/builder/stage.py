@@ -100,8 +100,9 @@ def side_output_node(node: Node, tag: OutputTag[Any]) -> SideOutputNode:
         raise InvalidArgumentError(
             "a side output is named by a tag", given=tag, expected="an OutputTag", where=caller_location()
         )
-    type_form = node.aside_type(tag) if tag.element_type is None else tag.element_type
-    return SideOutputNode(input=node, tag=tag, element_type=type_form, location=caller_location())
+    step = node.aside_step
+    type_form = step.aside_type(tag) if tag.element_type is None else tag.element_type
+    return SideOutputNode(input=step, tag=tag, element_type=type_form, location=caller_location())
 
 
 def _scoped(function: object, scope: str | None, call: Callable[[], R]) -> R:

@@ -19,8 +19,8 @@ from windrow.builder.broadcast import BroadcastStream, broadcast_node
 from windrow.builder.connect import ConnectedStreams
 from windrow.builder.keyed_stream import KeyedStream
 from windrow.builder.lookups import map_async_node, map_batches_node, process_node
-from windrow.builder.side_inputs import SideInput, SideInputStream, side_input_node
-from windrow.builder.stage import Stage, side_output_node
+from windrow.builder.side_input_stream import SideInputCalls, spread_by_hash
+from windrow.builder.stage import side_output_node
 from windrow.builder.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream
@@ -64,10 +64,6 @@ H = TypeVar("H", bound=Hashable)
 S = TypeVar("S")
 U = TypeVar("U")
 W = TypeVar("W", bound=Window)
-A = TypeVar("A")
-B = TypeVar("B")
-C = TypeVar("C")
-D = TypeVar("D")
 
 
 class _Wider(Protocol[T_contra, S_co]):
@@ -77,7 +73,7 @@ class _Wider(Protocol[T_contra, S_co]):
     def _gives(self) -> S_co: ...
 
 
-class DataStream(Stage, Generic[T_co]):
+class DataStream(SideInputCalls[T_co], Generic[T_co]):
     """A stream of elements of type ``T_co``.
 
     A stream of elements of a class is also a stream of elements of its base classes.
@@ -616,87 +612,8 @@ class DataStream(Stage, Generic[T_co]):
         """
         return BroadcastStream(broadcast_node(self._node, descriptors))
 
-    @overload
-    def with_side_input(
-        self,
-        first: SideInput[A],
-        /,
-        *,
-        allowed_lateness: timedelta = ...,
-        late: OutputTag[T_co] | None = None,
-        name: str | None = None,
-    ) -> SideInputStream[T_co, A]: ...
-    @overload
-    def with_side_input(
-        self,
-        first: SideInput[A],
-        second: SideInput[B],
-        /,
-        *,
-        allowed_lateness: timedelta = ...,
-        late: OutputTag[T_co] | None = None,
-        name: str | None = None,
-    ) -> SideInputStream[T_co, A, B]: ...
-    @overload
-    def with_side_input(
-        self,
-        first: SideInput[A],
-        second: SideInput[B],
-        third: SideInput[C],
-        /,
-        *,
-        allowed_lateness: timedelta = ...,
-        late: OutputTag[T_co] | None = None,
-        name: str | None = None,
-    ) -> SideInputStream[T_co, A, B, C]: ...
-    @overload
-    def with_side_input(
-        self,
-        first: SideInput[A],
-        second: SideInput[B],
-        third: SideInput[C],
-        fourth: SideInput[D],
-        /,
-        *,
-        allowed_lateness: timedelta = ...,
-        late: OutputTag[T_co] | None = None,
-        name: str | None = None,
-    ) -> SideInputStream[T_co, A, B, C, D]: ...
-    # Any: the overloads have the types of up to four views.
-    def with_side_input(
-        self,
-        *views: SideInput[Any],
-        allowed_lateness: timedelta = timedelta(0),
-        late: OutputTag[T_co] | None = None,
-        name: str | None = None,
-    ) -> Any:
-        """Give functions values of other streams beside each element, as side inputs of Beam's ``ParDo``.
-
-        An element sees the view of the window into which its timestamp maps. It waits until that is complete, when the
-        watermark of all streams has passed the window; where windows of the side input fire early panes, and in the
-        global window, until the first element of the side input is there. Views then follow their stream. Results
-        carry the timestamp of the element.
-
-        Args:
-            views: One to four of :func:`~windrow.as_singleton`, :func:`~windrow.as_dict`, :func:`~windrow.as_list`.
-            allowed_lateness: For how long after the end of a window its view is kept for late elements. A view that
-                the windows of the side input may still change is kept for their allowed lateness.
-            late: The side output for elements whose view is gone, which ``get_side_output`` of the result takes;
-                without it they are counted and dropped.
-            name: Names the step.
-
-        Raises:
-            InvalidArgumentError: If a view is none, or the lateness negative.
-
-        Example:
-            >>> from windrow import as_singleton, from_collection
-            >>> limit = as_singleton(from_collection([5]), default=0)
-            >>> sizes = from_collection([3, 8])
-            >>> sizes.with_side_input(limit).filter(lambda size, limit: size > limit).collect()
-            [8]
-        """
-        node = side_input_node(self._node, views, allowed_lateness, late, name)
-        return SideInputStream(node, [self._node.element_type, *[view.value_type for view in views]])
+    def _by_key(self) -> KeyByNode:
+        return spread_by_hash(self._node)
 
     def join(self, other: DataStream[U]) -> JoinedStreams[T_co, U, T_co, U]:
         """Join this stream and another one by key and window: ``join(b).where(f).equal_to(g).window(w).apply(h)``.

@@ -10,7 +10,6 @@ from windrow.builder.arguments import check_assigner, check_function
 from windrow.builder.late import with_tag
 from windrow.builder.sides import keyed_by_both
 from windrow.builder.stage import Stage
-from windrow.builder.unmarked import assigner_of_both, evictor_of_both, trigger_of_both
 from windrow.builder.window_settings import WindowSettings
 from windrow.builder.window_stage import WindowStage
 from windrow.evictors import Evictor
@@ -18,6 +17,7 @@ from windrow.failures import OnError, error_policy
 from windrow.functions.marked import CoGroup, JoinKind, JoinPairs
 from windrow.functions.window_function import ProcessWindowFunction
 from windrow.joins.declared_join import DeclaredJoin, joined_by
+from windrow.joins.unmarked import assigner_of_both, evictor_of_both, trigger_of_both
 from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import NO_LATE_TAGS, LateTags, ProcessSpec
 from windrow.plan.location import caller_location

@@ -1,4 +1,4 @@
-"""Marks elements of two united streams with the stream that they come from, and calls functions without the mark.
+"""Marks elements with the stream of two that they come from, or with side inputs, and calls functions without it.
 
 An operator has one input. So two streams become one, and functions of two streams are wrapped into functions of marked
 elements.
@@ -7,6 +7,7 @@ elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
@@ -51,10 +52,24 @@ class Tagged(NamedTuple, Generic[L, U]):
         return self.left if self.side == LEFT else self.right
 
 
+class WithViews(tuple[Any, ...]):
+    """An element and the values of side inputs. A copy shares the values, which functions do not change."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> WithViews:
+        return WithViews((deepcopy(self[0], memo), *self[1:]))
+
+    @property
+    def value(self) -> Any:
+        """The element."""
+        return self[0]
+
+
 # Any: whoever asks has elements of every type, marked or not.
 def without_mark(element: Any) -> Any:
     """The element itself."""
-    return element.value if isinstance(element, Tagged) else element
+    return element.value if isinstance(element, (Tagged, WithViews)) else element
 
 
 class FromLeft(MapFunction[L, Tagged[L, Any]]):

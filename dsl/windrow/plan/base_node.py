@@ -280,6 +280,11 @@ class Node:
         return None
 
     @property
+    def aside_step(self) -> Node:
+        """The step whose side outputs a stream of this step has."""
+        return self
+
+    @property
     def error_policy(self) -> ErrorPolicy | None:
         """The policy for elements whose function raised, or None where the run fails."""
         return None
@@ -304,9 +309,14 @@ class Node:
     @property
     def failing_type(self) -> object | None:
         """The type of the elements of failed calls, where it is known; those of two streams come without their mark."""
-        known = self.inputs[0].element_type
-        types = get_args(known) if get_origin(known) is Tagged else (known,)
+        types = self.inputs[0].unmarked_types
         return widest([*types, NoneType] if self.fails_without_element else types)
+
+    @property
+    def unmarked_types(self) -> tuple[object | None, ...]:
+        """The types of its elements without what marks them, such as the stream that they come from."""
+        known = self.element_type
+        return get_args(known) if get_origin(known) is Tagged else (known,)
 
     @property
     def fails_without_element(self) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -16,6 +15,7 @@ from windrow.errors import InvalidArgumentError, Location, UnsupportedOperationE
 from windrow.panes.settings import DEFAULT_PANES
 from windrow.plan.base_node import NAMES, Node, Words, fate_with
 from windrow.plan.keyed_nodes import BroadcastInputNode, WindowNode
+from windrow.plan.nodes import MapNode
 from windrow.rows.equality import as_stored, is_same
 from windrow.side_inputs.mapping import ViewMapping
 from windrow.tags import OutputTag
@@ -37,15 +37,6 @@ class SideElement(NamedTuple, Generic[K, V]):
     is_withdrawn: bool
     key: K | None  # of a view by key
     value: V
-
-
-class WithViews(tuple[Any, ...]):
-    """An element and the values of views. A copy shares the values, which functions do not change."""
-
-    __slots__ = ()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> WithViews:
-        return WithViews((deepcopy(self[0], memo), *self[1:]))
 
 
 class _NoClock(NamedTuple):
@@ -313,6 +304,10 @@ class SideInputNode(BroadcastInputNode):
         return self.input.has_timestamps
 
     @property
+    def unmarked_types(self) -> tuple[object | None, ...]:
+        return (self.input.element_type,)
+
+    @property
     def made_of(self) -> tuple[Node, ...]:
         return (self.input,)
 
@@ -364,3 +359,12 @@ class SideInputNode(BroadcastInputNode):
         if self.late_tag is not None:
             settings.append(f"late to {self.late_tag.name!r}")
         return ", ".join(settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ElementNode(MapNode):
+    """Takes the elements that a filter has kept from the values of views."""
+
+    @property
+    def aside_step(self) -> Node:
+        return self.input

@@ -42,6 +42,7 @@ from windrow.plan.changing import carries_changes
 from windrow.plan.emitting import TUPLE_HINT, is_fixed_tuple, records_of
 from windrow.rows.equality import as_keys
 from windrow.rows.newest import TimedChange
+from windrow.side_inputs.views import ElementNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
 from windrow_runtime.operators.changes import Changed, runs_of
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
@@ -243,6 +244,7 @@ class Fragment:
 # Any: each method takes nodes of its class.
 STATELESS: Final[Mapping[type[Node], Callable[[Fragment, Step, Any, Then], FusedStep]]] = {
     ChangelogNode: Fragment._changelog,
+    ElementNode: Fragment._map,
     FilterNode: Fragment._filter,
     FlatMapNode: Fragment._flat_map,
     FromChangesNode: Fragment._from_changes,

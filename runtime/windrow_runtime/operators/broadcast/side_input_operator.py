@@ -11,8 +11,9 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Final, TypeAlias
 
 from windrow.errors import UnsupportedOperationError
+from windrow.functions.marked import WithViews
 from windrow.plan import SideInputNode, Step
-from windrow.side_inputs.views import SideView, WithViews
+from windrow.side_inputs.views import SideView
 from windrow.time import MAX_TIMESTAMP
 from windrow_runtime.operators.broadcast.broadcast_operator import BroadcastTaker
 from windrow_runtime.operators.errors import USER_ERRORS, no_timestamp, raise_call_error, shortened
