@@ -14,11 +14,13 @@ from tests.differential import functions as f
 from tests.differential.drawn import LATE, offset
 from tests.spark.comparison import Event, Outputs, millis
 from windrow import DataStream, OutputTag, SideInput, as_dict, as_list, as_singleton
+from windrow.failures import Failed
 from windrow.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 
 # Any in this module: views and stages of every kind.
 
 _ASIDE = OutputTag[tuple[str, int]]("aside")
+_FAILED = OutputTag("failed", Failed[Event])
 
 
 def with_views(
@@ -28,17 +30,22 @@ def with_views(
     views = [_view(chance, side, f"{name} view {number}") for number in range(chance.choice([1, 1, 2]))]
     late = LATE if chance.random() < 0.5 else None
     lateness = millis(chance.choice([0, 0, chance.randrange(120)]))
-    # Any: how many views there are is drawn.
-    beside: Any = main.with_side_input
-    stage = beside(*views, allowed_lateness=lateness, late=late, name=name)
+    # Any: how many views there are is drawn, and whether there are keys.
+    begin: Any = main.key_by(f.event_key) if chance.random() < 0.3 else main
+    stage = begin.with_side_input(*views, allowed_lateness=lateness, late=late, name=name)
     if late is not None:
         outputs.add(f"{name} late", stage.get_side_output(late), None)
-    match chance.randrange(4):
+    match chance.randrange(5):
         case 0:
-            result: DataStream[Any] = stage.map(_seen, name=f"{name} map")
+            policy: Any = chance.choice(["drop", _FAILED])
+            result: DataStream[Any] = stage.map(_refusing, on_error=policy, name=f"{name} failing")
+            if policy is _FAILED:
+                outputs.add(f"{name} failed", result.get_side_output(_FAILED).map(_element_of), None)
         case 1:
-            result = stage.flat_map(_seen_each, name=f"{name} flat_map")
+            result = stage.map(_seen, name=f"{name} map")
         case 2:
+            result = stage.flat_map(_seen_each, name=f"{name} flat_map")
+        case 3:
             result = stage.filter(_is_taken, name=f"{name} filter").map(_without_view)
         case _:
             result = stage.process(_apart, name=f"{name} process")
@@ -87,6 +94,16 @@ def _told(view: object) -> object:
 
 def _seen(event: Event, *views: object) -> tuple[Any, ...]:
     return event.key, event.at, event.value, [_told(view) for view in views]
+
+
+def _refusing(event: Event, *views: object) -> tuple[Any, ...]:
+    if event.value % 5 == 0:
+        raise ValueError(f"{event.value} is refused")
+    return _seen(event, *views)
+
+
+def _element_of(failed: Failed[Event]) -> Event:
+    return failed.element
 
 
 def _seen_each(event: Event, *views: object) -> Iterator[tuple[Any, ...]]:

@@ -67,7 +67,7 @@ def millis(number: int) -> timedelta:
 
 def test_a_version_is_a_partner_for_as_long_as_it_is_retained() -> None:
     fresh = AS_OF.retention(seconds(2)).apply(pair)
-    assert story(fresh, "u0 a1 b2 c2.001 ^1 ^9") == {"^1": "au@1", "^9": "bu@2"}
+    assert story(fresh, "x0 a1 b2 c2.001 ^1 ^9") == {"^1": "ax@1", "^9": "bx@2"}
     all_left = OUTER.retention(seconds(2)).apply(maybe_pair)
     assert story(all_left, "u0 v1 b3 c3.001 ^9") == {"^9": "bv@3, c-@3.001"}
     assert story(AS_OF.retention(seconds(0)).apply(pair), "u1 a1 b1.001 ^9") == {"^9": "au@1"}
@@ -78,11 +78,11 @@ def test_a_version_is_a_partner_for_as_long_as_it_is_retained() -> None:
 def test_a_key_leaves_when_the_watermark_has_passed_its_last_version(lateness: int, last: float) -> None:
     stage = OUTER.retention(seconds(3)).allowed_lateness(seconds(lateness))
     with driven(stage.apply(maybe_pair)) as harness:
-        feed(harness, f"u1 a{last - lateness} ^{last}")
-        assert harness.take_values() == ["au"]
+        feed(harness, f"x1 a{last - lateness} ^{last}")
+        assert harness.take_values() == ["ax"]
         assert state_of(harness)
         feed(harness, f"b{last - lateness} | ^{last + 0.001}")
-        assert harness.take_values() == ["bu"], "an element that is not late finds the version"
+        assert harness.take_values() == ["bx"], "an element that is not late finds the version"
         assert state_of(harness) == {}
         assert harness.event_timers() == []
 
