@@ -334,7 +334,7 @@ UNMAPPED = "no timestamp of another stream maps to the windows of this side inpu
                 lambda: words.with_side_input(as_list(numbers)).map(Rich())  # type: ignore[arg-type]
             ],
             "on_error has an unknown value": [
-                lambda: words.with_side_input(as_list(numbers)).map(lambda word, _: word, on_error="skip")  # type: ignore[call-overload]
+                lambda: words.with_side_input(as_list(numbers)).map(lambda word, _: word, on_error="skip")  # type: ignore[arg-type]
             ],
             "filter needs a function": [lambda: words.with_side_input(as_list(numbers)).filter(1)],  # type: ignore[arg-type]
         }

@@ -88,7 +88,7 @@ class Outputs:
 
     def of(self, result: PipelineResult) -> dict[str, dict[Hashable, list[Any]]]:
         """What each sink took, by key."""
-        return {name: self.arranged(name, result.collected(sink)) for name, sink in self.sinks.items()}
+        return {name: self._arranged(name, result.collected(sink)) for name, sink in self.sinks.items()}
 
     def expected(self, pipeline: Pipeline) -> tuple[dict[str, dict[Hashable, list[Any]]], Counters]:
         """What the interpreter gives; every output must have something to show."""
@@ -108,8 +108,7 @@ class Outputs:
             assert (output, actual[output]) == (output, elements)
         assert result.counters == counters
 
-    def arranged(self, name: str, elements: list[Any]) -> dict[Hashable, list[Any]]:
-        """The elements of a sink, by key."""
+    def _arranged(self, name: str, elements: list[Any]) -> dict[Hashable, list[Any]]:
         key = self._keys[name]
         if key is not None:
             return by_key(elements, key)

@@ -164,7 +164,7 @@ def build(folder: Path) -> tuple[Outputs, Pipeline]:
     outputs.add("as of", keyed.left_as_of_join(versions).apply(pair, name="as of"), key=None)
     late = keyed.as_of_join(versions).allowed_lateness(millis(120)).apply(pair, name="as of, late")
     outputs.add("as of, late", late, key=None)
-    fresh = keyed.left_as_of_join(versions).retention(millis(40)).apply(pair, name="as of, fresh")
+    fresh = keyed.left_as_of_join(versions).retention(millis(90)).apply(pair, name="as of, fresh")
     outputs.add("as of, fresh", fresh, key=None)
     outputs.add("sums", keyed.connect(versions).process(Sums(), name="sums"), key=None)
     outputs.add("mapped", left.connect(right).map(lambda event: event.value, lambda event: event.key), key=None)

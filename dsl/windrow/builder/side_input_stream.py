@@ -116,7 +116,7 @@ class SideInputCalls(Stage, Generic[T_co]):
         An element sees the view of the window into which its timestamp maps. It waits until that is complete, when the
         watermark of all streams has passed the window; where windows of the side input fire early panes, and in the
         global window, until the first element of the side input is there. Views then follow their stream. Results
-        carry the timestamp of the element. They have no keys; those of a keyed stream keep their order within a key.
+        carry the timestamp of the element, and have no keys; the step of a keyed stream is divided by its keys.
 
         Args:
             views: One to four of :func:`~windrow.as_singleton`, :func:`~windrow.as_dict`, :func:`~windrow.as_list`.
