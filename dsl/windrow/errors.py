@@ -62,11 +62,15 @@ _ADDRESS: Final = re.compile(r" at 0x[0-9A-Fa-f]+")
 """The address in memory that the repr of a function or of another object holds."""
 
 
+AN_INSTANCE: Final = "an instance, not the class"
+"""The hint where an object is needed, and its class was given."""
+
+
 def _describe(
-    message: str, *, given: object = None, expected: str | None = None, where: object = None, hint: str | None = None
+    message: str, *, given: object = ..., expected: str | None = None, where: object = None, hint: str | None = None
 ) -> str:
     lines = [message]
-    if given is not None:
+    if given is not ...:
         # Nobody sees an empty text, and half of a surrogate pair cannot be printed.
         is_shown = isinstance(given, str) and given.strip() and not any("\ud800" <= each <= "\udfff" for each in given)
         lines.append(f"  given:    {given if is_shown else _ADDRESS.sub('', repr(given))}")
@@ -84,7 +88,8 @@ class WindrowError(Exception):
 
     Args:
         message: What is wrong, in one line.
-        given: What was given; shown by ``repr`` unless it is a string that can be seen.
+        given: What was given; shown by ``repr`` unless it is a string that can be seen. Left out where the fault is no
+            value.
         expected: What was expected instead.
         where: The step and the line of the user's program.
         hint: What to write instead.
@@ -99,13 +104,14 @@ class WindrowError(Exception):
         self,
         message: str,
         *,
-        given: object = None,
+        given: object = ...,
         expected: str | None = None,
         where: object = None,
         hint: str | None = None,
     ) -> None:
         self.message = message
-        self.given = given
+        self.given = None if given is ... else given
+        self._has_given = given is not ...
         self.expected = expected
         self.where = where
         self.hint = hint
@@ -120,9 +126,14 @@ class WindrowError(Exception):
         if self.where is None:
             self.where = where
             self.args = (
-                _describe(self.message, given=self.given, expected=self.expected, where=where, hint=self.hint),
+                _describe(self.message, **self.given_part, expected=self.expected, where=where, hint=self.hint),
             )
         return self
+
+    @property
+    def given_part(self) -> dict[str, object]:
+        """The argument ``given`` by its name, where there was one."""
+        return {"given": self.given} if self._has_given else {}
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process boundaries (Spark's workers); keyword-only arguments do not pickle by themselves.

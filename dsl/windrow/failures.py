@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import AN_INSTANCE, InvalidArgumentError, similar_name
 from windrow.functions.retries import AsyncRetryStrategy
 from windrow.tags import OutputTag
 
@@ -90,6 +90,7 @@ class Retry(Generic[T]):
                 "a retry ends with one of the other policies",
                 given=self.then,
                 expected='then="fail", then="drop" or then=tag',
+                hint=_policy_hint(self.then),
             )
 
 
@@ -153,9 +154,18 @@ def error_policy(on_error: OnError[Any], where: object, *, retries: bool = True)
             given=on_error,
             expected='"fail", "drop", an OutputTag or a Retry',
             where=where,
-            hint="on_error=Retry(strategy)" if isinstance(on_error, AsyncRetryStrategy) else None,
+            hint=_policy_hint(on_error),
         )
     return ErrorPolicy(drops=True) if on_error == "drop" else None
+
+
+def _policy_hint(given: object) -> str | None:
+    """What is meant by a value that is no policy."""
+    if isinstance(given, str):
+        return similar_name(given.lower(), ("fail", "drop"))
+    if isinstance(given, AsyncRetryStrategy):
+        return "on_error=Retry(strategy)"
+    return AN_INSTANCE if isinstance(given, type) else None
 
 
 def _is_word(value: object) -> bool:

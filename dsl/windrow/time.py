@@ -20,6 +20,7 @@ __all__ = [
     "duration_millis",
     "duration_text",
     "lag_text",
+    "non_negative_millis",
     "now_millis",
     "timestamp_millis",
 ]
@@ -67,7 +68,10 @@ def duration_millis(duration: timedelta, name: str) -> int:
             f"{name} must be a duration",
             given=duration,
             expected="a datetime.timedelta",
-            hint=f"timedelta(milliseconds={duration!r})" if isinstance(duration, (int, float)) else None,
+            # Beam counts in seconds, Flink and Kafka Streams in milliseconds.
+            hint=f"timedelta(seconds={duration!r}), or timedelta(milliseconds={duration!r})"
+            if isinstance(duration, (int, float)) and not isinstance(duration, bool)
+            else None,
         )
     if duration == timedelta.max:
         return MAX_TIMESTAMP
@@ -129,7 +133,17 @@ def positive_millis(duration: timedelta, name: str) -> int:
     millis = duration_millis(duration, name)
     if millis <= 0:
         raise InvalidArgumentError(
-            f"{name} must be positive", given=duration, expected="a timedelta of at least one millisecond"
+            f"{name} must be positive", given=duration_text(millis), expected="a timedelta of at least one millisecond"
+        )
+    return millis
+
+
+def non_negative_millis(duration: timedelta, name: str) -> int:
+    """As :func:`duration_millis`, and zero or more."""
+    millis = duration_millis(duration, name)
+    if millis < 0:
+        raise InvalidArgumentError(
+            f"{name} must not be negative", given=duration_text(millis), expected="a timedelta >= 0"
         )
     return millis
 

@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError, require_callable
 from windrow.functions.names import function_name
-from windrow.time import MIN_TIMESTAMP, duration_millis, duration_text, positive_millis
+from windrow.time import MIN_TIMESTAMP, duration_text, non_negative_millis, positive_millis
 
 __all__ = [
     "BoundedOutOfOrdernessWatermarks",
@@ -194,11 +194,7 @@ class WatermarkStrategy(Generic[T_contra]):
             >>> WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=5)).description
             'bounded out-of-orderness, 5000 ms'
         """
-        delay = duration_millis(max_out_of_orderness, "the out-of-orderness")
-        if delay < 0:
-            raise InvalidArgumentError(
-                "the out-of-orderness must not be negative", given=max_out_of_orderness, expected="a timedelta >= 0"
-            )
+        delay = non_negative_millis(max_out_of_orderness, "the out-of-orderness")
         return WatermarkStrategy(_Bounded(delay), f"bounded out-of-orderness, {delay} ms", delay)
 
     @staticmethod
@@ -273,7 +269,7 @@ class WatermarkStrategy(Generic[T_contra]):
         if self.out_of_orderness is None:
             raise InvalidArgumentError(
                 "a strategy without a bound does not say how far behind the clock the watermark may come",
-                given=f"{self.describe()}, with_silence(after={after!r})",
+                given=f"{self.describe()}, with_silence(after={duration_text(silence)})",
                 expected="for_bounded_out_of_orderness(...), for_monotonous_timestamps() or for_ingestion_time()",
                 hint="for_bounded_out_of_orderness(timedelta(...)).with_silence(after=...)",
             )

@@ -40,9 +40,8 @@ class MarkedError(Exception):
     """Wraps one of windrow's errors in a worker; its text is readable, and ends in an encoded copy for the driver."""
 
     def __init__(self, error: WindrowError) -> None:
-        shown = error.given
         fields = {
-            "given": shown if shown is None or isinstance(shown, str) else repr(shown),
+            **{name: each if isinstance(each, str) else repr(each) for name, each in error.given_part.items()},
             "expected": error.expected,
             "where": None if error.where is None else str(error.where),
             "hint": error.hint,

@@ -22,7 +22,7 @@ def check_java() -> str:
     if java is None or not os.path.exists(java):
         raise UnsupportedOperationError(
             "Spark needs Java, and there is none",
-            given=f"JAVA_HOME={home}" if home else None,
+            given=f"JAVA_HOME={home}" if home else "no JAVA_HOME, and no java on the PATH",
             expected=_NEEDED,
             hint=_INSTALL,
         )

@@ -53,7 +53,7 @@ HAS_FRACTION = "the size has a fraction of a millisecond"
 @pytest.mark.parametrize(
     ("duration", "message", "expected", "hint"),
     [
-        (5, "the size must be a duration", IS_DURATION, "timedelta(milliseconds=5)"),
+        (5, "the size must be a duration", IS_DURATION, "timedelta(seconds=5), or timedelta(milliseconds=5)"),
         ("5s", "the size must be a duration", IS_DURATION, None),
         (timedelta(microseconds=1_500), HAS_FRACTION, "whole milliseconds, the unit of event time", None),
     ],

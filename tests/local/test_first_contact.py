@@ -264,8 +264,8 @@ def windowed(scale: int) -> DataStream[int]:
     ("scale", "warning", "hint"),
     [
         (1, "look like seconds", ""),
-        (1_000_000, "look like microseconds or nanoseconds", "// 1000"),
-        (1_000_000_000, "look like microseconds or nanoseconds", "// 1000"),
+        (1_000_000, "look like microseconds", "// 1000,"),
+        (1_000_000_000, "look like nanoseconds", "// 1_000_000,"),
     ],
 )
 def test_epoch_times_of_another_unit_in_place_of_milliseconds(scale: int, warning: str, hint: str) -> None:

@@ -263,7 +263,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "a time of the clock  ": lambda: CalendarWindows.weeks("UTC", start_time=18),  # type: ignore[arg-type]  # the case
     "the machine knows no such time zone  ": lambda: CalendarWindows.hours(UTC),  # type: ignore[arg-type]  # the case
     "was read from a file": lambda: CalendarWindows.hours(_from_file()),
-    "a whole number": lambda: CalendarWindows.days("UTC", 0),
+    "must be positive": lambda: CalendarWindows.days("UTC", 0),
     "a whole number ": lambda: CalendarWindows.months("UTC", 1.5),  # type: ignore[arg-type]  # the case
     "does not fit their size": lambda: CalendarWindows.days("UTC", 1, 2),
     "does not fit their size ": lambda: CalendarWindows.days("UTC", 1_000_000, 1),

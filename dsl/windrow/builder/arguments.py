@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
-from windrow.errors import InvalidArgumentError, function_hint
+from windrow.errors import AN_INSTANCE, InvalidArgumentError, function_hint
 from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location
@@ -105,13 +105,13 @@ def check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:
     return assigner
 
 
-def check_kind(argument: object, class_: type, message: str, expected: str) -> None:
-    """Refuse what is no instance of a class."""
+def check_kind(argument: object, class_: type, message: str, expected: str, hint: str | None = None) -> None:
+    """Refuse what is no instance of a class; the hint is for what is no class either."""
     if not isinstance(argument, class_):
         raise InvalidArgumentError(
             message,
             given=argument,
             expected=expected,
             where=caller_location(),
-            hint="an instance, not the class" if isinstance(argument, type) else None,
+            hint=AN_INSTANCE if isinstance(argument, type) else hint,
         )

@@ -21,7 +21,7 @@ from windrow.plan.location import caller_location
 from windrow.plan.nodes import KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
-from windrow.time import duration_millis
+from windrow.time import duration_millis, duration_text
 
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
@@ -62,7 +62,7 @@ class IntervalJoin(Stage, Generic[L, U, K]):
         if bounds[0] > bounds[1]:
             raise InvalidArgumentError(
                 "the lower bound of an interval join must not be above the upper one",
-                given=f"{lower} and {upper}",
+                given=" and ".join(map(duration_text, bounds)),
                 expected="lower <= upper",
                 where=caller_location(),
             )

@@ -42,7 +42,7 @@ from windrow.rows.newest import NewestOrDeleted, NewestRow
 from windrow.rows.repeated import DistinctOfKey, FirstOfKey, OnChange, StatefulFlatMap, StatefulMap
 from windrow.state import StateTtlConfig
 from windrow.tags import OutputTag
-from windrow.time import TimeDomain
+from windrow.time import TimeDomain, positive_millis
 from windrow.triggers import CountOrEndOfStreamTrigger, ProcessingTimeoutTrigger, PurgingTrigger, Trigger
 from windrow.windows import GlobalWindow, GlobalWindows, MergingWindowAssigner, Window, WindowAssigner
 
@@ -842,6 +842,7 @@ def as_one_list(key: object, window: GlobalWindow, elements: Iterable[T]) -> lis
 def _remembered(within: timedelta, by: TimeDomain) -> StateTtlConfig:
     """How long an element is remembered; errors have the line of the program."""
     try:
+        positive_millis(within, "within")
         return StateTtlConfig(within, time_domain=by)
     except InvalidArgumentError as error:
         raise error.at(caller_location()) from None
@@ -851,7 +852,8 @@ def _check_stateful(initial: object, function: object, ttl: object, call: str) -
     check_plain_function(initial, call)
     check_function(function, call)
     if ttl is not None:
-        check_kind(ttl, StateTtlConfig, "ttl says how long a state lives", "a StateTtlConfig")
+        hint = "ttl=StateTtlConfig(timedelta(...))"
+        check_kind(ttl, StateTtlConfig, "ttl says how long a state lives", "a StateTtlConfig", hint)
 
 
 def _second(type_form: object | None) -> object | None:

@@ -13,7 +13,7 @@ from windrow.errors import InvalidArgumentError
 from windrow.plan.keyed_nodes import NO_LATE_TAGS, LateTags
 from windrow.plan.location import caller_location
 from windrow.tags import OutputTag
-from windrow.time import duration_millis, duration_text
+from windrow.time import duration_text, non_negative_millis
 
 L = TypeVar("L")
 U = TypeVar("U")
@@ -98,13 +98,9 @@ def millis_once(duration: timedelta, stated: int | None, what: str) -> int:
         InvalidArgumentError: If it is negative or no duration, or was stated before.
     """
     try:
-        millis = duration_millis(duration, what)
+        millis = non_negative_millis(duration, what)
     except InvalidArgumentError as error:
         raise error.at(caller_location()) from None
-    if millis < 0:
-        raise InvalidArgumentError(
-            f"{what} must not be negative", given=duration, expected="a timedelta >= 0", where=caller_location()
-        )
     if stated is not None:
         raise InvalidArgumentError(
             f"{what} is set twice",

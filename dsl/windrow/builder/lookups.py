@@ -21,7 +21,7 @@ from windrow.plan.location import caller_location
 from windrow.plan.nodes import MapAsyncNode, MapBatchesNode, ProcessNode
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
 from windrow.tags import OutputTag
-from windrow.time import duration_millis
+from windrow.time import positive_millis
 
 # Any in this module: the methods of streams have proved that functions and elements fit.
 
@@ -105,13 +105,9 @@ def map_async_node(
                 where=where,
             )
     try:
-        millis = None if timeout is None else duration_millis(timeout, "the timeout of map_async")
+        millis = None if timeout is None else positive_millis(timeout, "the timeout of map_async")
     except InvalidArgumentError as error:
         raise error.at(where) from None
-    if millis is not None and millis <= 0:
-        raise InvalidArgumentError(
-            "the timeout of map_async must be positive", given=timeout, expected="a timedelta > 0", where=where
-        )
     # A bool is an int, and NaN is not above 0.
     if rate_limit is not None and (type(rate_limit) not in (int, float) or not 0 < rate_limit < math.inf):
         raise InvalidArgumentError(

@@ -25,7 +25,7 @@ from windrow.builder.window_join import CoGroupedStreams, JoinedStreams, TwoStre
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream
 from windrow.calls.other_names import unknown_call
-from windrow.errors import InvalidArgumentError
+from windrow.errors import AN_INSTANCE, InvalidArgumentError
 from windrow.failures import OnError, error_policy
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
@@ -768,10 +768,12 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
                 given=sink,
                 expected="a windrow Sink",
                 where=caller_location(),
-                hint="an instance, not the class"
+                hint=AN_INSTANCE
                 if isinstance(sink, type)
                 else "JsonFileSink(path) or another sink of windrow.sinks writes to files"
                 if isinstance(sink, (str, PathLike))
+                else "FunctionSink(function) calls it; stream.print() shows elements"
+                if callable(sink)
                 else None,
             )
         return DataStreamSink(

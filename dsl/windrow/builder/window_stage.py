@@ -27,7 +27,7 @@ from windrow.plan.keys import key_type
 from windrow.plan.location import caller_location
 from windrow.plan.types import base_argument, iterable_item, result_type, sequence_type
 from windrow.tags import OutputTag
-from windrow.time import duration_millis, duration_text
+from windrow.time import duration_text, non_negative_millis
 from windrow.triggers import Trigger
 from windrow.windows import GlobalWindows, Window, WindowAssigner
 
@@ -83,16 +83,9 @@ class WindowStage(Stage, Generic[T, W]):
             [1, 2, 1]
         """
         try:
-            millis = duration_millis(lateness, "the allowed lateness")
+            millis = non_negative_millis(lateness, "the allowed lateness")
         except InvalidArgumentError as error:
             raise error.at(caller_location()) from None
-        if millis < 0:
-            raise InvalidArgumentError(
-                "the allowed lateness must not be negative",
-                given=lateness,
-                expected="a timedelta >= 0",
-                where=caller_location(),
-            )
         if self._settings.allowed_lateness is not None:
             raise set_twice("allowed lateness", duration_text(self._settings.allowed_lateness))
         return type(self)(replace(self._settings, allowed_lateness=millis))

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from windrow.calls.results import truth
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow.time import duration_millis, duration_text
+from windrow.time import duration_millis, duration_text, non_negative_millis
 
 # Any in this module: results of every type.
 
@@ -82,8 +82,7 @@ class _Attempts(AsyncRetryStrategy):
     def _check(self, delays: dict[str, timedelta]) -> None:
         check_positive(self.max_attempts, "the attempts of a retry strategy")
         for name, delay in delays.items():
-            if duration_millis(delay, f"the {name} of a retry strategy") < 0:
-                raise InvalidArgumentError(f"the {name} of a retry strategy", given=delay, expected="a timedelta >= 0")
+            non_negative_millis(delay, f"the {name} of a retry strategy")
         kinds = self.retry_on if isinstance(self.retry_on, tuple) else (self.retry_on,)
         errors = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
         if not errors and (isinstance(self.retry_on, (tuple, type)) or not callable(self.retry_on)):
@@ -146,7 +145,16 @@ class ExponentialBackoffDelayRetryStrategy(_Attempts):
         self._check(delays)
         if isinstance(self.multiplier, bool) or not isinstance(self.multiplier, (int, float)) or self.multiplier < 1:
             raise InvalidArgumentError(
-                "the multiplier of a retry strategy", given=self.multiplier, expected="a number, 1 or more"
+                "the multiplier of a retry strategy must not make delays shorter",
+                given=self.multiplier,
+                expected="a number, 1 or more",
+            )
+        if self.initial_delay > self.max_delay:
+            raise InvalidArgumentError(
+                "the initial delay of a retry strategy is above the longest",
+                given=self.describe(),
+                expected="initial_delay <= max_delay",
+                hint="the order is max_attempts, initial_delay, max_delay",
             )
 
     def backoff(self, attempts: int) -> timedelta:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Final, Literal, Self, TypeAlias, get_args
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, similar_name
 from windrow.triggers.call_text import call_text
 from windrow.windows.assigner import AssignerContext, InEventTime, InProcessingTime, WindowAssigner
 from windrow.windows.calendar_cuts import Calendar, Days, Hours, Months
@@ -51,12 +51,13 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
         self.start_time = start_time
         self.units = _whole(size, f"the size of windows, in {unit}s,")
         self.slide_units = _whole(slide, f"the slide of windows, in {unit}s,")
+        length = unit if self.units == 1 else f"{unit}s"
         if not self.slide_units <= self.units <= self.slide_units * _MOST_WINDOWS:
             raise InvalidArgumentError(
                 "the slide of calendar windows does not fit their size",
                 given=f"size={self.units}, slide={self.slide_units}",
                 expected=f"slide <= size, and an element in at most {_MOST_WINDOWS:,} windows",
-                hint=f"without a slide, windows of {self.units} {unit}s follow each other",
+                hint=f"without a slide, windows of {self.units} {length} follow each other",
             )
         self._latest: list[TimeWindow] = []
         self._valid = range(0)
@@ -128,7 +129,10 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
         """
         if first_day not in _WEEKDAYS:
             raise InvalidArgumentError(
-                "a week begins with a day of the week", given=first_day, expected=f"one of {', '.join(_WEEKDAYS)}"
+                "a week begins with a day of the week",
+                given=first_day,
+                expected=f"one of {', '.join(_WEEKDAYS)}",
+                hint=similar_name(first_day.lower(), _WEEKDAYS) if isinstance(first_day, str) else None,
             )
         shift = (_EPOCH_WEEKDAY - _WEEKDAYS.index(first_day)) % 7
         first = None if first_day == "monday" else first_day
@@ -282,7 +286,8 @@ class CalendarProcessingTimeWindows(_CalendarWindows, InProcessingTime[object]):
 
 def _whole(number: int, name: str) -> int:
     if type(number) is not int or number < 1:
-        raise InvalidArgumentError(f"{name} must be a whole number", given=number, expected="an integer of at least 1")
+        reason = "positive" if type(number) is int else "a whole number"
+        raise InvalidArgumentError(f"{name} must be {reason}", given=number, expected="an integer of at least 1")
     return number
 
 
@@ -315,5 +320,19 @@ def _zone(zone: str | ZoneInfo) -> ZoneInfo:
             "the machine knows no such time zone",
             given=zone,
             expected='the name of a zone in the IANA database, such as "Europe/Berlin" or "UTC"',
-            hint="pip install tzdata installs the database, where the machine has none",
+            hint=_zone_hint(zone),
         ) from error
+
+
+def _zone_hint(zone: object) -> str | None:
+    """What to write instead of what is no zone."""
+    names = available_timezones()
+    if not names:
+        return "pip install tzdata installs the database, which the machine has not"
+    if isinstance(zone, str) and any(map(str.isdigit, zone)):
+        return '"Etc/GMT+5" is the zone whose clocks are five hours behind UTC all year'
+    if isinstance(zone, str):
+        return similar_name(zone, names) or similar_name(zone.title(), names)
+    if zone is UTC:
+        return '"UTC"'
+    return "the zone comes first, and then the size: days(zone, size)" if isinstance(zone, int) else None

@@ -33,6 +33,7 @@ class CumulativeEventTimeWindows(InEventTime[object]):
                 "the step does not divide the largest size of cumulative windows",
                 given=text,
                 expected="a largest size that is a whole number of steps",
+                hint="max_size comes first, and then the step" if self.max_size < self.step else None,
             )
         if self.max_size // self.step > _MOST_WINDOWS:
             raise InvalidArgumentError(

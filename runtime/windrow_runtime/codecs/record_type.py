@@ -119,8 +119,11 @@ _cached = functools.lru_cache(maxsize=1024)(_read)
 def _refuse(
     annotation: object, path: str, hint: str, expected: str = _SUPPORTED, cause: Exception | None = None
 ) -> typing.NoReturn:
+    name = type_name(annotation)
+    # The type itself is no place; the step says where it is.
+    where = None if path == name else path
     raise InvalidArgumentError(
-        "this type has no column form", given=type_name(annotation), expected=expected, where=path, hint=hint
+        "this type has no column form", given=name, expected=expected, where=where, hint=hint
     ) from cause
 
 

@@ -412,7 +412,8 @@ def combined_watermark(inputs: Iterable[InputWatermark], last: int = MIN_TIMESTA
 
 
 _IN_SECONDS: Final = ("seconds", "in early 1970", "* 1000")
-_IN_MICROSECONDS: Final = ("microseconds or nanoseconds", "far in the future", "// 1000")
+_IN_MICROSECONDS: Final = ("microseconds", "far in the future", "// 1000")
+_IN_NANOSECONDS: Final = ("nanoseconds", "far in the future", "// 1_000_000")
 
 
 class TimestampScale:
@@ -440,7 +441,8 @@ class TimestampScale:
                     continue
                 self._warned.add(identifier)
                 step = self._topology.step(identifier)
-                unit, when, cure = _IN_SECONDS if are_seconds else _IN_MICROSECONDS
+                are_nanos = watermark >= _FIRST_MICROSECOND * 1_000
+                unit, when, cure = _IN_SECONDS if are_seconds else _IN_NANOSECONDS if are_nanos else _IN_MICROSECONDS
                 warn(
                     f"timestamps look like {unit} since 1970, and are taken for milliseconds",
                     given=f"a watermark of {watermark}, which is {when}",
