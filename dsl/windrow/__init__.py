@@ -1,5 +1,7 @@
 """windrow: a typed, Dataflow-style language for windowed streams."""
 
+from typing import TYPE_CHECKING
+
 from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import ConnectedStreams, KeyedConnectedStreams
 from windrow.builder.interval_join import AsOfJoin, IntervalJoin, IntervalJoined, LeftAsOfJoin, OuterIntervalJoined
@@ -32,6 +34,7 @@ from windrow.builder.windowed import (
     MergingWindowedStream,
     WindowedStream,
 )
+from windrow.calls.other_names import unknown_name
 from windrow.errors import WindrowError
 from windrow.plan.pipeline import DataStreamSink, Pipeline
 from windrow.plan.types import DecimalType
@@ -95,3 +98,9 @@ __all__ = [
     "from_polars",
     "from_source",
 ]
+
+if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+    def __getattr__(name):
+        """Says what to write instead of a name of another module, or of other systems."""
+        raise unknown_name(__name__, name)

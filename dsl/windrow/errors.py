@@ -214,17 +214,24 @@ def no_attribute(owner: object, name: str, elsewhere: Mapping[str, str]) -> Attr
     Args:
         owner: The object.
         name: The name.
-        elsewhere: What to write instead, by names that users of other systems know.
+        elsewhere: What to write instead, by names that users of other systems know, in snake case or as they are.
 
     Returns:
-        The error to raise, with a hint where the name is one of these.
+        The error to raise, with a hint where the name is one of these, or is one of the object's in camel case.
     """
     text = f"{type(owner).__name__!r} object has no attribute {name!r}"
-    hint = f"\n  hint:     {elsewhere[name]}" if name in elsewhere else ""
-    return AttributeError(text + hint, name=name, obj=owner)
+    snake = snake_case(name)
+    own = f"{snake}(...)" if not name.startswith("_") and hasattr(type(owner), snake) else None
+    hint = elsewhere.get(name) or own or elsewhere.get(snake)
+    return AttributeError(text if hint is None else f"{text}\n  hint:     {hint}", name=name, obj=owner)
 
 
-def require_callable(given: object, what: str, expected: str, *, where: object = None) -> None:
+def snake_case(name: str) -> str:
+    """A name of Java's as Python writes it: ``withColumn`` is ``with_column``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def require_callable(given: object, what: str, expected: str, *, where: object = None, hint: str | None = None) -> None:
     """Refuse what cannot be called, and what gives no result when it is called.
 
     Args:
@@ -232,13 +239,14 @@ def require_callable(given: object, what: str, expected: str, *, where: object =
         what: What it is, such as ``the delta of a delta trigger``.
         expected: What it takes and gives.
         where: The line of the user's program.
+        hint: What to write instead; by default a function of the field that a text names.
 
     Raises:
         InvalidArgumentError: If it cannot be called, or if its call gives a generator or a coroutine.
     """
     if not callable(given):
         raise InvalidArgumentError(
-            f"{what} must be a function", given=given, expected=expected, where=where, hint=function_hint(given)
+            f"{what} must be a function", given=given, expected=expected, where=where, hint=hint or function_hint(given)
         )
     lazy = lazy_result(given)
     if lazy is not None:

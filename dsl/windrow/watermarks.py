@@ -10,10 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from windrow.calls.attributes import attribute_of
-from windrow.errors import InvalidArgumentError, require_callable
+from windrow.errors import InvalidArgumentError, no_attribute, require_callable
 from windrow.functions.names import function_name
 from windrow.time import MIN_TIMESTAMP, duration_text, non_negative_millis, positive_millis
 
@@ -149,6 +149,12 @@ class WatermarkStrategy(Generic[T_contra]):
     ingestion_time: bool = False
     alignment: WatermarkAlignment | None = None
     silence: int | None = None
+
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what to write instead of a name of Flink's."""
+            raise no_attribute(self, name, _ELSEWHERE)
 
     def describe(self) -> str:
         """One line for ``explain()``, with the settings that go with the strategy."""
@@ -307,6 +313,13 @@ class WatermarkStrategy(Generic[T_contra]):
         alignment = WatermarkAlignment(group, drift)
         self._refuse_alignment(alignment, self.silence)
         return replace(self, alignment=alignment)
+
+
+_ELSEWHERE: Final = {
+    "with_timestamp_assigner": "assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...)",
+    **dict.fromkeys(("with_timeout", "with_idle_timeout"), "with_idleness(...), or with_silence(after=...)"),
+}
+"""What to write instead of Flink's names."""
 
 
 @dataclass(frozen=True, slots=True)

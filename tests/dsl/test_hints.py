@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.dsl.plans import SECOND
+from tests.dsl.plans import SECOND, SECONDS
 from windrow import WatermarkStrategy, from_collection
+from windrow import aggregates as agg
 from windrow.errors import WindrowError
 from windrow.failures import Retry
 from windrow.functions import ExponentialBackoffDelayRetryStrategy, FixedDelayRetryStrategy
+from windrow.patterns import Pattern
 from windrow.windows import CalendarWindows, CumulativeEventTimeWindows, SlidingEventTimeWindows
 
 # Any: what a type checker would refuse.
@@ -23,6 +25,8 @@ weeks: Any = CalendarWindows.weeks
 cumulative: Any = CumulativeEventTimeWindows.of
 bounded: Any = WatermarkStrategy.for_bounded_out_of_orderness
 retry: Any = Retry
+pattern: Any = Pattern
+windows: Any = keyed.window(SECONDS)
 
 ARGUMENTS: dict[str, tuple[Callable[[], object], str]] = {
     "a number of seconds": (lambda: bounded(60), r"timedelta\(seconds=60\), or timedelta\(milliseconds=60\)"),
@@ -52,6 +56,15 @@ ARGUMENTS: dict[str, tuple[Callable[[], object], str]] = {
         r"hint:     ttl=StateTtlConfig\(timedelta\(\.\.\.\)\)",
     ),
     "a function as a sink": (lambda: numbers.sink_to(print), r"FunctionSink\(function\) calls it"),
+    "an aggregate that is not called": (lambda: windows.aggregate(agg.count), r"call it: agg.count\(\.\.\.\)"),
+    "a function as an aggregate": (lambda: windows.aggregate(max), r"agg\.into"),
+    "a lambda as an aggregate": (lambda: windows.aggregate(lambda a, b: a), r"reduce\(function\)"),
+    "a value as a condition": (lambda: pattern.begin("x", "fail"), "lambda event: event.kind == 'fail'"),
+    "a pattern that does not begin": (
+        lambda: pattern.next("x", abs),
+        r"given:    Pattern.next(.|\n)*where:    .*test_hints",
+    ),
+    "a call of the class": (pattern.one_or_more, r"hint:     Pattern.begin\(name, condition\).one_or_more"),
 }
 
 
@@ -60,3 +73,52 @@ def test_a_wrong_argument_leads_to_the_right_one(mistake: str) -> None:
     call, text = ARGUMENTS[mistake]
     with pytest.raises(WindrowError, match=text):
         call()
+
+
+NEXT: dict[str, tuple[Any, str]] = {
+    "distinct": (numbers, r"key_by\(\.\.\.\)\.distinct\(\.\.\.\)"),
+    "latest": (numbers, r"key_by\(\.\.\.\)\.latest\(\)"),
+    "allowed_lateness": (numbers, r"window_all\(\.\.\.\)\.allowed.*, or key_by\(\.\.\.\)\.window\(\.\.\.\)\.allowed"),
+    "trigger": (keyed, r"window\(\.\.\.\)\.trigger"),
+    "apply of an interval join": (keyed.interval_join(keyed), r"between\(\.\.\.\)\.apply\(\.\.\.\)"),
+    "apply of a join": (numbers.join(numbers).where(abs).equal_to(abs), r"window\(\.\.\.\)\.apply"),
+    "collect of a pattern": (keyed.pattern(pattern.begin("x")), r"select\(\.\.\.\)\.collect\(\)"),
+    "collect of a join": (keyed.as_of_join(keyed), r"apply\(\.\.\.\)\.collect\(\)"),
+    "join": (keyed, r"as_of_join\(other\).*interval_join\(other\).*connect\(other\).*with_side_input"),
+    "filtered_map": (numbers, ""),
+    "flatSelect": (keyed.pattern(pattern.begin("x")), r"apply\(.*flat_map"),
+    "combinePerKey": (keyed, r"agg\.into"),
+    "timesOrMore": (pattern.begin("x"), r"times_or_more\(\.\.\.\)"),
+    "with_timestamp_assigner": (bounded(SECOND), "assign_timestamps_and_watermarks"),
+    "withIdleness": (bounded(SECOND), r"with_idleness\(\.\.\.\)"),
+}
+
+
+@pytest.mark.parametrize("name", NEXT)
+def test_a_call_that_comes_too_early_leads_to_the_calls_before_it(name: str) -> None:
+    stage, hint = NEXT[name]
+    with pytest.raises(AttributeError, match=f"\n  hint:     .*{hint}" if hint else "attribute 'filtered_map'$"):
+        getattr(stage, name.partition(" ")[0])
+
+
+IMPORTS: dict[str, str] = {
+    "from windrow import KTable": r"latest\(\)",
+    "from windrow import MapFunction": "from windrow.functions import MapFunction",
+    "from windrow import AsDict": "from windrow import as_dict",
+    "from windrow.windows import FixedWindows": "from windrow.windows import TumblingEventTimeWindows",
+    "from windrow.triggers import AfterWatermark": "from windrow.triggers import after_watermark",
+    "from windrow import SparkRunner": "from windrow_runtime.spark import SparkRunner",
+}
+
+
+@pytest.mark.parametrize("line", IMPORTS)
+def test_an_import_of_a_name_of_elsewhere_leads_to_it(line: str) -> None:
+    with pytest.raises(ImportError, match=f"\n  hint:     .*{IMPORTS[line]}"):
+        exec(line)
+
+
+def test_a_name_that_nobody_knows_is_a_plain_error() -> None:
+    import windrow
+
+    assert not hasattr(windrow, "nonsense")
+    assert not hasattr(windrow, "Nonsense")

@@ -416,7 +416,10 @@ _RETENTION: Final = dict.fromkeys(
     ("history_retention", "with_history_retention", "tolerance", "ttl", "state_ttl", "within"),
     "retention(timedelta(...)), in event time",
 )
-_ONE_CALL: Final = dict.fromkeys(
-    ("left", "right", "full"),
-    "one call says it: between(...).full() is outer on both sides, .left() or .right() on one",
-)
+_ONE_CALL: Final = {
+    **dict.fromkeys(
+        ("left", "right", "full"),
+        "one call says it: between(...).full() is outer on both sides, .left() or .right() on one",
+    ),
+    "process": "apply(function), which takes None in place of a partner that is not there",
+}

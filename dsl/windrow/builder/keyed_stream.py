@@ -828,7 +828,10 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
 
         def __getattr__(self, name):
             """Says what to write instead of a name of streams without keys, or of other systems."""
-            raise unknown_call(self, name, _ELSEWHERE)
+            # As in Stage._stream_of.
+            from windrow.builder.stream import DataStream
+
+            raise unknown_call(self, name, {**dict.fromkeys(vars(DataStream), _BEFORE), **_ELSEWHERE})
 
     def __repr__(self) -> str:
         return node_line("KeyedStream", self._node)
@@ -864,12 +867,13 @@ def _second(type_form: object | None) -> object | None:
 
 _PAIR = 2
 _BEFORE = "keys change no element: take it from the stream, before key_by"
-_OF_STREAMS = (
-    "add_sink assign_timestamps_and_watermarks broadcast changelog co_group count_window_all element_type "
-    "full_join join left_join map_async map_batches print returns right_join sink_to window_all"
+_JOINS = (
+    "as_of_join(other) for the row that was valid at the time, interval_join(other) or connect(other); before key_by "
+    "the stream has with_side_input(as_dict(other, ...)), and join(other) in windows"
 )
 _ELSEWHERE: Mapping[str, str] = {
-    **dict.fromkeys(_OF_STREAMS.split(), _BEFORE),
+    "add_sink": _BEFORE,
+    **dict.fromkeys(("join", "left_join", "right_join", "full_join", "outer_join", "left_outer_join"), _JOINS),
     "to_table": "latest()",
     "on_error": "on_error= of key_by, or of the call that has the function, such as process(function, on_error=tag)",
     "aggregate": "window(assigner).aggregate(function), or process(function) with an AggregatingStateDescriptor",

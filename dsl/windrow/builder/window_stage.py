@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from enum import Enum
-from types import GenericAlias
+from types import FunctionType, GenericAlias
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from windrow.aggregates.declared import DeclaredAggregate
@@ -289,7 +289,7 @@ class WindowStage(Stage, Generic[T, W]):
                 given=function,
                 expected="an instance of AggregateFunction",
                 where=caller_location(),
-                hint=f"{function.__name__}()" if isinstance(function, type) else _INTO_RECORD,
+                hint=_instead_of(function),
             )
         spec = self._with_facts(function, following)
         spec = spec or AggregateSpec(aggregate=function, process=following)
@@ -344,6 +344,16 @@ def check_process(function: object, class_: type) -> None:
     """Refuse what is neither None nor a window function of a kind."""
     if function is not None and not isinstance(function, class_):
         raise needs_process(function, class_)
+
+
+def _instead_of(given: object) -> str:
+    """What is meant by what is no aggregate function."""
+    if isinstance(given, type):
+        return f"{given.__name__}()"
+    if isinstance(given, FunctionType):
+        is_aggregate = given.__module__.startswith("windrow.aggregates")
+        return f"call it: agg.{given.__name__}(...)" if is_aggregate else "reduce(function) takes a plain function"
+    return _INTO_RECORD
 
 
 def needs_process(function: object, class_: type) -> InvalidArgumentError:

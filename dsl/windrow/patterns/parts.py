@@ -55,7 +55,9 @@ class Condition:
         """
         if function is None:
             return EVERY_ELEMENT
-        require_callable(function, what, "a function of an element, such as lambda event: event.amount < 1")
+        # A text is a value that elements have, more often than the name of a field that is true or false.
+        hint = f"lambda event: event.kind == {function!r}" if isinstance(function, str) else None
+        require_callable(function, what, "a function of an element, such as lambda event: event.amount < 1", hint=hint)
         assert callable(function)
         return Condition(function, _required_arguments(function) > 1)
 

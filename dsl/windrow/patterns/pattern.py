@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, Self, final, overload
 
 from typing_extensions import TypeVar
@@ -13,6 +15,7 @@ from typing_extensions import TypeVar
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, no_attribute, similar_name
 from windrow.patterns.parts import Condition, Part, Relation, describe_parts
 from windrow.patterns.skip import AfterMatchSkipStrategy
+from windrow.plan.location import caller_location
 from windrow.time import duration_text, positive_millis
 
 __all__ = ["Pattern"]
@@ -482,15 +485,32 @@ _ELSEWHERE: Mapping[str, str] = {
     "where": "the condition is an argument: begin(name, condition)",
     "or_": "the condition is an argument: begin(name, lambda event: ... or ...)",
     "subtype": "begin(name, lambda event: isinstance(event, ...))",
-    "oneOrMore": "one_or_more()",
-    "timesOrMore": "times_or_more(n)",
-    "followedBy": "followed_by(name, condition)",
-    "followedByAny": "followed_by_any(name, condition)",
-    "notNext": "not_next(name, condition)",
-    "notFollowedBy": "not_followed_by(name, condition)",
-    "allowCombinations": "allow_combinations()",
 }
 """What to write instead of Flink's names."""
+
+
+# Any: calls of every signature.
+def _on_a_pattern(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The call, which refuses the class in place of a pattern: ``Pattern[Payment].next(...)``."""
+
+    @functools.wraps(call)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if not args or not isinstance(args[0], Pattern):
+            raise InvalidArgumentError(
+                "a pattern has a first part",
+                given=f"Pattern.{call.__name__}(...)",
+                expected="Pattern.begin(name, condition), and then the other calls",
+                where=caller_location(),
+                hint=f"Pattern.begin(name, condition).{call.__name__}(...)",
+            )
+        return call(*args, **kwargs)
+
+    return checked
+
+
+for _name, _call in tuple(vars(Pattern).items()):
+    if isinstance(_call, FunctionType) and not _name.startswith("_"):
+        setattr(Pattern, _name, _on_a_pattern(_call))
 
 
 def _last_leaf(parts: tuple[Part, ...]) -> Part:

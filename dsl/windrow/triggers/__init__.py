@@ -1,5 +1,8 @@
 """Triggers: when windows are evaluated."""
 
+from typing import TYPE_CHECKING
+
+from windrow.calls.other_names import unknown_name
 from windrow.triggers.composable import (
     ComposableTrigger,
     Finish,
@@ -78,3 +81,9 @@ __all__ = [
     "or_finally",
     "repeatedly",
 ]
+
+if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+    def __getattr__(name):
+        """Says what to write instead of a name of another module, or of other systems."""
+        raise unknown_name(__name__, name)

@@ -1,5 +1,8 @@
 """Windows and the assigners that put elements into them."""
 
+from typing import TYPE_CHECKING
+
+from windrow.calls.other_names import unknown_name
 from windrow.windows.assigner import AssignerContext, Merge, MergingWindowAssigner, WindowAssigner
 from windrow.windows.calendar import CalendarProcessingTimeWindows, CalendarWindows, Weekday
 from windrow.windows.cumulative import CumulativeEventTimeWindows
@@ -43,3 +46,9 @@ __all__ = [
     "merge_time_windows",
     "window_start",
 ]
+
+if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+    def __getattr__(name):
+        """Says what to write instead of a name of another module, or of other systems."""
+        raise unknown_name(__name__, name)
