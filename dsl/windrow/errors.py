@@ -20,6 +20,7 @@ from difflib import get_close_matches
 from keyword import iskeyword
 from typing import Final, Self
 
+from windrow.facts.arity import unfit_signature
 from windrow.facts.lazy import lazy_result
 
 __all__ = [
@@ -231,18 +232,22 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def require_callable(given: object, what: str, expected: str, *, where: object = None, hint: str | None = None) -> None:
+def require_callable(
+    given: object, what: str, expected: str, *, takes: str | None = None, where: object = None, hint: str | None = None
+) -> None:
     """Refuse what cannot be called, and what gives no result when it is called.
 
     Args:
         given: The argument.
         what: What it is, such as ``the delta of a delta trigger``.
         expected: What it takes and gives.
+        takes: The names of the arguments that it is called with, divided by commas; None: nobody knows.
         where: The line of the user's program.
         hint: What to write instead; by default a function of the field that a text names.
 
     Raises:
-        InvalidArgumentError: If it cannot be called, or if its call gives a generator or a coroutine.
+        InvalidArgumentError: If it cannot be called, or with other arguments, or if its call gives a generator or a
+            coroutine.
     """
     if not callable(given):
         raise InvalidArgumentError(
@@ -256,6 +261,33 @@ def require_callable(given: object, what: str, expected: str, *, where: object =
             expected=expected,
             where=where,
             hint="write it without yield and async",
+        )
+    if takes is not None:
+        check_arity(given, what, takes, where)
+
+
+def check_arity(function: object, what: str, takes: str, where: object) -> None:
+    """Refuse a function that certainly cannot be called with the arguments that it will get.
+
+    Args:
+        function: The function.
+        what: What it is, or the call that takes it.
+        takes: The names of the arguments, divided by commas; empty for none.
+        where: The line of the user's program.
+
+    Raises:
+        InvalidArgumentError: If its signature has no place for them, or for more.
+    """
+    count = len(takes.split(",")) if takes else 0
+    signature = unfit_signature(function, count)
+    if signature is not None:
+        arguments = "no argument" if count == 0 else "one argument" if count == 1 else f"{count} arguments"
+        raise InvalidArgumentError(
+            f"{what} is called with {arguments}" if " " in what else f"{what} calls its function with {arguments}",
+            given=signature,
+            expected=f"a function of {takes}" if takes else "a function of nothing",
+            where=where,
+            hint=f"lambda {takes}: ..." if takes else "lambda: ...",
         )
 
 

@@ -198,7 +198,9 @@ class DeltaEvictor(_OneSided[T_contra]):
 
     def __init__(self, threshold: float, delta: Callable[[T_contra, T_contra], float], do_evict_after: bool) -> None:
         super().__init__(do_evict_after)
-        require_callable(delta, "the delta of a delta evictor", "a callable of (element, last element)")
+        require_callable(
+            delta, "the delta of a delta evictor", "a callable of (element, last element)", takes="element, last"
+        )
         self.threshold = threshold
         self._delta = delta
 

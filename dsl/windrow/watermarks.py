@@ -210,7 +210,9 @@ class WatermarkStrategy(Generic[T_contra]):
         Args:
             create: Makes a generator, for each partition of the source if it has some; a class will do.
         """
-        require_callable(create, "what makes a watermark generator", "a callable without arguments, such as a class")
+        require_callable(
+            create, "what makes a watermark generator", "a callable without arguments, such as a class", takes=""
+        )
         return WatermarkStrategy(create, f"generator {attribute_of(create, '__qualname__') or repr(create)}")
 
     @staticmethod

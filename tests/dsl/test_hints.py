@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from tests.dsl.plans import SECOND, SECONDS
 from windrow import WatermarkStrategy, from_collection
 from windrow import aggregates as agg
-from windrow.errors import WindrowError
+from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.failures import Retry
 from windrow.functions import ExponentialBackoffDelayRetryStrategy, FixedDelayRetryStrategy
 from windrow.patterns import Pattern
@@ -122,3 +123,42 @@ def test_a_name_that_nobody_knows_is_a_plain_error() -> None:
 
     assert not hasattr(windrow, "nonsense")
     assert not hasattr(windrow, "Nonsense")
+
+
+class Counted:
+    def __call__(self, element: int) -> int:
+        return element
+
+    def no_argument(self) -> bool:
+        return True
+
+
+def pow_of(base: int, exponent: int) -> int:
+    return int(base**exponent)
+
+
+two: Any = pow_of
+
+ARITY: dict[str, tuple[Callable[[], object], str]] = {
+    "no argument": (lambda: numbers.key_by(lambda: 1), r"key_by .* one argument\n  given:    lambda\(\)\n.*\n  where"),
+    "too many": (lambda: numbers.map(lambda a, b: a), r"given:    lambda\(a, b\)(.|\n)*hint:     lambda element: "),
+    "too few": (lambda: keyed.reduce(lambda a: a), r"reduce calls its function with 2 arguments"),
+    "a method": (lambda: numbers.filter(Counted().no_argument), r"given:    no_argument\(\)"),
+    "a partial function": (lambda: keyed.sum(partial(pow_of, 2, 3)), "sum calls its function with one argument"),
+    "a selector of an aggregate": (lambda: agg.sum(two), r"the selector of sum.* is called with one argument"),
+    "a condition": (lambda: pattern.begin("x", lambda a, b, c: True), "is called with 2 arguments"),
+    "the beginning of a state": (lambda: keyed.stateful_map(lambda key: 0, two), "hint:     lambda: "),
+    "the function of a window": (lambda: windows.apply(two), "function of key, window, elements"),
+}
+
+
+@pytest.mark.parametrize("mistake", ARITY)
+def test_a_function_with_another_number_of_arguments_is_refused(mistake: str) -> None:
+    call, text = ARITY[mistake]
+    with pytest.raises(InvalidArgumentError, match=text):
+        call()
+
+
+def test_a_function_that_may_take_the_arguments_passes() -> None:
+    for function in (abs, lambda *each: each, lambda each, power=2: each**power, partial(pow_of, 2), Counted(), int):
+        numbers.map(function)

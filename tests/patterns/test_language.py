@@ -265,7 +265,7 @@ def test_what_must_not_come_is_refused_behind_an_optional_part() -> None:
 
 
 def test_names_of_flink_are_told() -> None:
-    with pytest.raises(AttributeError, match=r"followed_by\(name, condition\)"):
+    with pytest.raises(AttributeError, match=r"followed_by\(\.\.\.\)"):
         PROBE.followedBy("x")  # type: ignore[attr-defined]
 
 

@@ -124,7 +124,7 @@ def check_selector(selector: object, aggregate: str) -> None:
         InvalidArgumentError: If it cannot.
     """
     expected = "a function of an element, such as lambda r: r.celsius"
-    require_callable(selector, f"the selector of {aggregate}", expected, where=caller_location())
+    require_callable(selector, f"the selector of {aggregate}", expected, takes="element", where=caller_location())
 
 
 def optional(type_form: object | None) -> object | None:

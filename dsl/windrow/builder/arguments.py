@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
-from windrow.errors import AN_INSTANCE, InvalidArgumentError, function_hint
+from windrow.errors import AN_INSTANCE, InvalidArgumentError, check_arity, function_hint
 from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location
@@ -41,15 +41,20 @@ def check_callable(function: object, call: str) -> None:
         )
 
 
-def check_function(function: object, call: str, *, may_yield: bool = False) -> None:
-    """Refuse what cannot be called, and functions whose call gives no result; see :func:`check_result`."""
+def check_function(function: object, call: str, takes: str | None = None, *, may_yield: bool = False) -> None:
+    """Refuse what cannot be called, and functions whose call gives no result; see :func:`check_result`.
+
+    With ``takes`` it also refuses one that cannot be called with arguments of these names, divided by commas.
+    """
     check_callable(function, call)
     check_result(function, call, may_yield=may_yield)
+    if takes is not None:
+        check_arity(function, call, takes, caller_location())
 
 
-def check_plain_function(function: object, call: str) -> None:
+def check_plain_function(function: object, call: str, takes: str | None = None) -> None:
     """Refuse what :func:`check_function` refuses, and rich functions, which nobody would open there."""
-    check_function(function, call)
+    check_function(function, call, takes)
     if isinstance(function, RichFunction):
         raise InvalidArgumentError(
             f"{call} takes a plain function, whose open and close nobody would call",

@@ -199,7 +199,7 @@ class ConnectedStreams(Stage, Generic[L, U]):
             InvalidArgumentError: If the keys are known to be of different types.
         """
         for selector in (first, second):
-            check_function(selector, "key_by")
+            check_function(selector, "key_by", "element")
         node = keyed_by_both((self._left.node, first), (self._right.node, second), counts_at_once=True)
         return KeyedConnectedStreams(node)
 

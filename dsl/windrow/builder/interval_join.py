@@ -98,7 +98,7 @@ class _IntervalStage(LateStage[L, U]):
     def _applied(
         self, function: Callable[[Any, Any], Any], name: str | None, on_error: OnError[Any]
     ) -> DataStream[Any]:
-        check_function(function, "apply")
+        check_function(function, "apply", "left, right")
         function, record_type = joined_by(function, self._bounds.node, self._bounds.kind)
         return self._joined(OneRecord(function), record_type, name, on_error)
 

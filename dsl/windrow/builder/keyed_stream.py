@@ -516,7 +516,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             [('ann', '/a'), ('ann', '/b'), ('bob', '/a')]
         """
         if selector is not None:
-            check_function(selector, "distinct")
+            check_function(selector, "distinct", "element")
         function: DistinctOfKey[K, T] = DistinctOfKey(selector, _remembered(within, by))
         return self._process(function, self._node.element_type, name, "fail")
 
@@ -557,7 +557,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             >>> doors.key_by(lambda door: door[0]).on_change(lambda door: door[1]).collect()
             [('a', 'open'), ('a', 'shut'), ('a', 'open')]
         """
-        check_function(selector, "on_change")
+        check_function(selector, "on_change", "element")
         return self._process(OnChange(selector), self._node.element_type, name, "fail")
 
     def stateful_map(
@@ -677,7 +677,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         Raises:
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
-        check_function(function, "reduce")
+        check_function(function, "reduce", "so_far, element")
         rolling: RollingReduce[K, T] = RollingReduce(function, f"rolling reduce {function_name(function)}")
         return self._process(rolling, self._node.element_type, name, on_error)
 
@@ -694,7 +694,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
-        check_function(selector, "sum")
+        check_function(selector, "sum", "element")
         return self._process(RollingValue(selector, added, "rolling sum"), self._pair(selector), name, on_error)
 
     def min(
@@ -710,7 +710,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
-        check_function(selector, "min")
+        check_function(selector, "min", "element")
         return self._process(RollingValue(selector, lower, "rolling min"), self._pair(selector), name, on_error)
 
     def max(
@@ -726,7 +726,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
-        check_function(selector, "max")
+        check_function(selector, "max", "element")
         return self._process(RollingValue(selector, higher, "rolling max"), self._pair(selector), name, on_error)
 
     def min_by(
@@ -742,7 +742,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
-        check_function(selector, "min_by")
+        check_function(selector, "min_by", "element")
         rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=True), "rolling min_by")
         return self._process(rolling, self._node.element_type, name, on_error)
 
@@ -759,7 +759,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
-        check_function(selector, "max_by")
+        check_function(selector, "max_by", "element")
         rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=False), "rolling max_by")
         return self._process(rolling, self._node.element_type, name, on_error)
 
@@ -786,7 +786,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             [('+I', 'tea', 5), ('+I', 'cup', 9), ('-U', 'tea', 5), ('+U', 'tea', 6)]
         """
         if is_deleted is not None:
-            check_plain_function(is_deleted, "latest")
+            check_plain_function(is_deleted, "latest", "element")
         element_type = self._node.element_type
         change_type = None if element_type is None else GenericAlias(Change, (element_type,))
         newest: NewestRow[K, T, T] = NewestRow(NewestOrDeleted(is_deleted), "the newest element")
@@ -852,8 +852,8 @@ def _remembered(within: timedelta, by: TimeDomain) -> StateTtlConfig:
 
 
 def _check_stateful(initial: object, function: object, ttl: object, call: str) -> None:
-    check_plain_function(initial, call)
-    check_function(function, call)
+    check_plain_function(initial, call, "")
+    check_function(function, call, "state, element")
     if ttl is not None:
         hint = "ttl=StateTtlConfig(timedelta(...))"
         check_kind(ttl, StateTtlConfig, "ttl says how long a state lives", "a StateTtlConfig", hint)

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 from windrow.builder.arguments import check_callable, check_function, check_kind
 from windrow.calls.attributes import holds
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError, Location
+from windrow.errors import InvalidArgumentError, Location, check_arity
 from windrow.failures import OnError, error_policy
 from windrow.functions.retries import AsyncRetryStrategy, FixedDelayRetryStrategy
 from windrow.functions.stateless import AsyncFunction, ProcessFunction
@@ -52,7 +52,7 @@ def map_batches_node(
     node: Node, function: Callable[[Sequence[Any]], Iterable[Any]], size: int, on_error: OnError[Any], name: str | None
 ) -> MapBatchesNode:
     """The step of a function of several elements at a time."""
-    check_function(function, "map_batches", may_yield=True)
+    check_function(function, "map_batches", "elements", may_yield=True)
     check_positive(size, "the size of a batch", where=caller_location())
     return MapBatchesNode(
         input=node,
@@ -83,6 +83,7 @@ def map_async_node(
     """The step of a coroutine function."""
     where = caller_location()
     check_callable(function, "map_async")
+    check_arity(function, "map_async", "element", where)
     check_positive(capacity, "the capacity of map_async", where=where)
     if not _is_asynchronous(function):
         raise InvalidArgumentError(

@@ -48,7 +48,7 @@ class PatternSettings:
         check_kind(self.pattern, Pattern, "pattern looks for a pattern", 'Pattern.begin("small", lambda event: ...)')
         check_kind(self.skip, AfterMatchSkipStrategy, "skip says what a match drops", "an AfterMatchSkipStrategy")
         if self.tie_break is not None:
-            check_function(self.tie_break, "tie_break")
+            check_function(self.tie_break, "tie_break", "element")
         tags = {"late elements go": self.late, "partial matches that time out go": self.timed_out}
         for what, tag in tags.items():
             if tag is not None:
@@ -143,7 +143,7 @@ class PatternStream(Stage, Generic[T]):
         Raises:
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
-        check_function(function, "apply")
+        check_function(function, "apply", "elements")
         return self._stream(MatchFunction(function), made_type(function, self._match_type()), name, on_error)
 
     def _match_type(self) -> object | None:

@@ -112,7 +112,7 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             >>> from_collection([1, 2, 3]).map(lambda number: number * 2).collect()
             [2, 4, 6]
         """
-        check_function(function, "map")
+        check_function(function, "map", "element")
         return DataStream(
             MapNode(
                 input=self._node,
@@ -166,7 +166,7 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             >>> from_collection(["to be", "or not"]).flat_map(lambda line: line.split()).collect()
             ['to', 'be', 'or', 'not']
         """
-        check_function(function, "flat_map", may_yield=True)
+        check_function(function, "flat_map", "element", may_yield=True)
         return DataStream(
             FlatMapNode(
                 input=self._node,
@@ -197,7 +197,7 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             >>> from_collection([1, 2, 3, 4]).filter(lambda number: number % 2 == 0).collect()
             [2, 4]
         """
-        check_function(function, "filter")
+        check_function(function, "filter", "element")
         return DataStream(
             FilterNode(
                 input=self._node,
@@ -300,7 +300,7 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             name: Names the step.
         """
         if function is not None:
-            check_function(function, "changelog")
+            check_function(function, "changelog", "kind, row")
         known = self._node.element_type
         type_form: object = Change if known is None else GenericAlias(Change, (known,))
         if function is not None:
@@ -352,7 +352,7 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
                 hint="WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1))",
             )
         if timestamp is not None:
-            check_function(timestamp, "assign_timestamps_and_watermarks")
+            check_function(timestamp, "assign_timestamps_and_watermarks", "element")
         policy = error_policy(on_error, caller_location())
         if policy is not None and timestamp is None:
             raise InvalidArgumentError(
@@ -402,7 +402,7 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             >>> sorted(orders.key_by(lambda order: order[0]).sum(lambda order: order[1]).collect())
             [('ann', 10), ('ann', 12), ('bob', 5)]
         """
-        check_function(selector, "key_by")
+        check_function(selector, "key_by", "element")
         return KeyedStream(
             KeyByNode(
                 input=self._node,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from typing_extensions import deprecated
 
-from windrow.builder.arguments import check_result
+from windrow.builder.arguments import check_function
 from windrow.builder.window_stage import WindowStage, check_process, needs_process, result_of
 from windrow.errors import InvalidArgumentError, function_hint
 from windrow.failures import OnError
@@ -189,7 +189,10 @@ class KeyedStage(WindowStage[T, W], Generic[T, K, W]):
         """
         type_form = made_type(function, self._key_type(), *self._window_and_elements())
         return self._stream(
-            ProcessSpec(process=Applied(check_apply(function))), iterable_item(type_form), name, on_error
+            ProcessSpec(process=Applied(check_apply(function, "key, window, elements"))),
+            iterable_item(type_form),
+            name,
+            on_error,
         )
 
 
@@ -333,12 +336,12 @@ class AllStage(WindowStage[T, W]):
             InvalidArgumentError: If the function cannot be called, or is a coroutine function.
         """
         type_form = made_type(function, *self._window_and_elements())
-        process = AppliedAll(check_apply(function))
+        process = AppliedAll(check_apply(function, "window, elements"))
         return self._stream(ProcessSpec(process=WithoutKey(process)), iterable_item(type_form), name, on_error)
 
 
-def check_apply(function: F) -> F:
-    """Refuse what ``apply`` cannot call; returns the function."""
+def check_apply(function: F, takes: str) -> F:
+    """Refuse what ``apply`` cannot call with arguments of these names; returns the function."""
     if not callable(function):
         raise InvalidArgumentError(
             "apply needs a function",
@@ -347,5 +350,5 @@ def check_apply(function: F) -> F:
             where=caller_location(),
             hint=function_hint(function),
         )
-    check_result(function, "apply", may_yield=True)
+    check_function(function, "apply", takes, may_yield=True)
     return function

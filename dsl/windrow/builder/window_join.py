@@ -92,7 +92,7 @@ class JoinedStreams(_OfTwo, Generic[L, U, A, B]):
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
-        check_function(selector, "where")
+        check_function(selector, "where", "element")
         return JoinWhere(replace(self._two, where=selector))
 
 
@@ -113,7 +113,7 @@ class JoinWhere(_OfTwo, Generic[L, U, A, B, H]):
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
-        check_function(selector, "equal_to")
+        check_function(selector, "equal_to", "element")
         return JoinEqualTo(replace(self._two, equal_to=selector))
 
 
@@ -161,7 +161,7 @@ class CoGroupedStreams(_OfTwo, Generic[L, U]):
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
-        check_function(selector, "where")
+        check_function(selector, "where", "element")
         return CoGroupWhere(replace(self._two, where=selector))
 
 
@@ -182,7 +182,7 @@ class CoGroupWhere(_OfTwo, Generic[L, U, H]):
         Raises:
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
-        check_function(selector, "equal_to")
+        check_function(selector, "equal_to", "element")
         return CoGroupEqualTo(replace(self._two, equal_to=selector))
 
 
@@ -327,7 +327,7 @@ class JoinWithWindow(WithWindow[L, U, W], Generic[L, U, A, B, H, W]):
                 :data:`~windrow.failures.OnError`. Other pairs of its elements go on.
             name: Names the step.
         """
-        check_function(function, "apply")
+        check_function(function, "apply", "left, right")
         function, record_type = joined_by(function, self._both.input, self._both.kind)
         return self._joined(JoinPairs(function, self._both.kind), record_type, name, on_error)
 
@@ -394,7 +394,7 @@ class CoGroupWithWindow(WithWindow[L, U, W], Generic[L, U, H, W]):
                 its right elements; see :data:`~windrow.failures.OnError`.
             name: Names the step.
         """
-        check_function(function, "apply", may_yield=True)
+        check_function(function, "apply", "left, right", may_yield=True)
         sides = get_args(self._both.input.element_type) or (None, None)
         record_type = iterable_item(made_type(function, *map(sequence_type, sides)))
         return self._joined(CoGroup(function), record_type, name, on_error)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import filled
-from windrow.builder.arguments import check_kind, check_result
+from windrow.builder.arguments import check_function, check_kind
 from windrow.builder.stage import Stage
 from windrow.builder.window_settings import WindowSettings
 from windrow.calls.other_names import unknown_call
@@ -239,7 +239,7 @@ class WindowStage(Stage, Generic[T, W]):
                 where=caller_location(),
                 hint=function_hint(function),
             )
-        check_result(function, "reduce")
+        check_function(function, "reduce", "first, second")
         return self._stream(ReduceSpec(reduce=function, process=following), element_type, name, on_error)
 
     def _aggregated(self, function: AggregateFunction[Any, Any, Any, Any, Any]) -> object | None:

@@ -92,10 +92,10 @@ class _Attempts(AsyncRetryStrategy):
                 expected="a class of exceptions, a tuple of them, or a function of an exception",
             )
         if not errors:
-            require_callable(self.retry_on, "retry_on of a retry strategy", "a function of an exception")
+            require_callable(self.retry_on, "retry_on of a retry strategy", "a function of an exception", takes="error")
         if self.retry_result is not None:
             expected = "a function of a result, or None"
-            require_callable(self.retry_result, "retry_result of a retry strategy", expected)
+            require_callable(self.retry_result, "retry_result of a retry strategy", expected, takes="result")
 
 
 @dataclass(frozen=True)

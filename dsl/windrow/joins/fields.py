@@ -82,7 +82,7 @@ def key() -> JoinField[L, U, Any]:  # pyright: ignore[reportInvalidTypeVarUse]
 
 def _checked(selector: Callable[[Any], V], call: str) -> Callable[[Any], V]:
     expected = "a function of an element, such as lambda order: order.id"
-    require_callable(selector, f"the selector of {call}", expected, where=caller_location())
+    require_callable(selector, f"the selector of {call}", expected, takes="element", where=caller_location())
     return selector
 
 

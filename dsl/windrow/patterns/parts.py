@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from windrow.errors import require_callable
+from windrow.errors import check_arity, require_callable
 from windrow.time import duration_text
 
 # Any in this module: a part carries conditions on elements of every type; the builder has proved that they fit.
@@ -59,7 +59,9 @@ class Condition:
         hint = f"lambda event: event.kind == {function!r}" if isinstance(function, str) else None
         require_callable(function, what, "a function of an element, such as lambda event: event.amount < 1", hint=hint)
         assert callable(function)
-        return Condition(function, _required_arguments(function) > 1)
+        sees_matched = _required_arguments(function) > 1
+        check_arity(function, what, "element, matched" if sees_matched else "element", None)
+        return Condition(function, sees_matched)
 
 
 EVERY_ELEMENT = Condition()

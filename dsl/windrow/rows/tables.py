@@ -79,7 +79,7 @@ def from_changes(
     """
     for argument, function in (("op", op), ("row", row), ("key", key)):
         if function is not None:
-            check_plain_function(function, argument)
+            check_plain_function(function, argument, "row" if argument == "key" else "record")
     known = stream.node.element_type
     changes, row_type = stream, known
     if op is not None:

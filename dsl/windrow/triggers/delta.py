@@ -29,7 +29,12 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
     _REMEMBERED: ListStateDescriptor[object] = ListStateDescriptor("last-element")
 
     def __init__(self, threshold: float, delta: Callable[[T_contra, T_contra], float]) -> None:
-        require_callable(delta, "the delta of a delta trigger", "a callable of (remembered element, element)")
+        require_callable(
+            delta,
+            "the delta of a delta trigger",
+            "a callable of (remembered element, element)",
+            takes="remembered, element",
+        )
         self.threshold = threshold
         self._delta = delta
 

@@ -102,7 +102,9 @@ class _FixedGap(SessionWindows[object]):
 
 class _DynamicGap(SessionWindows[T_contra], Generic[T_contra]):
     def __init__(self, gap: Callable[[T_contra], timedelta]) -> None:
-        require_callable(gap, "the gap of dynamic sessions", "a callable that gives the timedelta of an element")
+        require_callable(
+            gap, "the gap of dynamic sessions", "a callable that gives the timedelta of an element", takes="element"
+        )
         self._gap = gap
 
     def gap_of(self, element: T_contra) -> int:

@@ -1,0 +1,34 @@
+"""Tells whether a function can be called with the arguments that windrow gives it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from types import FunctionType, MethodType
+
+
+def unfit_signature(function: object, count: int) -> str | None:
+    """The signature of a function that certainly cannot be called with that many arguments.
+
+    Only functions of Python, their methods and partial functions say for sure; wrappers may take anything.
+
+    Args:
+        function: Anything.
+        count: How many arguments it is given, by position.
+
+    Returns:
+        The signature, such as ``lambda(a, b)``; None where the call may succeed.
+    """
+    innermost = function
+    while isinstance(innermost, functools.partial):
+        innermost = innermost.func
+    innermost = innermost.__func__ if isinstance(innermost, MethodType) else innermost
+    if not isinstance(innermost, FunctionType) or not callable(function):
+        return None
+    signature = inspect.signature(function, follow_wrapped=False)
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        parameters = ", ".join(map(str, signature.replace(return_annotation=signature.empty).parameters.values()))
+        return f"{innermost.__name__.strip('<>')}({parameters})"
+    return None
