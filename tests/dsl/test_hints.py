@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.dsl.plans import SECOND, SECONDS
-from windrow import WatermarkStrategy, from_collection
+from windrow import OutputTag, WatermarkStrategy, from_collection
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.failures import Retry
@@ -27,6 +27,8 @@ cumulative: Any = CumulativeEventTimeWindows.of
 bounded: Any = WatermarkStrategy.for_bounded_out_of_orderness
 retry: Any = Retry
 pattern: Any = Pattern
+texts: Any = numbers.map(str)
+a_text: Any = str
 windows: Any = keyed.window(SECONDS)
 
 ARGUMENTS: dict[str, tuple[Callable[[], object], str]] = {
@@ -60,6 +62,12 @@ ARGUMENTS: dict[str, tuple[Callable[[], object], str]] = {
     "an aggregate that is not called": (lambda: windows.aggregate(agg.count), r"call it: agg.count\(\.\.\.\)"),
     "a function as an aggregate": (lambda: windows.aggregate(max), r"agg\.into"),
     "a lambda as an aggregate": (lambda: windows.aggregate(lambda a, b: a), r"reduce\(function\)"),
+    "a sum of texts": (lambda: numbers.map(str).key_by(len).sum(lambda text: text), "given:    .*, of type str"),
+    "an aggregate of texts": (lambda: texts.window_all(SECONDS).aggregate(agg.mean(a_text)), "mean adds numbers up"),
+    "time that never is up": (
+        lambda: keyed.pattern(pattern.begin("x"), timed_out=OutputTag("late")),
+        r"given:    timed_out='late', and begin\(x\)(.|\n)*hint:     pattern.within",
+    ),
     "a value as a condition": (lambda: pattern.begin("x", "fail"), "lambda event: event.kind == 'fail'"),
     "a pattern that does not begin": (
         lambda: pattern.next("x", abs),

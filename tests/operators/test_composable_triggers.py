@@ -426,7 +426,7 @@ PURGING: Any = PurgingTrigger.of(CountTrigger.of(1))
 PURGING_LATER = after_any(after_count(2), ProcessingTimeoutTrigger.of(PURGING, millis(1)))
 BEHIND = retracted().window_all(TumblingEventTimeWindows.of(millis(100)))
 AGAIN = "because {} drops what they have output: where windows that retract upstream withdraw it, it would count"
-KEPT = "a group whose last row windows that retract upstream withdraw would keep its result"
+KEPT = "a group would keep its result where its last row is withdrawn, as windows that retract upstream may do"
 RETRACTED_KEYS = retracted().key_by(lambda value: "key")
 NEVER_ON_THE_CLOCK: Any = repeatedly(after_watermark())
 

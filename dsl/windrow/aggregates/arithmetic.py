@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.numbers import add_number, add_value, as_number, compensated, merge_totals, summed
-from windrow.aggregates.selectors import gives_none, selected_type
+from windrow.aggregates.selectors import gives_none, refuse_texts, selected_type
 
 T = TypeVar("T")
 N = TypeVar("N", int, float, Decimal, timedelta, int | None, float | None, Decimal | None, timedelta | None)
@@ -102,6 +102,7 @@ class Sum(DeclaredAggregate[T, Total, N, None], Generic[T, N]):
         return may_be_empty or gives_none(self.selector, element_type)
 
     def _value_type(self, element_type: object | None) -> object | None:
+        refuse_texts(self.selector, element_type, "sum")
         type_form = selected_type(self.selector, element_type)
         return int if type_form is bool else type_form
 
@@ -154,6 +155,7 @@ class Mean(DeclaredAggregate[T, Total, F, None], Generic[T, F]):
         return may_be_empty or gives_none(self.selector, element_type)
 
     def _value_type(self, element_type: object | None) -> object | None:
+        refuse_texts(self.selector, element_type, "mean")
         return float
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Never
 
+from windrow.errors import InvalidArgumentError
 from windrow.expressions.member_types import present
 from windrow.expressions.tracing import Opaque, recognise
 from windrow.expressions.tree import Binary, Constant, Element, Field, Item, Unary
@@ -32,6 +33,29 @@ def selected_type(selector: Callable[[Any], Any], element_type: object | None) -
     """The type of what a selector takes, without None; None where annotations do not say."""
     type_form = present(made_type(selector, element_type))
     return None if type_form is Never else type_form
+
+
+def refuse_texts(selector: Callable[[Any], Any], element_type: object | None, call: str, where: object = None) -> None:
+    """Refuse a selector whose annotations say that it takes a text, which cannot be added up.
+
+    Args:
+        selector: The selector.
+        element_type: The type of the elements; None where it is not known.
+        call: What adds up.
+        where: The line of the user's program.
+
+    Raises:
+        InvalidArgumentError: If it takes a str or bytes.
+    """
+    type_form = selected_type(selector, element_type)
+    if type_form is str or type_form is bytes:
+        raise InvalidArgumentError(
+            f"{call} adds numbers up, and its selector takes a text",
+            given=f"{selector_text(selector)}, of type {type_form.__name__}",
+            expected="a selector of numbers or time spans",
+            where=where,
+            hint="a selector of another field, or one that makes a number: lambda element: int(element.text)",
+        )
 
 
 def gives_none(selector: Callable[[Any], Any], element_type: object | None) -> bool | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, o
 
 from typing_extensions import deprecated
 
+from windrow.aggregates.selectors import refuse_texts
 from windrow.builder.arguments import check_assigner, check_function, check_kind, check_plain_function
 from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import KeyedConnectedStreams
@@ -695,6 +696,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             InvalidArgumentError: If the selector cannot be called, or is a coroutine function.
         """
         check_function(selector, "sum", "element")
+        refuse_texts(selector, self._node.element_type, "sum", caller_location())
         return self._process(RollingValue(selector, added, "rolling sum"), self._pair(selector), name, on_error)
 
     def min(

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from windrow.errors import check_arity, require_callable
+from windrow.plan.location import caller_location
 from windrow.time import duration_text
 
 # Any in this module: a part carries conditions on elements of every type; the builder has proved that they fit.
@@ -56,11 +57,14 @@ class Condition:
         if function is None:
             return EVERY_ELEMENT
         # A text is a value that elements have, more often than the name of a field that is true or false.
+        where = caller_location()
         hint = f"lambda event: event.kind == {function!r}" if isinstance(function, str) else None
-        require_callable(function, what, "a function of an element, such as lambda event: event.amount < 1", hint=hint)
+        require_callable(
+            function, what, "a function of an element, such as lambda event: event.amount < 1", where=where, hint=hint
+        )
         assert callable(function)
         sees_matched = _required_arguments(function) > 1
-        check_arity(function, what, "element, matched" if sees_matched else "element", None)
+        check_arity(function, what, "element, matched" if sees_matched else "element", where)
         return Condition(function, sees_matched)
 
 

@@ -417,8 +417,8 @@ def _change_faults(step: Step) -> Iterator[Fault]:
         )
     elif windows is not None and windows.spec.leaves_results:
         yield Fault(
-            f"the windows fire several times, and a group whose last row {origin} upstream withdraw would keep its "
-            "result",
+            "the windows fire several times, and a group would keep its result where its last row is withdrawn, as "
+            f"{origin} upstream may do",
             step.where,
             "retracting() withdraws the result before the next one, or without one where no row is left; or let the "
             f"windows fire once, at their end, without allowed lateness; or {hint}",

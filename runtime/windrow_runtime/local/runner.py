@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windrow.addresses.paths import checked_path
-from windrow.errors import InvalidArgumentError, warn
+from windrow.errors import InvalidArgumentError, no_attribute, require_callable, warn
 from windrow.functions.names import function_name
 from windrow.plan import Form, Pipeline, Step
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, now_millis
@@ -107,6 +107,9 @@ class LocalRunner:
             )
         if savepoint is not None:
             checked_path(savepoint, "a savepoint is kept at")
+        if clock is not None:
+            expected = "a function that gives milliseconds since 1970"
+            require_callable(clock, "the clock of a runner", expected, takes="", where=line_of_caller())
         KeyOrder.of(shuffles_keys)  # refuses what is no seed
         self._clock = clock if clock is not None else now_millis
         self._is_by_machine = clock is None
@@ -119,6 +122,14 @@ class LocalRunner:
         self._savepoint = savepoint
         self._renamed = dict(renamed or {})
         self._is_stopping = False
+
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what to call instead of a name of other runners."""
+            going_on = "run(pipeline, drain=False) reads what there is; SparkRunner().start(pipeline) goes on"
+            own = dict.fromkeys(("run_batch", "execute", "submit", "run_pipeline"), "run(pipeline)")
+            raise no_attribute(self, name, {"start": going_on, **own})
 
     def __repr__(self) -> str:
         return call_text(

@@ -39,20 +39,23 @@ class Labels:
 
     Attributes:
         are_dates: Whether times are milliseconds since the epoch, and not small numbers of a test.
+        are_long: Whether numbers have commas: all of them, where one has six digits.
     """
 
     are_dates: bool
+    are_long: bool = False
 
     @classmethod
     def of(cls, times: Iterable[int]) -> Labels:
         """Returns the labels for some times, which are dates if all of them are in the range of dates."""
         all_times = list(times)
-        return cls(bool(all_times) and all(_LEAST_DATE <= time <= _LAST_DATE for time in all_times))
+        are_dates = bool(all_times) and all(_LEAST_DATE <= time <= _LAST_DATE for time in all_times)
+        return cls(are_dates, any(abs(time) >= 100_000 for time in all_times))
 
     def text(self, time: int, step: int = 1) -> str:
         """Formats a time, as exactly as ticks at multiples of ``step`` need it."""
         if not self.are_dates or not 0 <= time <= _LAST_DATE:
-            return f"{time:,}" if abs(time) >= 100_000 else str(time)
+            return f"{time:,}" if self.are_long else str(time)
         moment = _EPOCH + timedelta(milliseconds=time)
         if step % _DAY == 0:
             return f"{moment:%Y-%m-%d}"

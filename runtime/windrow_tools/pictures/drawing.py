@@ -12,7 +12,7 @@ from windrow.errors import InvalidArgumentError
 from windrow_runtime.operators.recording import Recording, StepRecording
 from windrow_tools.pictures.axes import Axis
 from windrow_tools.pictures.panel import Panel
-from windrow_tools.pictures.picture import LEAST_WIDTH, Timeline, page, whole
+from windrow_tools.pictures.picture import LEAST_WIDTH, Timeline, checked_input, page, whole
 from windrow_tools.pictures.scene import AxisTimes, Scene, keys_of
 
 # Any in this module: values of every type.
@@ -101,6 +101,7 @@ def timeline(
     for name, pixels, least in (("width", width, LEAST_WIDTH), ("height", height, LEAST_HEIGHT)):
         if pixels is not None and pixels < least:
             raise InvalidArgumentError(f"the {name} is too small", given=pixels, expected=f"at least {least} pixels")
+    show = checked_input(recording, values)
     recorded = recording.of(step)
     times = AxisTimes.of(recorded, by)
     if by == "clock" and not times.by_clock:
@@ -113,7 +114,7 @@ def timeline(
     chosen = keys if key is EVERY_KEY else [key]
     words = f"Timeline of {recorded.name}" if title is None else title
     scenes = [Scene.of(recorded, each, times) for each in chosen[:MOST_PANELS]]
-    drawing = _Drawing(recorded, times, scenes, width, height, values, circles == "number")
+    drawing = _Drawing(recorded, times, scenes, width, height, show, circles == "number")
     return drawing.timeline(words, title, len(chosen) - len(scenes))
 
 

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from windrow.drawing.svg import element, shortened, text, width_of, wrapped
 from windrow.errors import InvalidArgumentError
+from windrow_runtime.operators.errors import line_of_caller
 from windrow_runtime.operators.recording import Lane, ProcessRecording, RecordedEvent, Recording
 from windrow_tools.pictures.axes import Labels, is_finite
-from windrow_tools.pictures.picture import LEAST_WIDTH, Timeline, page, whole
+from windrow_tools.pictures.picture import LEAST_WIDTH, Timeline, checked_input, page, whole
 
 # Any in this module: values of every type.
 
@@ -52,7 +53,8 @@ def lanes(
         names: What to call lanes; by default what they are, such as "first stream".
 
     Raises:
-        InvalidArgumentError: If there is no such step, or the width is too small.
+        InvalidArgumentError: If there is no such step, ``names`` has a lane that the step has not, ``values`` makes no
+            text, or the width is too small.
 
     Example:
         >>> from windrow import from_source
@@ -67,9 +69,19 @@ def lanes(
     """
     if width < LEAST_WIDTH:
         raise InvalidArgumentError("the width is too small", given=width, expected=f"at least {LEAST_WIDTH} pixels")
+    show = checked_input(recording, values)
     process = recording.of_process(step)
+    named = {*process.lanes, *_TIMES}
+    unknown = [lane for lane in names or () if lane not in named]
+    if unknown:
+        raise InvalidArgumentError(
+            "the picture has no such lane",
+            given=", ".join(map(str, unknown)),
+            expected=f"lanes of {', '.join(str(lane) for lane in Lane if lane in named)}",
+            where=line_of_caller(),
+        )
     words = f"Lanes of {process.name}" if title is None else title
-    return _Drawing.of(process, width, values, names or {}).timeline(words, title)
+    return _Drawing.of(process, width, show, names or {}).timeline(words, title)
 
 
 @dataclass(frozen=True, slots=True)

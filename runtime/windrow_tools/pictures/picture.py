@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from windrow.drawing.html import table
 from windrow.drawing.style import colours_of
 from windrow.drawing.svg import picture, shortened, text
-from windrow.errors import InvalidArgumentError
+from windrow.errors import InvalidArgumentError, require_callable
+from windrow_runtime.operators.errors import line_of_caller
+from windrow_runtime.operators.recording import Recording
 from windrow_tools.pictures.style import RULES
 
 LEAST_WIDTH: Final = 240
 """The least width of a picture, in pixels."""
 
 _CLASS: Final = "windrow-timeline"
+
+
+# Any: values of every type.
+def checked_input(recording: object, values: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Refuses what is no recording; returns a function that makes texts of values, and refuses what is none."""
+    if not isinstance(recording, Recording):
+        raise InvalidArgumentError(
+            "a picture is drawn of a recording",
+            given=f"a {type(recording).__name__}",
+            expected="a Recording",
+            where=line_of_caller(),
+            hint="harness.recording, or LocalRunner(record=True).run(pipeline).recording",
+        )
+    expected = "a function that makes a text of an element, and of a result"
+    require_callable(values, "values of a picture", expected, takes="value", where=line_of_caller())
+
+    def shown(value: Any) -> str:
+        made: object = values(value)
+        if not isinstance(made, str):
+            raise InvalidArgumentError(
+                "values of a picture makes no text",
+                given=made,
+                expected="a str",
+                where=line_of_caller(),
+                hint="lambda value: str(...)",
+            )
+        return made
+
+    return shown
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from windrow.errors import MissingTimestampError
+from windrow.errors import InvalidArgumentError, MissingTimestampError
 from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger, Trigger, TriggerResult
-from windrow.triggers.checks import parts_that_cannot_merge
+from windrow.triggers.checks import check_trigger, parts_that_cannot_merge
 from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
-from windrow_runtime.operators.errors import line_of_caller
+from windrow_runtime.operators.errors import errors_at, line_of_caller
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import WindowEntry
 from windrow_runtime.operators.trigger_context import TriggerContextImpl
@@ -44,6 +44,8 @@ class TriggerHarness(Generic[T, W]):
     """
 
     def __init__(self, trigger: Trigger[T, W]) -> None:
+        with errors_at(line_of_caller()):
+            check_trigger(trigger, "a trigger harness drives a trigger")
         self._trigger = trigger
         self._driver = _TriggerDriver(trigger)
 
@@ -190,6 +192,7 @@ def assign_windows(
     Raises:
         MissingTimestampError: For an event-time assigner and an element without a timestamp, as in a pipeline.
     """
+    _check_assigner(assigner, WindowAssigner, "assign_windows(assigner, element, timestamp)")
     if timestamp is None and assigner.is_event_time:
         raise MissingTimestampError(
             "an event-time assigner was given an element without a timestamp",
@@ -199,6 +202,17 @@ def assign_windows(
         )
     stamp = MIN_TIMESTAMP if timestamp is None else moment(timestamp, "a timestamp")
     return list(assigner.assign_windows(element, stamp, _Clock(moment(processing_time, "the clock"))))
+
+
+def _check_assigner(given: object, class_: type, hint: str) -> None:
+    if not isinstance(given, class_):
+        raise InvalidArgumentError(
+            "an assigner of windows is under test",
+            given=given,
+            expected=f"a {class_.__name__}",
+            where=line_of_caller(),
+            hint=hint,
+        )
 
 
 @dataclass(frozen=True)
@@ -216,6 +230,7 @@ class LiveWindows(Generic[W]):
 
     # Any: merging looks at windows only.
     def __init__(self, assigner: MergingWindowAssigner[Any, W], windows: Iterable[W] = ()) -> None:
+        _check_assigner(assigner, MergingWindowAssigner, "EventTimeSessionWindows.with_gap(timedelta(...))")
         self._assigner = assigner
         self._live = list(windows)
 

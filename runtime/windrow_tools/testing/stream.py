@@ -7,12 +7,12 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, ClassVar, Final, Generic, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, overload
 
 from typing_extensions import TypeForm, TypeVar
 
 from windrow.builder.stream import DataStream
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError, similar_name
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, no_attribute, similar_name
 from windrow.evictors import TimestampedValue
 from windrow.plan import ProcessNode, Step
 from windrow.plan.pipeline import PartialPipeline
@@ -187,6 +187,7 @@ class StreamHarness(Generic[In, Out]):
         self._order = KeyOrder.of(shuffles_keys)
         self._pushed: list[tuple[Any, int | None]] = []
         self._execution = self._new_execution()
+        self._is_closed = False
         self._inputs = {step.id: _Input() for step in self._topology.sources}
         self._watermarks: dict[str, int] = {}  # of steps and unions, as far as sources have watermarks of their own
         self._has_arrived = False  # since the last end of a batch
@@ -258,7 +259,7 @@ class StreamHarness(Generic[In, Out]):
             for recorder in self._recorders.values():
                 recorder.pushed = kept
         try:
-            self._execution.round({port: StampedElements([own(value)], [timestamp])})
+            self._running().round({port: StampedElements([own(value)], [timestamp])})
         finally:
             for recorder in self._recorders.values():
                 recorder.pushed = NOTHING
@@ -280,7 +281,7 @@ class StreamHarness(Generic[In, Out]):
         for each in self._inputs.values():
             each.watermark = max(watermark, each.watermark)
         self.current_watermark = max(watermark, self.current_watermark)
-        self._execution.round({}, watermark=self.current_watermark)
+        self._running().round({}, watermark=self.current_watermark)
 
     def set_idle(self, source: PushSource[Any], *, idle: bool = True) -> None:
         """Let a source fall silent, so that it holds no watermark back, or with ``idle=False`` come back.
@@ -299,7 +300,7 @@ class StreamHarness(Generic[In, Out]):
         operators = self._execution.operators
         before = {identifier: operator.current_watermark for identifier, operator in operators.items()}
         self._watermarks = watermarks_of(self._topology, self._inputs, {**self._watermarks, **before})
-        self._execution.round({}, watermark=self._watermarks)
+        self._running().round({}, watermark=self._watermarks)
         reached = [operator.current_watermark for operator in operators.values()]
         self.current_watermark = max(self.current_watermark, min(reached, default=MIN_TIMESTAMP))
 
@@ -316,7 +317,7 @@ class StreamHarness(Generic[In, Out]):
             self._execution.end_batch(self.current_processing_time)
             self._has_arrived = False
         self.current_processing_time = max(moment(now, "the clock"), self.current_processing_time)
-        self._execution.round({}, processing_time=self.current_processing_time)
+        self._running().round({}, processing_time=self.current_processing_time)
 
     def emit_watermarks(self) -> int:
         """Let the strategies of the stream make their watermarks, and advance each keyed step to its own.
@@ -324,9 +325,9 @@ class StreamHarness(Generic[In, Out]):
         Returns:
             The watermark; the lowest, where keyed steps have several.
         """
-        watermarks = self._execution.end_batch(self.current_processing_time)
+        watermarks = self._running().end_batch(self.current_processing_time)
         self._has_arrived = False
-        self._execution.round({}, watermark=watermarks)
+        self._running().round({}, watermark=watermarks)
         # A process function may stand upstream of the step that assigns timestamps.
         reached = [
             watermark
@@ -406,7 +407,7 @@ class StreamHarness(Generic[In, Out]):
                 given=tag,
                 expected=" or ".join(map(repr, sorted(names or ()))) or "an OutputTag",
                 where=line_of_caller(),
-                hint=similar_name(tag.name, names or ()) if isinstance(tag, OutputTag) else 'OutputTag("late")',
+                hint=similar_name(tag.name, names or ()) if isinstance(tag, OutputTag) else f"OutputTag({tag!r})",
             )
         ports = [port for port in self._observed if port.tag == tag.name]
         return [element for port in ports for element in _drain(self._observed, port)]
@@ -549,14 +550,45 @@ class StreamHarness(Generic[In, Out]):
     # The life of the harness
 
     def close(self) -> None:
-        """Close the user's functions."""
+        """Close the user's functions; what was emitted can still be taken."""
+        self._is_closed = True
         self._execution.close()
+
+    def _running(self) -> Execution:
+        if self._is_closed:
+            raise InvalidArgumentError(
+                "the harness is closed, and so are the functions of its stream",
+                expected="elements, watermarks and times before close(), or inside of its with block",
+                where=line_of_caller(),
+                hint="StreamHarness(stream, source) makes another one",
+            )
+        return self._execution
+
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            """Says what to call instead of a name of other harnesses."""
+            raise no_attribute(self, name, _ELSEWHERE)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+_EACH: Final = "process_element(value, timestamp) for each"
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("process_elements", "push_element", "pipe_input", "add_elements"), _EACH),
+    **dict.fromkeys(("advance_watermark_to", "advance_watermark"), "process_watermark(watermark)"),
+    "advance_watermark_to_infinity": "process_watermark(MAX_TIMESTAMP), of windrow.time",
+    **dict.fromkeys(("advance_processing_time", "advance_wall_clock_time", "advance_time"), "set_processing_time(now)"),
+    **dict.fromkeys(("extract_output_values", "read_values_to_list"), "take_values()"),
+    **dict.fromkeys(("get_output", "read_output"), "take_output()"),
+    "get_side_output": "take_side_output(tag)",
+    **dict.fromkeys(("snapshot", "restore", "initialize_state"), "snapshot_restore(), which does both"),
+}
+"""What to call instead of what harnesses of Flink, Beam and Kafka Streams have."""
 
 
 # Any: elements of every type; the caller's stream or tag gives it back.
