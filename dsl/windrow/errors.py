@@ -4,7 +4,7 @@ Every error that windrow raises is a :class:`WindrowError`. Its text is put toge
 message reads the same way::
 
     window size must be positive
-      given:    timedelta(0)
+      given:    0 ms
       expected: a timedelta of at least one millisecond
       where:    sensors.3.window, pipeline.py:41
       hint:     TumblingEventTimeWindows.of(timedelta(seconds=5))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.dsl.plans import SECOND, SECONDS
-from windrow import OutputTag, WatermarkStrategy, from_collection
+from windrow import WatermarkStrategy, from_collection
 from windrow import aggregates as agg
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.failures import Retry
@@ -50,7 +50,7 @@ ARGUMENTS: dict[str, tuple[Callable[[], object], str]] = {
     "an offset": (lambda: days("UTC-5"), r"Etc/GMT\+5"),
     "a day in capitals": (lambda: weeks("UTC", first_day="Sunday"), r"did you mean sunday\?"),
     "windows that leave gaps": (lambda: days("UTC", 1, 7), "windows of 1 day follow"),
-    "a policy that is misspelt": (lambda: numbers.map(abs, on_error="dorp"), r"did you mean drop\?"),
+    "a policy that is misspelt": (lambda: numbers.map(abs, on_error="drp"), r"did you mean drop\?"),
     "a last policy that is misspelt": (lambda: retry(FixedDelayRetryStrategy(3), then="Fail"), r"did you mean fail\?"),
     "a class as a policy": (lambda: numbers.map(abs, on_error=Retry), "an instance, not the class"),
     "None as a policy": (lambda: numbers.map(abs, on_error=None), "\n  given:    None\n"),
@@ -64,10 +64,6 @@ ARGUMENTS: dict[str, tuple[Callable[[], object], str]] = {
     "a lambda as an aggregate": (lambda: windows.aggregate(lambda a, b: a), r"reduce\(function\)"),
     "a sum of texts": (lambda: numbers.map(str).key_by(len).sum(lambda text: text), "given:    .*, of type str"),
     "an aggregate of texts": (lambda: texts.window_all(SECONDS).aggregate(agg.mean(a_text)), "mean adds numbers up"),
-    "time that never is up": (
-        lambda: keyed.pattern(pattern.begin("x"), timed_out=OutputTag("late")),
-        r"given:    timed_out='late', and begin\(x\)(.|\n)*hint:     pattern.within",
-    ),
     "a value as a condition": (lambda: pattern.begin("x", "fail"), "lambda event: event.kind == 'fail'"),
     "a pattern that does not begin": (
         lambda: pattern.next("x", abs),

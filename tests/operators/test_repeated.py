@@ -197,7 +197,7 @@ def test_what_is_no_pair_is_told() -> None:
 
 
 REFUSED: dict[str, Callable[[], object]] = {
-    "time to live": lambda: keyed().distinct(within=timedelta(0)),
+    "within must be positive": lambda: keyed().distinct(within=timedelta(0)),
     "processing time or in event time": lambda: keyed().first(within=millis(1), by="clock"),  # type: ignore[arg-type]
     "distinct": lambda: keyed().distinct("id", within=millis(1)),  # type: ignore[arg-type]  # the case
     "on_change": lambda: keyed().on_change(None),  # type: ignore[arg-type]  # the case

@@ -64,14 +64,6 @@ class PatternSettings:
             self.pattern.check(self.skip)
         except InvalidArgumentError as error:
             raise error.at(caller_location()) from None
-        if self.timed_out is not None and not self.pattern.has_times:
-            raise InvalidArgumentError(
-                "partial matches of a pattern without times wait for ever, and never time out",
-                given=f"timed_out={self.timed_out.name!r}, and {self.pattern.describe()}",
-                expected="a pattern with within(...), within_previous(...) or a gap",
-                where=caller_location(),
-                hint="pattern.within(timedelta(...))",
-            )
 
 
 class PatternStream(Stage, Generic[T]):

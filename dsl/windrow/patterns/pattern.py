@@ -81,12 +81,6 @@ class Pattern(Generic[T]):
         """The milliseconds in which a whole match lies, or None if there is no limit."""
         return self._within
 
-    @property
-    def has_times(self) -> bool:
-        """Whether elements of a match come within some time, so that partial matches can be too late."""
-        parts = (each for whole in self._parts for each in whole.all_parts())
-        return self._within is not None or any(each.within_previous or each.gap for each in parts)
-
     # Parts
 
     @overload
