@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeAlias
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -12,7 +12,7 @@ from windrow.errors import AN_INSTANCE, InvalidArgumentError, similar_name
 from windrow.functions.retries import AsyncRetryStrategy
 from windrow.tags import OutputTag
 
-__all__ = ["ErrorPolicy", "Failed", "OnError", "Retry", "error_policy"]
+__all__ = ["ErrorPolicy", "Failed", "NoRetry", "OnError", "Retry", "error_policy"]
 
 # Any: a policy without a tag is for elements of every type.
 T = TypeVar("T", default=Any)
@@ -71,6 +71,15 @@ class Retry(Generic[T]):
     then: Then | OutputTag[Failed[T]] = "fail"
 
     def __post_init__(self) -> None:
+        try:
+            self._check()
+        except InvalidArgumentError as error:
+            # The plan needs this module while it is imported.
+            from windrow.plan.location import caller_location
+
+            raise error.at(caller_location()) from None
+
+    def _check(self) -> None:
         if not isinstance(self.strategy, AsyncRetryStrategy):
             raise InvalidArgumentError(
                 "a strategy decides about retries",
@@ -120,14 +129,21 @@ class ErrorPolicy:
         return f"on error: {then}" if self.retry is None else f"on error: {self.retry.describe()}, then {then}"
 
 
+class NoRetry(NamedTuple):
+    """Says why a step takes no :class:`Retry`, and what to write instead."""
+
+    reason: str
+    hint: str
+
+
 # Any: elements of every type; the methods of streams have proved that they fit.
-def error_policy(on_error: OnError[Any], where: object, *, retries: bool = True) -> ErrorPolicy | None:
+def error_policy(on_error: OnError[Any], where: object, *, no_retry: NoRetry | None = None) -> ErrorPolicy | None:
     """The policy that an argument ``on_error`` states.
 
     Args:
         on_error: The argument.
         where: The line of the user's program.
-        retries: Whether the step may call its function again by a :class:`Retry`.
+        no_retry: Why the step takes no :class:`Retry`; None: it takes one.
 
     Returns:
         The policy; None where the run fails, as without the argument.
@@ -136,13 +152,13 @@ def error_policy(on_error: OnError[Any], where: object, *, retries: bool = True)
         InvalidArgumentError: If the argument has an unknown value.
     """
     if isinstance(on_error, Retry):
-        if not retries:
+        if no_retry is not None:
             raise InvalidArgumentError(
-                "map_async has retries of its own",
+                no_retry.reason,
                 given=f"on_error={on_error!r}",
                 expected='on_error="drop" or a tag',
                 where=where,
-                hint="map_async(..., retry_strategy=strategy, on_error=tag)",
+                hint=no_retry.hint,
             )
         then = error_policy(on_error.then, where)
         return ErrorPolicy(on_error.strategy) if then is None else replace(then, retry=on_error.strategy)

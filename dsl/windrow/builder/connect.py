@@ -10,6 +10,7 @@ from typing_extensions import TypeVar as TypeVarWithDefault
 from windrow.builder.arguments import check_function, check_result
 from windrow.builder.sides import both_inputs, keyed_by_both
 from windrow.builder.stage import Stage
+from windrow.calls.no_policy import KEY_BEFORE, no_on_error
 from windrow.errors import InvalidArgumentError
 from windrow.failures import ErrorPolicy, OnError, error_policy
 from windrow.functions.element import FlatMapFunction, MapFunction
@@ -186,6 +187,7 @@ class ConnectedStreams(Stage, Generic[L, U]):
         policy = error_policy(on_error, caller_location())
         return together if policy is None else self._processed(function, together.node.element_type, policy, name)
 
+    @no_on_error(KEY_BEFORE)
     def key_by(
         self, first: Callable[[L], H], second: Callable[[U], H] | NoOtherKey[U, J]
     ) -> KeyedConnectedStreams[L, U, H | J]:

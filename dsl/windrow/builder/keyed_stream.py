@@ -21,6 +21,7 @@ from windrow.builder.sides import keyed_by_both
 from windrow.builder.stage import side_output_node
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import MergingWindowedStream, WindowedStream
+from windrow.calls.no_policy import CALLS_NOTHING, no_on_error
 from windrow.calls.other_names import unknown_call
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError
@@ -140,6 +141,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         settings = count_window(self._node, size, slide, fire_at_end=fire_at_end)
         return WindowedStream(settings)
 
+    @no_on_error(CALLS_NOTHING)
     def group_into_batches(
         self, max_size: int, *, timeout: timedelta | None = None, name: str | None = None
     ) -> DataStream[list[T]]:
@@ -448,6 +450,9 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             return self._stream_of(side_output_node(self._node, tag))
         return self._stream_of(self._node.input).get_side_output(tag)
 
+    @no_on_error(
+        "select and apply take it, also for conditions and tie_break: pattern(...).select(function, on_error=tag)"
+    )
     def pattern(
         self,
         pattern: Pattern[T],
@@ -487,6 +492,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         *,
         within: timedelta,
         by: TimeDomain = TimeDomain.EVENT_TIME,
+        on_error: OnError[T] = "fail",
         name: str | None = None,
     ) -> DataStream[T]:
         """The elements of each key, without those whose value passed before; Spark's ``dropDuplicatesWithinWatermark``.
@@ -500,6 +506,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             selector: Takes from an element what is compared, which has a hash; by default the element itself.
             within: For how long an element is remembered.
             by: ``TimeDomain.EVENT_TIME``, or ``TimeDomain.PROCESSING_TIME``: the clock at which elements arrive.
+            on_error: What becomes of elements for which the selector raises; see :data:`~windrow.failures.OnError`.
             name: Names the step.
 
         Raises:
@@ -519,8 +526,9 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         if selector is not None:
             check_function(selector, "distinct", "element")
         function: DistinctOfKey[K, T] = DistinctOfKey(selector, _remembered(within, by))
-        return self._process(function, self._node.element_type, name, "fail")
+        return self._process(function, self._node.element_type, name, on_error)
 
+    @no_on_error(CALLS_NOTHING)
     def first(
         self, *, within: timedelta, by: TimeDomain = TimeDomain.EVENT_TIME, name: str | None = None
     ) -> DataStream[T]:
@@ -539,7 +547,9 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         function: FirstOfKey[K, T] = FirstOfKey(_remembered(within, by))
         return self._process(function, self._node.element_type, name, "fail")
 
-    def on_change(self, selector: Callable[[T], object], *, name: str | None = None) -> DataStream[T]:
+    def on_change(
+        self, selector: Callable[[T], object], *, on_error: OnError[T] = "fail", name: str | None = None
+    ) -> DataStream[T]:
         """The elements of each key whose selected value is not equal to that of the element before; the first passes.
 
         Elements come in order of arrival; :meth:`in_event_time_order` before it has them by timestamp. State has the
@@ -547,6 +557,8 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
 
         Args:
             selector: Takes from an element what is compared.
+            on_error: What becomes of elements for which the selector raises; see :data:`~windrow.failures.OnError`.
+                The next element is compared with the one before it.
             name: Names the step.
 
         Raises:
@@ -559,7 +571,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             [('a', 'open'), ('a', 'shut'), ('a', 'open')]
         """
         check_function(selector, "on_change", "element")
-        return self._process(OnChange(selector), self._node.element_type, name, "fail")
+        return self._process(OnChange(selector), self._node.element_type, name, on_error)
 
     def stateful_map(
         self,
@@ -567,6 +579,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         function: Callable[[S, T], tuple[S | None, R]],
         *,
         ttl: StateTtlConfig | None = None,
+        on_error: OnError[T] = "fail",
         name: str | None = None,
     ) -> DataStream[R]:
         """Make one element from each, with a state by key.
@@ -576,6 +589,8 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             function: Gets the state and an element, and returns the new state and the result. With None for a state the
                 key is forgotten.
             ttl: How long a state lives after the last element of its key; None: until it is None.
+            on_error: What becomes of elements for which a function raises; see :data:`~windrow.failures.OnError`. The
+                state of the key stays as it was.
             name: Names the step.
 
         Raises:
@@ -592,7 +607,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         """
         _check_stateful(initial, function, ttl, "stateful_map")
         process: StatefulMap[K, T, S, R] = StatefulMap(initial, function, ttl)
-        return self._process(process, _second(result_type(function)), name, "fail")
+        return self._process(process, _second(result_type(function)), name, on_error)
 
     def stateful_flat_map(
         self,
@@ -600,6 +615,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         function: Callable[[S, T], tuple[S | None, Iterable[R]]],
         *,
         ttl: StateTtlConfig | None = None,
+        on_error: OnError[T] = "fail",
         name: str | None = None,
     ) -> DataStream[R]:
         """Make any number of elements from each, with a state by key; otherwise as :meth:`stateful_map`.
@@ -609,6 +625,8 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             function: Gets the state and an element, and returns the new state and an iterable of results. With None for
                 a state the key is forgotten.
             ttl: How long a state lives after the last element of its key; None: until it is None.
+            on_error: What becomes of elements for which a function raises; see :data:`~windrow.failures.OnError`. The
+                state of the key stays as it was.
             name: Names the step.
 
         Raises:
@@ -617,7 +635,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         """
         _check_stateful(initial, function, ttl, "stateful_flat_map")
         process: StatefulFlatMap[K, T, S, R] = StatefulFlatMap(initial, function, ttl)
-        return self._process(process, iterable_item(_second(result_type(function))), name, "fail")
+        return self._process(process, iterable_item(_second(result_type(function))), name, on_error)
 
     def process(
         self, function: KeyedProcessFunction[K, T, R], *, on_error: OnError[T | None] = "fail", name: str | None = None
@@ -765,6 +783,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         rolling: RollingReduce[K, T] = RollingReduce(Extreme(selector, lowest=False), "rolling max_by")
         return self._process(rolling, self._node.element_type, name, on_error)
 
+    @no_on_error("a column that a map(function, on_error=tag) before key_by computes says what is deleted")
     def latest(self, *, is_deleted: Callable[[T], bool] | None = None, name: str | None = None) -> DataStream[T]:
         """The table of the newest element of each key, as a stream of changes (a ``KTable`` of Kafka Streams).
 

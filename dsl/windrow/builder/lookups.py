@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from inspect import iscoroutinefunction
 from types import CoroutineType
-from typing import Any, get_args, get_origin
+from typing import Any, Final, get_args, get_origin
 
 from windrow.builder.arguments import check_callable, check_function, check_kind
 from windrow.calls.attributes import holds
 from windrow.counts import check_positive
 from windrow.errors import InvalidArgumentError, Location, check_arity
-from windrow.failures import OnError, error_policy
+from windrow.failures import NoRetry, OnError, error_policy
 from windrow.functions.retries import AsyncRetryStrategy, FixedDelayRetryStrategy
 from windrow.functions.stateless import AsyncFunction, ProcessFunction
 from windrow.plan.base_node import Node
@@ -63,6 +63,11 @@ def map_batches_node(
         element_type=iterable_item(made_type(function, sequence_type(node.element_type))),
         location=caller_location(),
     )
+
+
+_OWN_RETRIES: Final = NoRetry(
+    "map_async has retries of its own", "map_async(..., retry_strategy=strategy, on_error=tag)"
+)
 
 
 def map_async_node(
@@ -128,7 +133,7 @@ def map_async_node(
             )
     if failed is not None:
         check_kind(failed, OutputTag, "what has failed goes to the side output of a tag", "an OutputTag")
-    policy = error_policy(on_error, where, retries=False)
+    policy = error_policy(on_error, where, no_retry=_OWN_RETRIES)
     if policy is not None and failed is not None:
         raise InvalidArgumentError(
             "what has failed goes to one side output, or is dropped",

@@ -12,7 +12,9 @@ from windrow.aggregates import arithmetic, order
 from windrow.aggregates.combined import combine
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import key
+from windrow.calls.no_policy import CALLS_NOTHING, no_on_error
 from windrow.errors import InvalidArgumentError
+from windrow.failures import OnError
 from windrow.plan.location import caller_location
 from windrow.rolling import Comparable
 
@@ -32,9 +34,12 @@ class ReadyMade(Generic[T]):
 
     @abstractmethod
     # Any: each of the calls says of which type its results are.
-    def _declared(self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None) -> DataStream[Any]:
+    def _declared(
+        self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None, on_error: OnError[T | None] = "fail"
+    ) -> DataStream[Any]:
         """The stream of the results of an aggregate."""
 
+    @no_on_error(CALLS_NOTHING)
     def count(self, *, name: str | None = None) -> DataStream[int]:
         """Count the elements of each window; as ``aggregate`` of :func:`windrow.aggregates.count`.
 
@@ -51,65 +56,80 @@ class ReadyMade(Generic[T]):
         """
         return self._declared(arithmetic.Count(None), name)
 
-    def sum(self, selector: Callable[[T], N], *, name: str | None = None) -> DataStream[N]:
+    def sum(
+        self, selector: Callable[[T], N], *, on_error: OnError[T | None] = "fail", name: str | None = None
+    ) -> DataStream[N]:
         """Add up the values that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.sum`.
 
         Args:
             selector: Takes a number or a time span from an element.
+            on_error: As of ``aggregate``.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the selector cannot be called.
         """
-        return self._declared(arithmetic.sum(selector), name)
+        return self._declared(arithmetic.sum(selector), name, on_error)
 
-    def min(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[C]:
+    def min(
+        self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
+    ) -> DataStream[C]:
         """Find the lowest value that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.min`.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
+            on_error: As of ``aggregate``.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the selector cannot be called.
         """
-        return self._declared(order.min(selector), name)
+        return self._declared(order.min(selector), name, on_error)
 
-    def max(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[C]:
+    def max(
+        self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
+    ) -> DataStream[C]:
         """Find the highest value that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.max`.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
+            on_error: As of ``aggregate``.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the selector cannot be called.
         """
-        return self._declared(order.max(selector), name)
+        return self._declared(order.max(selector), name, on_error)
 
-    def min_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
+    def min_by(
+        self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
+    ) -> DataStream[T]:
         """Find the element with the lowest selected value; as ``aggregate`` of :func:`windrow.aggregates.min_by`.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
+            on_error: As of ``aggregate``.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the selector cannot be called.
         """
-        return self._declared(order.min_by(selector), name)
+        return self._declared(order.min_by(selector), name, on_error)
 
-    def max_by(self, selector: Callable[[T], C], *, name: str | None = None) -> DataStream[T]:
+    def max_by(
+        self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
+    ) -> DataStream[T]:
         """Find the element with the highest selected value; as ``aggregate`` of :func:`windrow.aggregates.max_by`.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
+            on_error: As of ``aggregate``.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the selector cannot be called.
         """
-        return self._declared(order.max_by(selector), name)
+        return self._declared(order.max_by(selector), name, on_error)
 
 
 class ReadyMadeOrNone(ReadyMade[T]):
@@ -119,29 +139,29 @@ class ReadyMadeOrNone(ReadyMade[T]):
 
     # An empty window has a result too, so a variable for windows without an evictor hides that it may be None.
     def sum(  # type: ignore[override]
-        self, selector: Callable[[T], N], *, name: str | None = None
+        self, selector: Callable[[T], N], *, on_error: OnError[T | None] = "fail", name: str | None = None
     ) -> DataStream[N | None]:
-        return self._declared(arithmetic.sum(selector), name)
+        return self._declared(arithmetic.sum(selector), name, on_error)
 
     def min(  # type: ignore[override]
-        self, selector: Callable[[T], C], *, name: str | None = None
+        self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
     ) -> DataStream[C | None]:
-        return self._declared(order.min(selector), name)
+        return self._declared(order.min(selector), name, on_error)
 
     def max(  # type: ignore[override]
-        self, selector: Callable[[T], C], *, name: str | None = None
+        self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
     ) -> DataStream[C | None]:
-        return self._declared(order.max(selector), name)
+        return self._declared(order.max(selector), name, on_error)
 
     def min_by(  # type: ignore[override]
-        self, selector: Callable[[T], C], *, name: str | None = None
+        self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
     ) -> DataStream[T | None]:
-        return self._declared(order.min_by(selector), name)
+        return self._declared(order.min_by(selector), name, on_error)
 
     def max_by(  # type: ignore[override]
-        self, selector: Callable[[T], C], *, name: str | None = None
+        self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
     ) -> DataStream[T | None]:
-        return self._declared(order.max_by(selector), name)
+        return self._declared(order.max_by(selector), name, on_error)
 
 
 class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
@@ -151,18 +171,24 @@ class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
 
     # Any below: the overloads say of which type the results are.
     def _of_key(
-        self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None, *, with_key: bool
+        self,
+        function: DeclaredAggregate[T, Any, Any, Any],
+        name: str | None,
+        on_error: OnError[T | None] = "fail",
+        *,
+        with_key: bool,
     ) -> DataStream[Any]:
         if not isinstance(with_key, bool):
             raise InvalidArgumentError(
                 "with_key must be a bool", given=with_key, expected="True or False", where=caller_location()
             )
-        return self._declared(combine(key(), function) if with_key else function, name)
+        return self._declared(combine(key(), function) if with_key else function, name, on_error)
 
     @overload
     def count(self, *, with_key: Literal[False] = False, name: str | None = None) -> DataStream[int]: ...
     @overload
     def count(self, *, with_key: Literal[True], name: str | None = None) -> DataStream[tuple[K, int]]: ...
+    @no_on_error(CALLS_NOTHING)
     def count(self, *, with_key: bool = False, name: str | None = None) -> DataStream[Any]:
         """Count the elements of each window; as ``aggregate`` of :func:`windrow.aggregates.count`.
 
@@ -180,66 +206,120 @@ class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
 
     @overload
     def sum(
-        self, selector: Callable[[T], N], *, with_key: Literal[False] = False, name: str | None = None
+        self,
+        selector: Callable[[T], N],
+        *,
+        with_key: Literal[False] = False,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[N]: ...
     @overload
     def sum(
-        self, selector: Callable[[T], N], *, with_key: Literal[True], name: str | None = None
+        self,
+        selector: Callable[[T], N],
+        *,
+        with_key: Literal[True],
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[tuple[K, N]]: ...
-    def sum(self, selector: Callable[[T], N], *, with_key: bool = False, name: str | None = None) -> DataStream[Any]:
+    def sum(
+        self,
+        selector: Callable[[T], N],
+        *,
+        with_key: bool = False,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
+    ) -> DataStream[Any]:
         """Add up the values that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.sum`.
 
         Args:
             selector: Takes a number or a time span from an element.
             with_key: Whether to give pairs of the key and the value, as :meth:`KeyedStream.sum` does.
+            on_error: As of ``aggregate``.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the selector cannot be called.
         """
-        return self._of_key(arithmetic.sum(selector), name, with_key=with_key)
+        return self._of_key(arithmetic.sum(selector), name, on_error, with_key=with_key)
 
     @overload
     def min(
-        self, selector: Callable[[T], C], *, with_key: Literal[False] = False, name: str | None = None
+        self,
+        selector: Callable[[T], C],
+        *,
+        with_key: Literal[False] = False,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[C]: ...
     @overload
     def min(
-        self, selector: Callable[[T], C], *, with_key: Literal[True], name: str | None = None
+        self,
+        selector: Callable[[T], C],
+        *,
+        with_key: Literal[True],
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[tuple[K, C]]: ...
-    def min(self, selector: Callable[[T], C], *, with_key: bool = False, name: str | None = None) -> DataStream[Any]:
+    def min(
+        self,
+        selector: Callable[[T], C],
+        *,
+        with_key: bool = False,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
+    ) -> DataStream[Any]:
         """Find the lowest value that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.min`.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
             with_key: Whether to give pairs of the key and the value, as :meth:`KeyedStream.min` does.
+            on_error: As of ``aggregate``.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the selector cannot be called.
         """
-        return self._of_key(order.min(selector), name, with_key=with_key)
+        return self._of_key(order.min(selector), name, on_error, with_key=with_key)
 
     @overload
     def max(
-        self, selector: Callable[[T], C], *, with_key: Literal[False] = False, name: str | None = None
+        self,
+        selector: Callable[[T], C],
+        *,
+        with_key: Literal[False] = False,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[C]: ...
     @overload
     def max(
-        self, selector: Callable[[T], C], *, with_key: Literal[True], name: str | None = None
+        self,
+        selector: Callable[[T], C],
+        *,
+        with_key: Literal[True],
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[tuple[K, C]]: ...
-    def max(self, selector: Callable[[T], C], *, with_key: bool = False, name: str | None = None) -> DataStream[Any]:
+    def max(
+        self,
+        selector: Callable[[T], C],
+        *,
+        with_key: bool = False,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
+    ) -> DataStream[Any]:
         """Find the highest value that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.max`.
 
         Args:
             selector: Takes from an element what is compared: any values that have an order.
             with_key: Whether to give pairs of the key and the value, as :meth:`KeyedStream.max` does.
+            on_error: As of ``aggregate``.
             name: Names the step.
 
         Raises:
             InvalidArgumentError: If the selector cannot be called.
         """
-        return self._of_key(order.max(selector), name, with_key=with_key)
+        return self._of_key(order.max(selector), name, on_error, with_key=with_key)
 
 
 class KeyedReadyMadeOrNone(ReadyMadeOrNone[T], KeyedReadyMade[T, K]):
@@ -249,39 +329,84 @@ class KeyedReadyMadeOrNone(ReadyMadeOrNone[T], KeyedReadyMade[T, K]):
 
     @overload  # type: ignore[override]
     def sum(
-        self, selector: Callable[[T], N], *, with_key: Literal[False] = False, name: str | None = None
+        self,
+        selector: Callable[[T], N],
+        *,
+        with_key: Literal[False] = False,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[N | None]: ...
     @overload
     def sum(
-        self, selector: Callable[[T], N], *, with_key: Literal[True], name: str | None = None
+        self,
+        selector: Callable[[T], N],
+        *,
+        with_key: Literal[True],
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[tuple[K, N | None]]: ...
     def sum(  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
-        self, selector: Callable[[T], N], *, with_key: bool = False, name: str | None = None
+        self,
+        selector: Callable[[T], N],
+        *,
+        with_key: bool = False,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[Any]:
-        return self._of_key(arithmetic.sum(selector), name, with_key=with_key)
+        return self._of_key(arithmetic.sum(selector), name, on_error, with_key=with_key)
 
     @overload  # type: ignore[override]
     def min(
-        self, selector: Callable[[T], C], *, with_key: Literal[False] = False, name: str | None = None
+        self,
+        selector: Callable[[T], C],
+        *,
+        with_key: Literal[False] = False,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[C | None]: ...
     @overload
     def min(
-        self, selector: Callable[[T], C], *, with_key: Literal[True], name: str | None = None
+        self,
+        selector: Callable[[T], C],
+        *,
+        with_key: Literal[True],
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[tuple[K, C | None]]: ...
     def min(  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
-        self, selector: Callable[[T], C], *, with_key: bool = False, name: str | None = None
+        self,
+        selector: Callable[[T], C],
+        *,
+        with_key: bool = False,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[Any]:
-        return self._of_key(order.min(selector), name, with_key=with_key)
+        return self._of_key(order.min(selector), name, on_error, with_key=with_key)
 
     @overload  # type: ignore[override]
     def max(
-        self, selector: Callable[[T], C], *, with_key: Literal[False] = False, name: str | None = None
+        self,
+        selector: Callable[[T], C],
+        *,
+        with_key: Literal[False] = False,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[C | None]: ...
     @overload
     def max(
-        self, selector: Callable[[T], C], *, with_key: Literal[True], name: str | None = None
+        self,
+        selector: Callable[[T], C],
+        *,
+        with_key: Literal[True],
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[tuple[K, C | None]]: ...
     def max(  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
-        self, selector: Callable[[T], C], *, with_key: bool = False, name: str | None = None
+        self,
+        selector: Callable[[T], C],
+        *,
+        with_key: bool = False,
+        on_error: OnError[T | None] = "fail",
+        name: str | None = None,
     ) -> DataStream[Any]:
-        return self._of_key(order.max(selector), name, with_key=with_key)
+        return self._of_key(order.max(selector), name, on_error, with_key=with_key)

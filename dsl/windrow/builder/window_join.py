@@ -12,6 +12,7 @@ from windrow.builder.sides import keyed_by_both
 from windrow.builder.stage import Stage
 from windrow.builder.window_settings import WindowSettings
 from windrow.builder.window_stage import WindowStage
+from windrow.calls.no_policy import KEY_BEFORE, no_on_error
 from windrow.evictors import Evictor
 from windrow.failures import OnError, error_policy
 from windrow.functions.marked import CoGroup, JoinKind, JoinPairs
@@ -80,6 +81,7 @@ class JoinedStreams(_OfTwo, Generic[L, U, A, B]):
 
     __slots__ = ()
 
+    @no_on_error(KEY_BEFORE)
     def where(self, selector: Callable[[L], H]) -> JoinWhere[L, U, A, B, H]:
         """Take the key from the elements of the left stream.
 
@@ -101,6 +103,7 @@ class JoinWhere(_OfTwo, Generic[L, U, A, B, H]):
 
     __slots__ = ()
 
+    @no_on_error(KEY_BEFORE)
     def equal_to(self, selector: Callable[[U], H]) -> JoinEqualTo[L, U, A, B, H]:
         """Take the key from the elements of the right stream. Keys are of the same type.
 
@@ -149,6 +152,7 @@ class CoGroupedStreams(_OfTwo, Generic[L, U]):
 
     __slots__ = ()
 
+    @no_on_error(KEY_BEFORE)
     def where(self, selector: Callable[[L], H]) -> CoGroupWhere[L, U, H]:
         """Take the key from the elements of the left stream.
 
@@ -170,6 +174,7 @@ class CoGroupWhere(_OfTwo, Generic[L, U, H]):
 
     __slots__ = ()
 
+    @no_on_error(KEY_BEFORE)
     def equal_to(self, selector: Callable[[U], H]) -> CoGroupEqualTo[L, U, H]:
         """Take the key from the elements of the right stream. Keys are of the same type.
 

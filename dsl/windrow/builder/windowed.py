@@ -104,8 +104,10 @@ class _Keyed(KeyedReadyMade[T, K], KeyedStage[T, K, W]):
         return self._aggregate_keyed(function, window_function, name, on_error)
 
     # Any: the calls say of which type their results are.
-    def _declared(self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None) -> DataStream[Any]:
-        return self._aggregate_keyed(function, None, name)
+    def _declared(
+        self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None, on_error: OnError[T | None] = "fail"
+    ) -> DataStream[Any]:
+        return self._aggregate_keyed(function, None, name, on_error)
 
 
 class WindowedStream(_Keyed[T, K, W]):
@@ -255,8 +257,10 @@ class _All(ReadyMade[T], AllStage[T, W]):
         return self._aggregate_all(function, window_function, name, on_error)
 
     # Any: the calls say of which type their results are.
-    def _declared(self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None) -> DataStream[Any]:
-        return self._aggregate_all(function, None, name)
+    def _declared(
+        self, function: DeclaredAggregate[T, Any, Any, Any], name: str | None, on_error: OnError[T | None] = "fail"
+    ) -> DataStream[Any]:
+        return self._aggregate_all(function, None, name, on_error)
 
 
 class AllWindowedStream(_All[T, W]):

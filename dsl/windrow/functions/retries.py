@@ -79,7 +79,20 @@ class _Attempts(AsyncRetryStrategy):
     def retries_result(self, result: Any) -> bool:
         return self.retry_result is not None and truth(self.retry_result(result))
 
-    def _check(self, delays: dict[str, timedelta]) -> None:
+    def __post_init__(self) -> None:
+        try:
+            self._check()
+        except InvalidArgumentError as error:
+            # The plan needs this package while it is imported.
+            from windrow.plan.location import caller_location
+
+            raise error.at(caller_location()) from None
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuses settings that make no sense."""
+
+    def _check_attempts(self, delays: dict[str, timedelta]) -> None:
         check_positive(self.max_attempts, "the attempts of a retry strategy")
         for name, delay in delays.items():
             non_negative_millis(delay, f"the {name} of a retry strategy")
@@ -112,8 +125,8 @@ class FixedDelayRetryStrategy(_Attempts):
 
     delay: timedelta = timedelta(0)
 
-    def __post_init__(self) -> None:
-        self._check({"delay": self.delay})
+    def _check(self) -> None:
+        self._check_attempts({"delay": self.delay})
 
     def backoff(self, attempts: int) -> timedelta:
         return self.delay
@@ -140,9 +153,8 @@ class ExponentialBackoffDelayRetryStrategy(_Attempts):
     max_delay: timedelta
     multiplier: float = 2.0
 
-    def __post_init__(self) -> None:
-        delays = {"initial delay": self.initial_delay, "longest delay": self.max_delay}
-        self._check(delays)
+    def _check(self) -> None:
+        self._check_attempts({"initial delay": self.initial_delay, "longest delay": self.max_delay})
         if isinstance(self.multiplier, bool) or not isinstance(self.multiplier, (int, float)) or self.multiplier < 1:
             raise InvalidArgumentError(
                 "the multiplier of a retry strategy must not make delays shorter",

@@ -24,7 +24,6 @@ from windrow.panes.settings import DEFAULT_PANES, AccumulationMode, PaneSettings
 from windrow.plan.base_node import NAMES, FunctionNode, Node, OneInputNode, PlainFunction, Words, fate_with
 from windrow.plan.fitting import widest
 from windrow.plan.nodes import BroadcastNode, KeyByNode
-from windrow.rolling import RollingReduce, RollingValue
 from windrow.tags import OutputTag
 from windrow.time import duration_text
 from windrow.triggers import Trigger
@@ -368,8 +367,7 @@ class KeyedProcessNode(FunctionNode[KeyedProcessFunction[Any, Any, Any]]):
 
     @property
     def fails_without_element(self) -> bool:
-        # Timers have none; rolling aggregates have no timers.
-        return not isinstance(self.function, (RollingReduce, RollingValue))
+        return type(self.function).on_timer is not KeyedProcessFunction.on_timer
 
     @property
     def outputs_aside(self) -> object:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Final
 
 from windrow.errors import InvalidArgumentError, Location
+from windrow.facts.packages import is_of_windrow
 from windrow.text_options import is_line
 
 LANGUAGE: Final = str(Path(__file__).parents[1]) + os.sep
@@ -24,7 +25,9 @@ def caller_location(*others: str) -> Location | None:
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((LANGUAGE, *others)):
+        # The __init__ of a dataclass is made of a text, in the namespace of its module.
+        is_made = file == "<string>" and is_of_windrow(frame.f_globals.get("__name__", ""))
+        if not is_made and not file.startswith((LANGUAGE, *others)):
             return Location(file, frame.f_lineno)
         frame = frame.f_back
     return None
