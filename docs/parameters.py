@@ -18,7 +18,7 @@ __all__ = ["named_by_class", "named_in", "public_callables", "unexplained"]
 
 _SECTION = re.compile(r"^( *)(?:Args|Attributes):\n((?:\1 +.*\n|\n)*)", re.MULTILINE)
 _STAGES = "windrow.builder."
-_MADE_BY_CALLS = ("DataStreamSink", "RunningPipeline")
+_MADE_BY_CALLS = ("DataStreamSink", "PipelineSink", "RunningPipeline")
 _MAKERS = ("of", "with_gap")
 """The class methods that make triggers, evictors and windows, with the parameters of their constructors."""
 

@@ -8,6 +8,7 @@ from windrow.builder.interval_join import AsOfJoin, IntervalJoin, IntervalJoined
 from windrow.builder.pattern_stream import PatternStream
 from windrow.builder.side_input_stream import SideInputStream
 from windrow.builder.side_inputs import SideInput, as_dict, as_list, as_singleton
+from windrow.builder.stage import DataStreamSink
 from windrow.builder.stream import DataStream, KeyedStream
 from windrow.builder.window_join import (
     CoGroupedStreams,
@@ -36,7 +37,7 @@ from windrow.builder.windowed import (
 )
 from windrow.calls.other_names import unknown_name
 from windrow.errors import WindrowError
-from windrow.plan.pipeline import DataStreamSink, Pipeline
+from windrow.plan.pipeline import Pipeline, PipelineSink
 from windrow.plan.types import DecimalType
 from windrow.rows.tables import from_changes
 from windrow.stream_sources import from_arrow, from_collection, from_dataframe, from_pandas, from_polars, from_source
@@ -79,6 +80,7 @@ __all__ = [
     "OutputTag",
     "PatternStream",
     "Pipeline",
+    "PipelineSink",
     "SideInput",
     "SideInputStream",
     "WatermarkStrategy",

@@ -432,6 +432,11 @@ class KafkaSink(Sink[T_contra]):
         return longest_first((*secrets_in(self._options), *_secrets_of(self.value_format)))
 
     @property
+    def encodes_elements(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def needs_schema(self) -> bool:
         """Whether elements are written by their type."""
         return self.value_format == "json" or isinstance(self.value_format, RegistryFormat)

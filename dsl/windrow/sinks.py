@@ -65,6 +65,11 @@ class Sink(ABC, Generic[T_contra]):
         return None
 
     @property
+    def encodes_elements(self) -> bool:
+        """Whether its writer can tell which elements it cannot write, so that ``sink_to`` takes ``on_error``."""
+        return False
+
+    @property
     def takes_changes(self) -> bool:
         """Whether the sink takes withdrawn elements out again, and so may stand downstream of windows that retract."""
         return False
@@ -255,6 +260,11 @@ class FileSink(Sink[T_contra]):
         return self.partition_by
 
     @property
+    def encodes_elements(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def needs_schema(self) -> bool:
         """True."""
         return True
@@ -442,6 +452,11 @@ class DatabaseSink(Sink[T_contra]):
         return True
 
     @property
+    def encodes_elements(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def needs_schema(self) -> bool:
         """True."""
         return True
@@ -536,6 +551,11 @@ class DeltaSink(Sink[T_contra]):
         return True
 
     @property
+    def encodes_elements(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def needs_schema(self) -> bool:
         """True."""
         return True
@@ -605,6 +625,11 @@ class IcebergSink(Sink[T_contra]):
     def datasets(self) -> Sequence[Dataset]:
         """The table, in a namespace of its catalog."""
         return (Dataset(f"iceberg:{self.catalog}", self.table),)
+
+    @property
+    def encodes_elements(self) -> bool:
+        """True."""
+        return True
 
     @property
     def needs_schema(self) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from windrow.kafka import KafkaSink
+from windrow_kafka.records import TopicRecords
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.writer import SinkWriter, Target
 
@@ -21,6 +23,9 @@ class TopicWriter(SinkWriter[KafkaSink[Any]]):
         from windrow_kafka.writes import TopicOutput
 
         return TopicOutput(self.step, self.sink, identity)
+
+    def encoder(self) -> Callable[[Sequence[Any]], object]:
+        return TopicRecords.of(self.step, self.sink).of_elements
 
     @property
     def target(self) -> Target:

@@ -278,7 +278,8 @@ class Lowered:
     def watched(self) -> list[WatchedStep]:
         """Returns the properties of each source, keyed step and sink that reports depend on, in the plan's order."""
         unkeyed = (*self.topology.sources, *self.topology.dropping, *self.topology.sinks)
-        watched_steps = [WatchedStep(step.id) for step in unkeyed]
+        # A sink may be among those that drop elements.
+        watched_steps = [WatchedStep(step_id) for step_id in dict.fromkeys(step.id for step in unkeyed)]
         for step_id, planned in self.steps.plan.keyed.items():
             step, form = planned.step, planned.on_columns
             # Where windows share slices or runs of elements, nobody can count them.

@@ -68,12 +68,14 @@ def without_sources_and_sinks(steps: Sequence[Step]) -> list[Step]:
     """Returns the same steps, with placeholders for sources and sinks that any worker can load.
 
     A source may hold a million elements or a DataFrame, and the function of a sink may hold objects of the driver
-    alone; workers need none of them.
+    alone; workers need none of them. Where a sink has an error policy, workers ask it which elements it cannot write.
     """
 
     def without(node: Node) -> Node:
+        is_asked = node.is_sink and node.error_policy is not None
         # Any: replace() checks the fields of the one class alone.
-        end: dict[str, Any] = {"source": _NoSource()} if node.is_source else {"sink": _NoSink()} if node.is_sink else {}
+        sink: dict[str, Any] = {"sink": _NoSink()} if node.is_sink and not is_asked else {}
+        end: dict[str, Any] = {"source": _NoSource()} if node.is_source else sink
         return replace(node, **end)
 
     return map_steps(steps, without)

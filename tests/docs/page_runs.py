@@ -29,14 +29,13 @@ import pytest
 from sybil import Document
 from sybil.parsers.myst import PythonCodeBlockParser
 
-from windrow import WatermarkStrategy, from_source
+from windrow import DataStreamSink, WatermarkStrategy, from_source
 from windrow.builder.stream import DataStream
 from windrow.errors import WindrowError, WindrowWarning
 from windrow.panes import Change
 from windrow.plan import Node, Pipeline, SourceNode, Step
 from windrow.plan.changing import carries_changes
 from windrow.plan.nodes import TimestampsNode
-from windrow.plan.pipeline import DataStreamSink
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.tags import OutputTag

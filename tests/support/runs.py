@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy
-from windrow.plan.pipeline import DataStreamSink
+from windrow import DataStream, DataStreamSink, OutputTag, Pipeline, WatermarkStrategy
 from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import MalformedRecord
 from windrow_runtime.local import LocalRunner

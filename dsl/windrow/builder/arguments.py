@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from windrow.errors import AN_INSTANCE, InvalidArgumentError, check_arity, function_hint
 from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
+from windrow.failures import ErrorPolicy, NoRetry, OnError, error_policy
 from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location
+from windrow.sinks import Sink
 from windrow.windows import Window, WindowAssigner
 
 T = TypeVar("T")
@@ -120,3 +122,29 @@ def check_kind(argument: object, class_: type, message: str, expected: str, hint
             where=caller_location(),
             hint=AN_INSTANCE if isinstance(argument, type) else hint,
         )
+
+
+_FAILS_AGAIN: Final = NoRetry(
+    "an element that a sink cannot write fails at each try",
+    "on_error=tag; a batch that the target has refused is tried again by a run from the checkpoint",
+)
+
+
+# Any: elements of every type; `sink_to` has proved that they fit.
+def sink_policy(sink: Sink[Any], on_error: OnError[Any]) -> ErrorPolicy | None:
+    """The policy for the elements of a sink; None where the run fails.
+
+    Raises:
+        InvalidArgumentError: If it is no policy or one with retries, or the sink cannot tell which elements fail.
+    """
+    where = caller_location()
+    policy = error_policy(on_error, where, no_retry=_FAILS_AGAIN)
+    if policy is not None and not sink.encodes_elements:
+        raise InvalidArgumentError(
+            f"a {type(sink).__name__} cannot tell which elements it will not write, and takes no on_error",
+            given=f"on_error={on_error!r}",
+            expected="a sink that encodes elements one by one, such as a file, a table or a topic",
+            where=where,
+            hint="compute in map(function, on_error=tag) before the sink what may fail",
+        )
+    return policy

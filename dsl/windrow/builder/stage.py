@@ -1,4 +1,4 @@
-"""Defines the calls that all stages of the builder have: they pass the stage to a user's function that adds steps."""
+"""Defines the calls that all stages of the builder have, and what a stream becomes when it is given a sink."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from windrow.functions.names import function_name
 from windrow.plan.base_node import Node
 from windrow.plan.location import caller_location, scope_name, within_scope
 from windrow.plan.nodes import SideOutputNode
+from windrow.plan.pipeline import PipelineSink
 from windrow.tags import OutputTag
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 class Stage:
@@ -103,6 +105,43 @@ def side_output_node(node: Node, tag: OutputTag[Any]) -> SideOutputNode:
     step = node.aside_step
     type_form = step.aside_type(tag) if tag.element_type is None else tag.element_type
     return SideOutputNode(input=step, tag=tag, element_type=type_form, location=caller_location())
+
+
+class DataStreamSink(PipelineSink):
+    """A stream with the sink it goes to; made by ``DataStream.sink_to`` and given to a :class:`~windrow.Pipeline`.
+
+    One that no pipeline was given writes nothing. Python then shows a :class:`~windrow.errors.WindrowWarning`, when the
+    object is deleted or the program ends.
+    """
+
+    __slots__ = ()
+
+    def get_side_output(self, tag: OutputTag[S]) -> DataStream[S]:
+        """The elements that the sink cannot write, each as a :class:`~windrow.failures.Failed`.
+
+        It is as Beam's ``getFailedInserts`` of what ``BigQueryIO`` gives. A pipeline with a sink of them has this sink,
+        too.
+
+        Args:
+            tag: The one that ``sink_to`` was given as ``on_error``, or another of the same name.
+
+        Raises:
+            InvalidArgumentError: If it is no :class:`OutputTag`, or ``sink_to`` was not given it.
+        """
+        # As above.
+        from windrow.builder.stream import DataStream
+
+        node = side_output_node(self.node, tag)
+        if tag not in self.node.failed_tags:
+            policy = self.node.error_policy
+            raise InvalidArgumentError(
+                "the sink has no such side output",
+                given=tag.name,
+                expected="the tag of sink_to(..., on_error=tag)",
+                where=caller_location(),
+                hint=None if policy is None else f"the sink has the policy {policy.describe()!r}",
+            )
+        return DataStream(node)
 
 
 def _scoped(function: object, scope: str | None, call: Callable[[], R]) -> R:

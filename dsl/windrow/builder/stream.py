@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from typing_extensions import TypeForm, deprecated
 
-from windrow.builder.arguments import check_assigner, check_function
+from windrow.builder.arguments import check_assigner, check_function, sink_policy
 from windrow.builder.broadcast import BroadcastStream, broadcast_node
 from windrow.builder.connect import ConnectedStreams
 from windrow.builder.keyed_stream import KeyedStream
 from windrow.builder.lookups import map_async_node, map_batches_node, process_node
 from windrow.builder.side_input_stream import SideInputCalls, spread_by_hash
-from windrow.builder.stage import side_output_node
+from windrow.builder.stage import DataStreamSink, side_output_node
 from windrow.builder.window_join import CoGroupedStreams, JoinedStreams, TwoStreams
 from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream
+from windrow.calls.no_policy import no_on_error
 from windrow.calls.other_names import unknown_call
 from windrow.errors import AN_INSTANCE, InvalidArgumentError
-from windrow.failures import OnError, error_policy
+from windrow.failures import Failed, OnError, Then, error_policy
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
 from windrow.panes import Change, ChangeKind
@@ -45,7 +46,7 @@ from windrow.plan.nodes import (
     TimestampsNode,
     UnionNode,
 )
-from windrow.plan.pipeline import DataStreamSink, PartialPipeline, Runner, checked_runner
+from windrow.plan.pipeline import PartialPipeline, Runner, checked_runner
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, stated_type
 from windrow.sinks import CollectSink, ConsoleSink, Sink
@@ -284,6 +285,7 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
     def changelog(self, *, name: str | None = None) -> DataStream[Change[T_co]]: ...
     @overload
     def changelog(self, function: Callable[[ChangeKind, T_co], R], *, name: str | None = None) -> DataStream[R]: ...
+    @no_on_error("changelog().map(lambda change: ..., on_error=tag) has a policy for what may fail")
     def changelog(
         self, function: Callable[[ChangeKind, T_co], Any] | None = None, *, name: str | None = None
     ) -> DataStream[Any]:
@@ -740,18 +742,24 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
         """
         return DataStream(side_output_node(self._node, tag))
 
-    def sink_to(self, sink: Sink[T_co], *, name: str | None = None) -> DataStreamSink:
+    def sink_to(
+        self, sink: Sink[T_co], *, on_error: Then | OutputTag[Failed[T_co]] = "fail", name: str | None = None
+    ) -> DataStreamSink:
         """Write the stream. Hand the result to a :class:`~windrow.Pipeline`.
 
         Args:
             sink: Takes the elements, such as a :class:`~windrow.sinks.CollectSink`; an instance, not the class.
+            on_error: What becomes of elements that the sink cannot write, such as those with a value that does not fit
+                its column: ``"fail"``, ``"drop"``, or a tag, whose elements ``get_side_output`` of the result has. Each
+                element is encoded twice then. Failures of the target, such as a full disk, fail the run in any case.
             name: Names the step.
 
         Returns:
             The sink for a :class:`~windrow.Pipeline`; without one nothing is written.
 
         Raises:
-            InvalidArgumentError: If it is no sink.
+            InvalidArgumentError: If it is no sink, or one that cannot tell which elements it will not write is given a
+                policy for them.
 
         Example:
             >>> from windrow import Pipeline, from_collection
@@ -778,7 +786,12 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             )
         return DataStreamSink(
             SinkNode(
-                input=self._node, sink=sink, name=name, element_type=self._node.element_type, location=caller_location()
+                input=self._node,
+                sink=sink,
+                on_error=sink_policy(sink, on_error),
+                name=name,
+                element_type=self._node.element_type,
+                location=caller_location(),
             )
         )
 

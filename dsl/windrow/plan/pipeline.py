@@ -86,21 +86,21 @@ def checked_runner(runner: Runner | None) -> Runner:
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
-class DataStreamSink:
-    """A stream with the sink it goes to; made by ``DataStream.sink_to`` and given to a :class:`Pipeline`.
+class PipelineSink:
+    """A sink of a :class:`Pipeline`, with the steps upstream of it: the base of :class:`~windrow.DataStreamSink`.
 
     One that no pipeline was given writes nothing. Python then shows a :class:`~windrow.errors.WindrowWarning`, when the
     object is deleted or the program ends.
     """
 
     node: SinkNode
-    _unused: weakref.finalize[[SinkNode], DataStreamSink] = field(init=False, repr=False, compare=False)
+    _unused: weakref.finalize[[SinkNode], PipelineSink] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_unused", weakref.finalize(self, _warn_of_unused, self.node))
 
     def __repr__(self) -> str:
-        return f"DataStreamSink({self.node.describe()}, {self.node.location})"
+        return f"{type(self).__name__}({self.node.describe()}, {self.node.location})"
 
     def _use(self) -> None:
         """Takes note that a pipeline was given this sink."""
@@ -111,8 +111,22 @@ def _use_all(arguments: Iterable[object]) -> None:
     """Takes note of the sinks among the arguments of a call that is refused, and in lists there."""
     for argument in arguments:
         for sink in argument if isinstance(argument, (list, tuple)) else (argument,):
-            if isinstance(sink, DataStreamSink):
+            if isinstance(sink, PipelineSink):
                 sink._use()  # pyright: ignore[reportPrivateUsage]  # of this module
+
+
+def _check_all_given(steps: Iterable[Step], sinks: Iterable[PipelineSink]) -> None:
+    """Refuse a plan that reads what a sink cannot write, and does not have that sink itself."""
+    given = {id(sink.node) for sink in sinks}
+    for step in steps:
+        if step.node.writes is not None and id(step.node) not in given:
+            raise InvalidArgumentError(
+                "a pipeline reads the elements that a sink cannot write, and was not given that sink",
+                given=f"{step.node.describe()}, {step.node.location}",
+                expected="all sinks of the program",
+                where=caller_location(),
+                hint='written = stream.sink_to(sink, on_error=tag); Pipeline("name", written, ...)',
+            )
 
 
 def _warn_of_unused(node: SinkNode) -> None:
@@ -153,12 +167,12 @@ class Pipeline:
     """
 
     name: str
-    sinks: tuple[DataStreamSink, ...]
+    sinks: tuple[PipelineSink, ...]
     allow_pickled_state: bool
     steps: tuple[Step, ...] = field(repr=False)
     _has_all_sinks: ClassVar[bool] = True
 
-    def __init__(self, name: str, *sinks: DataStreamSink, allow_pickled_state: bool = False) -> None:
+    def __init__(self, name: str, *sinks: PipelineSink, allow_pickled_state: bool = False) -> None:
         if not isinstance(name, str) or not name:
             _use_all((name, *sinks))
             raise InvalidArgumentError(
@@ -177,7 +191,7 @@ class Pipeline:
                 hint="give it a name of characters that can be shown",
             )
         for sink in sinks:
-            if not isinstance(sink, DataStreamSink):
+            if not isinstance(sink, PipelineSink):
                 _use_all(sinks)
                 raise InvalidArgumentError(
                     "a pipeline is made of sinks",
@@ -191,6 +205,7 @@ class Pipeline:
         for sink in sinks:
             sink._use()  # pyright: ignore[reportPrivateUsage]  # of this module
         steps = tuple(number_steps(name, walk([sink.node for sink in sinks])))
+        _check_all_given(steps, sinks)
         validate(name, steps)
         warn_of_what_calls_keep(steps)
         if self._has_all_sinks:

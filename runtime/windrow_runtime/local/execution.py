@@ -32,6 +32,7 @@ from windrow_runtime.operators.topology import Port, Topology, sink_of, source_o
 from windrow_runtime.operators.watermarks import Arrivals, TrackerMemory, WatermarkTracker, watermarks_of
 from windrow_runtime.origins import Origin, moved
 from windrow_runtime.outputs.output import Output
+from windrow_runtime.outputs.writer import encoder_of
 
 # Any in this module: elements of every type.
 
@@ -148,7 +149,7 @@ class Execution:
         # The broadcast elements that wait for a keyed step, in the same way.
         self._broadcasts: defaultdict[tuple[str, bool], list[StampedElements]] = defaultdict(list)
         self._fragments = {
-            port: Fragment(topology, port, self, self._tracker_of, self, observe=observe)
+            port: Fragment(topology, port, self, self._tracker_of, self, encoder_of, observe=observe)
             for step in (*topology.sources, *topology.keyed)
             for port in topology.ports(step)
         }

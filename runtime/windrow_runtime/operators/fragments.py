@@ -49,6 +49,7 @@ from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_ty
 from windrow_runtime.operators.copies import own
 from windrow_runtime.operators.errors import lifecycle_errors, shortened
 from windrow_runtime.operators.fused_step import FusedStep, PutAside, Timestamps, Values
+from windrow_runtime.operators.guarded.encoding import EncodableOnly, EncoderOf
 from windrow_runtime.operators.guarded.trail import Trail, both, grouped, kept
 from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, Observe, ProcessStep, StepTimes, Taps
 from windrow_runtime.operators.topology import Port, Topology
@@ -83,7 +84,7 @@ class Fragment:
 
     Steps that only feed keyed steps in ``fed_by_columns`` are left out: these get their elements as columns.
     ``observer_of`` returns the observers of timestamp-assigning steps. ``observe`` is called with elements of side
-    outputs. ``times`` tells process functions the time.
+    outputs. ``times`` tells process functions the time. ``encoder_of`` is asked for sinks with an error policy.
     """
 
     def __init__(
@@ -93,10 +94,12 @@ class Fragment:
         output: FragmentOutput,
         observer_of: ObserverOf,
         times: StepTimes,
+        encoder_of: EncoderOf,
         fed_by_columns: frozenset[str] = frozenset(),
         observe: Callable[[Port, Values, Timestamps], None] | None = None,
     ) -> None:
         self._topology = topology
+        self._encoder_of = encoder_of
         self._observe = observe
         begins = any(step.node.begins_changes is not None and not step.node.is_keyed for step in topology.steps)
         self._changes = _Changes(output) if begins or carries_changes(topology.node_of(port)) else None
@@ -191,7 +194,8 @@ class Fragment:
         return FusedStep(step, [_Boundary(reader, partial(output.to_all_keys, reader.id)) for reader in readers])
 
     def _sink(self, step: Step, node: SinkNode, then: Then) -> FusedStep:
-        return _Boundary(step, partial(self._output.to_sink, step.id))
+        end = _Boundary(step, partial(self._output.to_sink, step.id))
+        return end if node.error_policy is None else EncodableOnly(step, [end], self._encoder_of)
 
     def _timestamps(self, step: Step, node: TimestampsNode, then: Then) -> FusedStep:
         return _Timestamps(step, then, node, self._observer_of(step, node))

@@ -12,7 +12,7 @@ from windrow.errors import InvalidArgumentError
 from windrow.facts.reached import state_time_domains
 from windrow.functions import TimeDomain
 from windrow.plan import KeyByNode, Node, Pipeline, Step, TimestampsNode, WindowNode
-from windrow.plan.pipeline import DataStreamSink
+from windrow.plan.pipeline import PipelineSink
 from windrow.sinks import Sink
 from windrow.sources import Source
 
@@ -81,7 +81,7 @@ class Topology:
 
     @property
     def dropping(self) -> list[Step]:
-        """The steps without keys that drop elements for which the user's function raised."""
+        """The steps without keys that drop elements: the user's function raised, or the sink cannot write them."""
         policies = [(step, step.node.error_policy) for step in self.steps if not step.node.is_keyed]
         return [step for step, policy in policies if policy is not None and policy.drops]
 
@@ -203,7 +203,7 @@ def topology_of(pipeline: Pipeline) -> Topology:
     if isinstance(pipeline, Pipeline):
         return Topology(pipeline.steps)
     hint = 'Pipeline("name", stream.sink_to(CollectSink()))'
-    if isinstance(pipeline, DataStreamSink):
+    if isinstance(pipeline, PipelineSink):
         hint = 'Pipeline("name", sink), with what sink_to gave'
     elif isinstance(pipeline, type):
         hint = f"an instance, not the class; {hint}"

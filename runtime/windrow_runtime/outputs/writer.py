@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -57,6 +57,16 @@ class SinkWriter(Generic[S_co]):
                 where=self.step.where,
                 hint="run the pipeline with SparkRunner",
             )
+
+    def encoder(self) -> Callable[[Sequence[Any]], object]:
+        """Returns a function that encodes elements as the sink does, if :attr:`~windrow.sinks.Sink.encodes_elements`.
+
+        An ``on_error`` of the sink's step has it called before elements are written, on workers too. For an element
+        that cannot be written it raises an ``InvalidArgumentError``, a ``UserFunctionError``, or an error that is not
+        windrow's; a ``SinkError``, such as that of a registry which does not answer, fails the run. It opens no file
+        and no connection to the target.
+        """
+        raise NotImplementedError(f"{self.sink.describe()} encodes no elements")
 
     @property
     def has_output(self) -> bool:
@@ -120,6 +130,11 @@ class SinkWriter(Generic[S_co]):
 
     def check_owner(self, run: str) -> None:
         """Refuse a target that another run has taken meanwhile; called before each batch and before it is published."""
+
+
+def encoder_of(step: Step) -> Callable[[Sequence[Any]], object]:
+    """Returns the function that encodes elements as the sink of a step does."""
+    return writer_of(step).encoder()
 
 
 def writer_of(step: Step) -> SinkWriter[Sink[Any]]:

@@ -15,6 +15,7 @@ from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.topology import Port, Topology, timestamps_of
 from windrow_runtime.operators.watermarks import TimestampObserver, WatermarkTracker, combined_watermark
 from windrow_runtime.origins import Origin
+from windrow_runtime.outputs.writer import encoder_of
 from windrow_spark.clock import ClockFiles, SeenTimestamps, sees_highest_only
 from windrow_spark.exchange.facts import Count, records_in
 from windrow_spark.exchange.packer import Routed, ToAllKeys, ToSink, ToStep
@@ -80,7 +81,8 @@ class PortFragment:
     def _started(self) -> Fragment:
         if self._fragment is not None:
             return self._fragment
-        fragment = Fragment(self._topology, self._port, self, self._observer_of, self, self._fed_by_columns)
+        engine = self, self._observer_of, self, encoder_of
+        fragment = Fragment(self._topology, self._port, *engine, self._fed_by_columns)
         self._begin = now = self._now()
         for tracker in self._trackers.values():
             tracker.now = now

@@ -45,6 +45,8 @@ class ColumnPlanner(Planner):
         if not self._takes_columns(step):
             return None
         kind = decided(lambda: columns_type(step.node.element_type))
+        if step.node.error_policy is not None:
+            kind = Objects("the sink has a policy for elements that it cannot write, so it takes them one by one")
         if isinstance(kind, Objects):
             return PhysicalSink(step, None, kind)
         return PhysicalSink(step, kind, decided(lambda: self._sink_routes(step, kind)))

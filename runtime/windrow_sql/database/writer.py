@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from windrow.sinks import DatabaseSink
-from windrow_runtime.outputs.output import Identity, Output
+from windrow_runtime.outputs.output import Identity, Output, written_type
 from windrow_runtime.outputs.writer import SinkWriter, Target
 
 # Any in this module: elements of every type.
@@ -21,6 +22,11 @@ class DatabaseWriter(SinkWriter[DatabaseSink[Any]]):
         from windrow_sql.database.output import DatabaseOutput
 
         return DatabaseOutput(self.step, self.sink, identity)
+
+    def encoder(self) -> Callable[[Sequence[Any]], object]:
+        from windrow_sql.database.row_encoder import RowEncoder
+
+        return RowEncoder(written_type(self.step), self.sink.url.backend, {}).encode
 
     @property
     def target(self) -> Target:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from windrow.sinks import DeltaSink
@@ -22,6 +23,11 @@ class DeltaWriter(SinkWriter[DeltaSink[Any]]):
         from windrow_sql.delta.output import DeltaOutput
 
         return DeltaOutput(self.step, self.sink, identity)
+
+    def encoder(self) -> Callable[[Sequence[Any]], object]:
+        from windrow_sql.delta.output import DeltaOutput
+
+        return DeltaOutput(self.step, self.sink, Identity("", "")).encoded  # which opens nothing
 
     @property
     def target(self) -> Target:

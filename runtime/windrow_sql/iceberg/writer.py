@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from windrow.sinks import IcebergSink
-from windrow_runtime.outputs.output import Identity, Output
+from windrow_runtime.outputs.output import Identity, Output, written_type
 from windrow_runtime.outputs.writer import SinkWriter, Target
 
 # Any in this module: elements of every type.
@@ -21,6 +22,12 @@ class IcebergWriter(SinkWriter[IcebergSink[Any]]):
         from windrow_sql.iceberg.output import IcebergOutput
 
         return IcebergOutput(self.step, self.sink, identity)
+
+    def encoder(self) -> Callable[[Sequence[Any]], object]:
+        from windrow_runtime.codecs.arrow.encoding import encode_batch
+
+        record_type = written_type(self.step)
+        return lambda values: encode_batch(values, record_type)
 
     @property
     def target(self) -> Target:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from windrow.errors import InvalidArgumentError, SinkError
+from windrow.errors import InvalidArgumentError
 from windrow.plan import Step
 from windrow.sinks import FileSink
 from windrow_runtime.codecs.json.encoder import json_writer
@@ -45,10 +45,10 @@ def text_of(value: object) -> str | None:
 
 
 def segment(column: str, value: object) -> str:
-    """Returns the name of a value's folder; raises a ``SinkError`` for the text that names the folder of null."""
+    """Returns the name of a value's folder; an ``InvalidArgumentError`` for the text that names the folder of null."""
     text = text_of(value)
     if text == NO_VALUE:
-        raise SinkError(
+        raise InvalidArgumentError(
             "the value of a field names the folder of null and of empty texts",
             given=f"{column}: {short_repr(value)}",
             expected="another text",
@@ -128,7 +128,7 @@ class Partitions:
         for field, value in zip(self.fields, values, strict=True):
             name = segment(field.column, value)
             if _is_too_long(name):
-                raise SinkError(
+                raise InvalidArgumentError(
                     f"the value of a field is too long to name a folder: {len(name.encode())} bytes",
                     given=short_repr(element),
                     expected=f"at most {MAX_NAME_BYTES} bytes of {field.column}=..., with special characters as %3A",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,6 +150,20 @@ def part_of_task(
     if partitions is None:
         return PartFile(step, record_type, folder, name)
     return PartitionedFiles(step, partitions, folder, name)
+
+
+def encoder_of_files(step: Step) -> Callable[[Sequence[Any]], object]:
+    """Returns a function that encodes elements as the files of a sink have them."""
+    sink, record_type, partitions = file_sink_of(step), written_type(step), partitions_of(step)
+    encode = _format_of(sink, record_type if partitions is None else partitions.rest).encode
+    if partitions is None:
+        return encode
+    if not isinstance(sink, ParquetFileSink):
+        return lambda values: [encode(elements) for elements in partitions.split(values).values()]
+    # Arrow only where Parquet is written: the interpreter runs without it.
+    from windrow_runtime.codecs.arrow.encoding import encode_batch
+
+    return lambda values: [*partitions.split_rows(encode_batch(values, record_type))]
 
 
 class FileOutput(Output):

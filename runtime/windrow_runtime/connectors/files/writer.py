@@ -6,7 +6,7 @@ import copy
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ from windrow_runtime.codecs.pyarrow_check import check_parquet
 from windrow_runtime.connectors.files.object_folder import ObjectFolder, ObjectOutput
 from windrow_runtime.connectors.files.objects import ObjectPath, not_opened
 from windrow_runtime.connectors.files.owner import check_folder, check_owner, lock_folder, own_folder
-from windrow_runtime.connectors.files.parts import FileOutput
+from windrow_runtime.connectors.files.parts import FileOutput, encoder_of_files
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.outputs.output import Identity, Output, written_type
 from windrow_runtime.outputs.writer import SinkWriter, Target
@@ -33,6 +33,9 @@ class FileWriter(SinkWriter[FileSink[Any]]):
     def output(self, identity: Identity) -> Output:
         objects = self.objects
         return FileOutput(self.step) if objects is None else ObjectOutput(self.step, objects, identity)
+
+    def encoder(self) -> Callable[[Sequence[Any]], object]:
+        return encoder_of_files(self.step)
 
     def check_local(self) -> None:
         if isinstance(self.sink, ParquetFileSink):
