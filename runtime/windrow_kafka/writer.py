@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from windrow.kafka import KafkaSink
-from windrow_kafka.records import TopicRecords
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.writer import SinkWriter, Target
 
@@ -25,6 +24,8 @@ class TopicWriter(SinkWriter[KafkaSink[Any]]):
         return TopicOutput(self.step, self.sink, identity)
 
     def encoder(self) -> Callable[[Sequence[Any]], object]:
+        from windrow_kafka.records import TopicRecords
+
         return TopicRecords.of(self.step, self.sink).of_elements
 
     @property

@@ -7,6 +7,7 @@ import math
 import random
 import re
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -19,7 +20,7 @@ from deltalake import DeltaTable
 
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.connectors import CustomSink
-from windrow.errors import InvalidArgumentError, PlanError, SinkError, UserFunctionError
+from windrow.errors import InvalidArgumentError, PlanError, SinkError, UnsupportedOperationError, UserFunctionError
 from windrow.failures import Failed, Retry
 from windrow.functions import FixedDelayRetryStrategy
 from windrow.kafka import KafkaSink, ProducerRecord
@@ -305,7 +306,7 @@ def test_errors_of_users_functions_are_about_an_element(
     assert failing_encoder(monkeypatch, tmp_path, error, cause).counter("failed_records_dropped") == 1
 
 
-def test_a_batch_is_encoded_at_once_and_halved_only_where_an_element_fails(
+def test_a_batch_is_encoded_at_once_and_divided_only_where_an_element_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     sizes: list[int] = []
@@ -320,8 +321,17 @@ def test_a_batch_is_encoded_at_once_and_halved_only_where_an_element_fails(
     result = LocalRunner().run(Pipeline("p", numbers.sink_to(JsonFileSink(tmp_path), on_error="drop")))
     assert result.counter("failed_records_dropped") == 1
     assert sizes[:2] == [512, 512]
-    assert len(sizes) == 1 + 1 + 2 * 9  # twice a size, from 256 to 1
-    assert sum(sizes) == 512 + 512 + 2 * 511
+    # 512 elements in parts of 22, one of these in parts of 4, one of these in parts of 2, one of these one by one.
+    assert len(sizes) == 2 + 24 + 6 + 2 + 2
+    assert sum(sizes) == 512 + 512 + 512 + 22 + 4 + 2
+
+
+def test_a_sink_that_workers_are_asked_about_can_be_sent_to_them(tmp_path: Path) -> None:
+    sink = JsonFileSink[int](tmp_path)
+    vars(sink)["lock"] = threading.Lock()
+    Pipeline("p", from_collection([1]).sink_to(sink))
+    with pytest.raises(UnsupportedOperationError, match=r"cannot be sent(.|\n)*lock"):
+        LocalRunner().run(Pipeline("p", from_collection([1]).sink_to(sink, on_error="drop")))
 
 
 # Refusals

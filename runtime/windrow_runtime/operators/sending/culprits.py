@@ -29,8 +29,8 @@ IN_OPEN: Final = (
 
 def called_parts(node: Node) -> dict[str, object]:
     """Returns the functions that a step calls on workers, and the objects that have some, by the names of its parts."""
-    if node.is_source or node.is_sink:
-        return {}
+    if node.is_source or (node.is_sink and node.error_policy is None):
+        return {}  # where a sink has a policy, workers ask it which elements it cannot write
     return {each.name: getattr(node, each.name) for each in fields(node) if each.name not in _NOT_CALLED}
 
 
