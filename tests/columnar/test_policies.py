@@ -11,10 +11,10 @@ import pytest
 from tests.columnar.planning import plan_of
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
 from windrow import aggregates as agg
-from windrow.sinks import CollectSink
+from windrow.sinks import CollectSink, JsonFileSink
 from windrow.sources import JsonFileSource
 from windrow.windows import TumblingEventTimeWindows
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.topology import Port, Topology
 from windrow_spark.physical.plan import Objects, PhysicalStep
 
 
@@ -85,3 +85,25 @@ def test_a_key_that_no_element_lacks_is_taken_from_columns() -> None:
     (planned,) = plan_of(topology).keyed.values()
     assert not isinstance(planned.form, Objects), planned.form.reason
     assert [bool(route.source) for route in planned.form.routes] == [True]
+
+
+def test_a_sink_with_a_policy_takes_results_of_columns_one_by_one() -> None:
+    readings = stamped(from_source(JsonFileSource("readings", Reading)))
+    windows = readings.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(timedelta(seconds=1)))
+    counts = windows.count(with_key=True)
+    sinks = [
+        counts.sink_to(JsonFileSink("plain"), name="plain"),
+        counts.sink_to(JsonFileSink("guarded"), on_error="drop", name="guarded"),
+        readings.sink_to(JsonFileSink("rows"), on_error="drop", name="rows"),
+    ]
+    topology = Topology(Pipeline("readings", *sinks).steps)
+    planned = plan_of(topology)
+    (step,) = planned.keyed.values()
+    assert not isinstance(step.form, Objects), step.form.reason
+    by_name = {sink.step.name: sink for sink in planned.sinks.values()}
+    assert by_name["plain"].record_type is not None
+    for name in ("guarded", "rows"):
+        assert by_name[name].record_type is None
+        assert "takes them one by one" in str(by_name[name].describe())
+    assert planned.sink_edges(Port(step.step.id)) == ()
+    assert planned.columns_needed(topology.sources[0].id) is None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+from tests.crash.elsewhere import Url
 from tests.crash.records import Total
 from tests.support.records import Event, add
-from windrow import DataStream, OutputTag, WatermarkStrategy
+from windrow import DataStream, DataStreamSink, OutputTag, WatermarkStrategy
 from windrow.failures import Failed
 from windrow.functions import (
     AggregateFunction,
@@ -19,6 +21,7 @@ from windrow.functions import (
     ProcessFunction,
 )
 from windrow.patterns import Pattern
+from windrow.sinks import ParquetFileSink
 from windrow.state import ReducingStateDescriptor
 from windrow.windows import EventTimeSessionWindows, TimeWindow, TumblingEventTimeWindows
 
@@ -125,6 +128,20 @@ def failing_streams(events: DataStream[Event]) -> dict[str, DataStream[Total]]:
         "sums": sums,
         "failed in sums": sums.get_side_output(maybe).map(_failed_total),
     }
+
+
+def failing_sink(events: DataStream[Event], output: Path | Url) -> list[DataStreamSink]:
+    """A sink that cannot write some elements, and one of these elements."""
+    failed = OutputTag[Failed[Total]]("failed")
+    written = events.map(_spoilt).sink_to(ParquetFileSink(output / "spoilt"), on_error=failed)
+    letters = written.get_side_output(failed).map(lambda failed: Total(failed.error, failed.element.key, 1))
+    return [written, letters.sink_to(ParquetFileSink(output / "failed in spoilt"))]
+
+
+def _spoilt(event: Event) -> Total:
+    # Any: a value that is not of the type of its field.
+    value: Any = f"{event.value}" if event.value % _ONE_IN == 7 else event.value
+    return Total(f"at {event.at}", event.key, value)
 
 
 class _Values(AggregateFunction[Event, list[int], Total]):

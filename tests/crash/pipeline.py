@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.elsewhere import Url
-from tests.crash.failing import failing_streams
+from tests.crash.failing import failing_sink, failing_streams
 from tests.crash.records import Total
 from tests.support.iceberg import iceberg_sink
 from tests.support.records import Event, add, key_of
@@ -174,8 +174,8 @@ def build(folder: Path | Url, output: Path | Url, plan: str = PLANS[0], other: P
     """
     events = from_source(JsonFileSource(folder, Event, files_per_batch=1))
     if plan == "failing":
-        failing = failing_streams(events)
-        return Pipeline("crash", *[each.sink_to(ParquetFileSink(output / name)) for name, each in failing.items()])
+        failing = [each.sink_to(ParquetFileSink(output / name)) for name, each in failing_streams(events).items()]
+        return Pipeline("crash", *failing, *failing_sink(events, output))
     if plan in TWO_SOURCES:
         second = from_source(JsonFileSource(other or folder, Event, files_per_batch=1), name="other")
         even = _stamped(events.filter(lambda event: event.value % 2 == 0), 500)

@@ -74,6 +74,10 @@ def pair(left: Number, right: Number) -> tuple[Number, Number]:
     return (left, right)
 
 
+def summed(state: int, number: Number) -> tuple[int, tuple[str, int]]:
+    return state + number.value, (number.key, state + checked(number).value)
+
+
 class Limited(KeyedBroadcastProcessFunction[str, Number, Number, int]):
     """Raises for an element above the limit, behind a change of state."""
 
@@ -100,6 +104,9 @@ def test_steps_of_several_elements_fail_as_in_the_interpreter(spark: SparkSessio
     folds = {
         "sliding": keyed.window(SlidingEventTimeWindows.of(millis(50), millis(20))).aggregate(Gathered(), on_error=tag),
         "sessions": keyed.window(EventTimeSessionWindows.with_gap(millis(4))).aggregate(Gathered(), on_error=tag),
+        "highest": keyed.window(TumblingEventTimeWindows.of(millis(50))).max_by(
+            lambda number: checked(number).value, on_error=tag
+        ),
         "declared": keyed.window(TumblingEventTimeWindows.of(millis(50))).aggregate(
             agg.sum(lambda number: checked(number).value), on_error=tag
         ),
@@ -107,6 +114,15 @@ def test_steps_of_several_elements_fail_as_in_the_interpreter(spark: SparkSessio
     for name, fold in folds.items():
         outputs.add(name, fold, None)
         outputs.add(f"{name} failed", fold.get_side_output(tag), None)
+    of_keys = OutputTag[Failed[Number]]("of keys")
+    kept = {
+        "distinct": keyed.distinct(lambda n: checked(n).value % 7, within=millis(20), on_error=of_keys),
+        "changes": keyed.on_change(lambda n: checked(n).value // 50, on_error=of_keys),
+        "stateful": keyed.stateful_map(int, summed, on_error=of_keys),
+    }
+    for name, step in kept.items():
+        outputs.add(name, step, None)
+        outputs.add(f"{name} failed", step.get_side_output(of_keys), None)
     other = source().map(lambda n: Number(n.key, n.at + 2, n.value + 3))
     other = other.assign_timestamps_and_watermarks(strategy, lambda n: n.at)
     other_keyed = other.key_by(lambda n: n.key)
