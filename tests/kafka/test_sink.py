@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.kafka.topics import Record, Topics
-from windrow import Pipeline, from_collection
+from windrow import OutputTag, Pipeline, from_collection
 from windrow.errors import InvalidArgumentError, SinkError, UserFunctionError
+from windrow.failures import Failed
 from windrow.kafka import KafkaSink
 from windrow.plan import Step
+from windrow.sinks import CollectSink
 from windrow_kafka import faults as kafka_errors
 from windrow_kafka import writes
 from windrow_kafka.client import client_library
@@ -107,6 +109,17 @@ def test_more_records_than_the_client_queues(topics: Topics) -> None:
     topic = topics.make("out")
     run(KafkaSink[int](topics.servers, topic, options={"queue.buffering.max.messages": "100"}), range(3000))
     assert len(topics.committed(topic)) == 3000
+
+
+def test_elements_of_which_no_record_can_be_made_go_to_a_side_output(topics: Topics) -> None:
+    topic, failed, letters = topics.make("out"), OutputTag[Failed[int]]("failed"), CollectSink[Failed[int]]()
+    sink = KafkaSink[int](topics.servers, topic, key=lambda number: str(6 // (number - 3)))
+    written = from_collection(range(6)).sink_to(sink, on_error=failed)
+    pipeline = Pipeline("p", written, written.get_side_output(failed).sink_to(letters))
+    (each,) = LocalRunner().run(pipeline).collected(letters)
+    assert each.element == 3
+    assert each.error.startswith("UserFunctionError: the key function of the sink raised ZeroDivisionError")
+    assert topics.values(topic, 5) == [0, 1, 2, 4, 5]
 
 
 def test_a_run_that_fails_leaves_nothing_to_see(topics: Topics) -> None:
