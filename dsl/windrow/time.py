@@ -139,7 +139,12 @@ def positive_millis(duration: timedelta, name: str) -> int:
 
 
 def non_negative_millis(duration: timedelta, name: str) -> int:
-    """As :func:`duration_millis`, and zero or more."""
+    """As :func:`duration_millis`, and zero or more.
+
+    Args:
+        duration: The duration.
+        name: What it is, for errors.
+    """
     millis = duration_millis(duration, name)
     if millis < 0:
         raise InvalidArgumentError(

@@ -13,9 +13,9 @@ from windrow.entry_points import load
 from windrow.errors import InvalidArgumentError, no_attribute, warn
 from windrow.plan.base_node import Node
 from windrow.plan.explained.form import Form
+from windrow.plan.explained.lost import warn_of_what_is_lost
 from windrow.plan.explained.step_view import PlanFormat, views_of
 from windrow.plan.location import caller_location
-from windrow.plan.lost import warn_of_what_is_lost
 from windrow.plan.nodes import SinkNode
 from windrow.plan.steps import Step, number_steps
 from windrow.plan.validation import validate

@@ -15,7 +15,7 @@ from windrow.plan.base_node import Node, Words
 from windrow.plan.changing import repeating_windows
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.labels import function_text, pair_text, short_type
-from windrow.plan.lost import TagsRead, waits_for_ever
+from windrow.plan.explained.lost import TagsRead, waits_for_ever
 from windrow.plan.steps import Step
 from windrow.windows import GlobalWindows
 
