@@ -41,6 +41,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "arguments that are swapped": (lambda: assigned(1, GlobalWindows.create()), "expected: a WindowAssigner"),
     "an element after the end": (lambda: harness(closed=True).process_element(1), "the harness is closed"),
     "a watermark after the end": (lambda: harness(closed=True).process_watermark(1), "the harness is closed"),
+    "a time after the end": (lambda: harness(closed=True).set_processing_time(1), "the harness is closed"),
     "a text as a tag": (lambda: harness().take_side_output("late"), r"hint:     OutputTag\('late'\)"),
     "a harness as a recording": (lambda: drawn(harness()), "hint:     harness.recording"),
     "a number as a text": (lambda: drawn(harness().recording, values=abs), "given:    1\n"),

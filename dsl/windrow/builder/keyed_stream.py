@@ -889,8 +889,8 @@ def _second(type_form: object | None) -> object | None:
 _PAIR = 2
 _BEFORE = "keys change no element: take it from the stream, before key_by"
 _JOINS = (
-    "as_of_join(other) for the row that was valid at the time, interval_join(other) or connect(other); before key_by "
-    "the stream has with_side_input(as_dict(other, ...)), and join(other) in windows"
+    "as_of_join(other) for the row that was valid at the time, interval_join(other), connect(other), or "
+    "with_side_input(as_dict(other, ...)); in windows join(other) of the stream before key_by"
 )
 _ELSEWHERE: Mapping[str, str] = {
     "add_sink": _BEFORE,
