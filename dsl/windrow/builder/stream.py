@@ -26,7 +26,7 @@ from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream
 from windrow.calls.no_policy import no_on_error
 from windrow.calls.other_names import unknown_call
-from windrow.errors import InvalidArgumentError
+from windrow.errors import AN_INSTANCE, InvalidArgumentError
 from windrow.failures import Failed, OnError, Then, error_policy
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
