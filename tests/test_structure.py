@@ -105,7 +105,7 @@ def test_at_most_three_modules_name_the_types_of_each_other() -> None:
     assert [sorted(circle) for circle in circles(import_graph(for_types=True)) if len(circle) > 3] == []
 
 
-MOST_MODULES, MOST_LINES_TO_RUN = 229, 40_230
+MOST_MODULES, MOST_LINES_TO_RUN = 230, 42_000
 """What the interpreter may need: the modules that it imports, also inside functions, and their lines."""
 
 
@@ -277,12 +277,12 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 
 
 BUDGETS = {
-    "windrow": 34_350,
-    "windrow_runtime": 25_360,
-    "windrow_spark": 32_640,
+    "windrow": 33_000,
+    "windrow_runtime": 28_000,
+    "windrow_spark": 35_000,
     "windrow_kafka": 4_060,
     "windrow_sql": 2_930,
-    "windrow_tools": 7_140,
+    "windrow_tools": 7_500,
 }
 """The most lines of each package, docstrings and blank lines included; who raises one says what users get for it."""
 

@@ -281,6 +281,42 @@ def test_a_row(tmp_path: Path, row: str, change: Change) -> None:
         assert time_here(fitted.plan, checkpoint) == change.time
 
 
+class Report(NamedTuple):
+    sensor: str
+    readings: int
+
+
+class LongReport(NamedTuple):
+    sensor: str
+    readings: int
+    last: int
+
+
+class OpenReport(NamedTuple):
+    sensor: str
+    readings: int
+    last: int | None
+
+
+def reports(kind: type[Any], *more_of_it: Any) -> Pipeline:
+    parts: Any = (agg.key(), agg.count(), *more_of_it)
+    return plan(A.key_by(lambda r: r.sensor).window(TUMBLING).aggregate(agg.into(kind, *parts), name="reports"))
+
+
+def test_an_aggregate_more_needs_a_field_that_takes_none_of_windows_that_are_open(tmp_path: Path) -> None:
+    checkpoint = began(tmp_path / "checkpoint", reports(Report))
+    run = stored_run(str(checkpoint.path))
+    last: Any = agg.max(lambda r: r.second)
+    refused = reports(LongReport, last)
+    with pytest.raises(IncompatibleStateError, match="its field does not take None") as caught:
+        run.upgrade(refused)
+    assert "field last, which takes int, of max(.second)" in str(caught.value)
+    with pytest.raises(IncompatibleStateError, match="its field does not take None"):
+        fit(checkpoint, Change(reports(Report), refused, checkpoint=False)).check_filled()
+    for accepted in (reports(OpenReport, last), reports(LongReport, agg.count())):
+        assert run.upgrade(accepted).begun
+
+
 def test_a_savepoint_takes_other_partitions_in_another_folder(tmp_path: Path) -> None:
     """The rows of partitions and of folders; tests of savepoints run them."""
     checkpoint = began(tmp_path / "new", plan(counts(A)))

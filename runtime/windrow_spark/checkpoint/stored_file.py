@@ -43,8 +43,7 @@ class StoredFile(Generic[T]):
 
     def write(self, content: T, *, once: bool = False) -> bool:
         """Write the file atomically; ``once`` returns False if another run has written another one before."""
-        plain = msgspec.to_builtins(content, enc_hook=index)  # numpy's integers become ints
-        body = json.dumps(plain, indent=1, allow_nan=False).encode()
+        body = _json(content)
         with checkpoint_errors(self.path.parent):
             whole = self._head(body) + b"\n" + body
             if once:
@@ -75,8 +74,18 @@ class StoredFile(Generic[T]):
         except (ValueError, RecursionError) as error:
             raise damaged_file(self.path, f"{error}") from error
 
+    def holds(self, content: T) -> bool:
+        """Returns whether the file has this content. Refuses a changed file."""
+        stored = self.read()
+        return stored is not None and json.loads(_json(stored)) == json.loads(_json(content))
+
     def _head(self, body: bytes) -> bytes:
         return f"windrow v{_VERSION} {checksum(self.path.name, body)}".encode()
+
+
+def _json(content: object) -> bytes:
+    plain = msgspec.to_builtins(content, enc_hook=index)  # numpy's integers become ints
+    return json.dumps(plain, indent=1, allow_nan=False).encode()
 
 
 @contextmanager

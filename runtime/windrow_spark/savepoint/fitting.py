@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from windrow.aggregates.combined import Combined
+from windrow.aggregates.declared import DeclaredAggregate
+from windrow.aggregates.facts import FilledWindow, WindowFact
 from windrow.errors import IncompatibleStateError, InvalidArgumentError, similar_name
+from windrow.functions.type_names import type_name
 from windrow.plan import AggregateSpec, Pipeline, Step, WindowNode
+from windrow.plan.fitting import accepts_none
+from windrow.plan.types import parameter_types
 from windrow.windows.spec import AlignedWindows, GapWindows
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.errors import DeclinedError
@@ -75,6 +80,7 @@ class FittedPlan:
         changes: A line for each change that the user has to know.
         gone: The names of steps in the savepoint that the plan does not have.
         other_forms: A line for each step whose state leaves its columns.
+        unfilled: A line for each field that does not take the None of a new aggregate in an open window.
     """
 
     plan: PhysicalPlan
@@ -87,6 +93,17 @@ class FittedPlan:
     changes: Sequence[str]
     gone: Sequence[str]
     other_forms: Sequence[str]
+    unfilled: Sequence[str]
+
+    def check_filled(self) -> None:
+        """Refuses fields that an open window cannot fill, to which no element comes that a new aggregate takes."""
+        if self.unfilled:
+            raise IncompatibleStateError(
+                "an aggregate begins empty in windows that are open, and its field does not take None",
+                given="; ".join(self.unfilled),
+                expected="a field of a type such as int | None, or an aggregate such as count, which gives 0",
+                hint="when the windows that are open now have ended, a later version of the program may leave out None",
+            )
 
     @property
     def grows(self) -> bool:
@@ -161,7 +178,17 @@ def fitted(
     fit.changes += [f"{name.lstrip('#')} is gone, and so is its state" for name in gone]
     on_columns = frozenset(fit.on_columns)
     return FittedPlan(
-        plan, origins, fit.steps, on_columns, fit.shapes, own_streams, sources, fit.changes, gone, fit.other_forms
+        plan,
+        origins,
+        fit.steps,
+        on_columns,
+        fit.shapes,
+        own_streams,
+        sources,
+        fit.changes,
+        gone,
+        fit.other_forms,
+        fit.unfilled,
     )
 
 
@@ -219,6 +246,7 @@ class _Fit:
         self.refused: list[str] = []
         self.changes: list[str] = []
         self.other_forms: list[str] = []
+        self.unfilled: list[str] = []
 
     def add(self, step: Step) -> None:
         """Fits a keyed step."""
@@ -266,6 +294,7 @@ class _Fit:
         if places is not None:
             new = ", ".join(str(number) for number, place in enumerate(places, start=1) if place is None)
             self.changes.append(f"{step.where}: windows that are open go on, and aggregate {new} begins empty in them")
+            self.unfilled += [f"{step.where}: {line}" for line in _unfilled(step, places)]
         fitted_step = FittedStep(origin, places or (), is_other)
         if stored_form is None:
             return fitted_step
@@ -453,6 +482,25 @@ def _places(node: WindowNode, before: Shape, now: Shape) -> tuple[int | None, ..
         if place is not None and None not in results and results[0] != results[1]:
             return None
     return places
+
+
+def _unfilled(step: Step, places: Sequence[int | None]) -> Iterator[str]:
+    """Names the fields that do not take what new aggregates give of nothing."""
+    spec = None if step.node.windows is None else step.node.windows.function
+    if not isinstance(spec, AggregateSpec):
+        return
+    whole = spec.process.combined if isinstance(spec.process, FilledWindow) else spec.aggregate
+    if not isinstance(whole, Combined) or whole.target is None:
+        return
+    types = parameter_types(whole.target)
+    aggregates = [
+        (name, member) for name, member in whole.fields_of(whole.target) if not isinstance(member, WindowFact)
+    ]
+    for (name, member), place in zip(aggregates, places, strict=True):
+        if place is not None or not isinstance(member, DeclaredAggregate) or name not in types:
+            continue
+        if member.gives_none(None, may_be_empty=True) and not accepts_none(types[name]):
+            yield f"field {name}, which takes {type_name(types[name])}, of {member.describe()}"
 
 
 def _former(form: OnColumns, step: FittedStep, before: Shape) -> ColumnarForm:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from windrow.errors import IncompatibleStateError, InvalidArgumentError
+from windrow.errors import CheckpointError, IncompatibleStateError, InvalidArgumentError
 from windrow.plan import Pipeline
 from windrow_spark.checkpoint.folder import Checkpoint, Description
 from windrow_spark.checkpoint.stored_file import checkpoint_errors, damaged_file, is_there
@@ -16,7 +16,7 @@ from windrow_spark.lowering import per_partition, time_of
 from windrow_spark.physical.plan import PhysicalPlan
 from windrow_spark.savepoint.description import SavepointDescription, SavepointFolder
 from windrow_spark.savepoint.fitting import PlanChange, fitted
-from windrow_spark.savepoint.restoring import Restoration, check_restored, restore, restored_file
+from windrow_spark.savepoint.restoring import Restoration, has_begun, restore, restored_file
 from windrow_spark.savepoint.writing import fitted_to, write_for_change
 from windrow_spark.session import is_connect
 
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
 FORMER: Final = "former"
 """The folder in that of a savepoint with the former files of the checkpoint, which had another plan."""
+
+
+_CALLS: Final = {
+    ".upgraded": "windrow upgrade, with the arguments that it had",
+    ".rescaled": "windrow rescale, with the arguments that it had",
+    ".grown": "run the pipeline that was growing",
+}
+"""How the savepoint beside a checkpoint is named behind it, and what finishes a call that was interrupted."""
 
 
 def begin_anew(
@@ -37,6 +45,8 @@ def begin_anew(
 ) -> None:
     """Writes a savepoint of a checkpoint, and begins the checkpoint from it; does the rest if that was interrupted.
 
+    Called again before a run has gone on, it does nothing more.
+
     Args:
         spark: The session whose workers move the state.
         checkpoint: The checkpoint, which no run uses.
@@ -47,17 +57,35 @@ def begin_anew(
     """
     restored = restored_file(checkpoint).read()
     if restored is None or restored.is_whole:
+        if has_begun(checkpoint, pipeline, folder, wanted):
+            return  # the call that did it was interrupted before it could say so, or is made twice
         if folder.path.exists():
             _forget_unused(folder, checkpoint)
         write()
     else:
-        check_restored(checkpoint, folder)  # refuses another savepoint than that of the interrupted call
+        _check_continued(checkpoint, folder, restored.savepoint)
     try:
         restore(spark, checkpoint, pipeline, folder, wanted)
     except IncompatibleStateError:
         if restored_file(checkpoint).read() == restored:  # the checkpoint is as it was
             _forget_unused(folder, checkpoint)
         raise
+
+
+def _check_continued(checkpoint: Checkpoint, folder: SavepointFolder, interrupted: str) -> None:
+    """Refuses another savepoint than that from which an interrupted call began a checkpoint anew."""
+    saved = folder.file.read()
+    if saved is not None and saved.id == interrupted:
+        return
+    beside = {SavepointFolder(Path(f"{checkpoint.path}{suffix}")): call for suffix, call in _CALLS.items()}
+    calls = [call for other, call in beside.items() if (of := other.file.read()) is not None and of.id == interrupted]
+    raise CheckpointError(
+        "another call was interrupted while it began the checkpoint anew",
+        given=str(folder.path),
+        expected="the savepoint from which the checkpoint was to begin",
+        where=str(checkpoint.path),
+        hint=f"finish that first: {calls[0] if calls else 'SparkRunner(checkpoint=..., savepoint=...)'}",
+    )
 
 
 def grow(spark: SparkSession, checkpoint: Checkpoint, pipeline: Pipeline, wanted: Restoration) -> bool:
@@ -99,12 +127,19 @@ def grow(spark: SparkSession, checkpoint: Checkpoint, pipeline: Pipeline, wanted
 
 
 def growth(checkpoint: Checkpoint, stored: Description, pipeline: Pipeline, change: PlanChange) -> Sequence[str] | None:
-    """Returns what is new in a plan that has all that a checkpoint has, a line each; None: it has other changes."""
+    """Returns what is new in a plan that has all that a checkpoint has, a line each; None: it has other changes.
+
+    Raises:
+        IncompatibleStateError: If an open window cannot fill a field of an aggregate that is new.
+    """
     try:
         fit = fitted_to(checkpoint, stored, pipeline, change)
     except IncompatibleStateError:
         return None
-    return [*fit.changes, *fit.other_forms] if fit.grows else None
+    if not fit.grows:
+        return None
+    fit.check_filled()
+    return [*fit.changes, *fit.other_forms]
 
 
 def has_begun_to_grow(checkpoint: Checkpoint) -> bool:

@@ -59,6 +59,7 @@ def start_of(path: str | os.PathLike[str], pipeline: Pipeline, renamed: Mapping[
         raise damaged_file(folder.path / "checkpoint" / "plan", "it is gone")
     streams = folder.checkpoint.streams.read()
     fit = fitted(pipeline, saved.steps, stored, streams, PlanChange(renamed, columnar=False))
+    fit.check_filled()
     topology = fit.plan.topology
     ids = {name: step for step, name in fit.plan.state_ids.items()}
     classes = known_classes(topology.steps)

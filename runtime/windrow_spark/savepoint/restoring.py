@@ -184,23 +184,9 @@ def restore(
             expected="a checkpoint in a mounted file system",
         )
     folder.check_apart(checkpoint.path)
-    saved, stored = folder.description(), folder.checkpoint.description()
-    if stored is None:
-        raise damaged_file(folder.path / "checkpoint" / "plan", "it is gone")
-    streams = folder.checkpoint.streams.read()
-    fit = fitted(pipeline, saved.steps, stored, streams, wanted.change)
-    time = stored.time if wanted.time is None else wanted.time(fit.plan, folder.checkpoint)
-    if stored.time == KEPT_TIME != time and fit.plan.topology.keyed:
-        raise IncompatibleStateError(
-            "the savepoint belongs to a run by a clock of the user's",
-            given=f"the query ran by {stored.time} and would run by {time}",
-            expected="SparkRunner(clock=...), as before",
-            where=str(folder.path),
-        )
-    parallelism = wanted.parallelism
-    groups = KeyGroups.balanced(
-        parallelism.partitions or stored.partitions, parallelism.key_groups_per_partition or stored.groups
-    )
+    beginning = _beginning(pipeline, folder, wanted)
+    saved, stored, fit = beginning.saved, beginning.stored, beginning.fit
+    groups, time = beginning.groups, beginning.time
     marker = restored_file(checkpoint)
     noted = marker.read()
     begun = RestoredFrom(saved.id, is_whole=False, origin=_origin(noted, saved) if wanted.is_in_place else "")
@@ -232,26 +218,96 @@ def restore(
         checkpoint.streams.write(fit.streams)
     # The run of a savepoint that was taken meanwhile goes on, and sinks would take the batches of both for one run's.
     identity = uuid.uuid4().hex if saved.is_live else stored.id
-    per_partition = groups.count // groups.partitions
-    description = replace(
-        stored,
-        id=identity,
-        partitions=groups.partitions,
-        groups=per_partition,
-        time=time,
-        sources=places.stored,
-        steps=fit.shapes,
-    )
-    checkpoint.plan.write(description)
+    checkpoint.plan.write(replace(beginning.description, id=identity))
     marker.write(replace(begun, is_whole=True))
-    if changes := [*fit.changes, *fit.other_forms]:
-        warn(
-            f"the plan has changed since the {'run before' if wanted.is_in_place else 'savepoint'}",
-            given="; ".join(changes),
-            where=str(checkpoint.path if wanted.is_in_place else folder.path),
-            hint=f"if you meant this, nothing is to be done; if not, {wanted.way_back}",
-            location=line_of_caller(),
+    beginning.tell_changes(checkpoint, folder, wanted)
+
+
+def has_begun(checkpoint: Checkpoint, pipeline: Pipeline, folder: SavepointFolder, wanted: Restoration) -> bool:
+    """Returns whether a checkpoint has begun from a savepoint as it is wanted, and no run has gone on since.
+
+    A warning names the changes of the plan once more then: the call that made them may have ended before it did.
+    """
+    noted, saved = restored_file(checkpoint).read(), folder.file.read()
+    if noted is None or saved is None or not noted.is_whole or noted.savepoint != saved.id:
+        return False
+    if checkpoint.last_planned() > saved.batch:
+        return False
+    try:
+        beginning = _beginning(pipeline, folder, wanted)
+    except (CheckpointError, IncompatibleStateError, InvalidArgumentError):
+        return False  # another plan is wanted, or the savepoint is being deleted
+    streams = beginning.fit.streams
+    if not checkpoint.plan.holds(replace(beginning.description, id=checkpoint.query_id())):
+        return False
+    if streams is not None and not checkpoint.streams.holds(streams):
+        return False
+    beginning.tell_changes(checkpoint, folder, wanted)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """How a checkpoint begins from a savepoint.
+
+    Attributes:
+        saved: The savepoint.
+        stored: The plan of which it has the state.
+        fit: The plan that goes on.
+        groups: The key groups of its partitions.
+        time: The kind of time by which its query runs.
+    """
+
+    saved: SavepointDescription
+    stored: Description
+    fit: FittedPlan
+    groups: KeyGroups
+    time: str
+
+    @property
+    def description(self) -> Description:
+        """What the checkpoint stores of the plan, but for the identity of its query."""
+        return replace(
+            self.stored,
+            partitions=self.groups.partitions,
+            groups=self.groups.count // self.groups.partitions,
+            time=self.time,
+            sources=self.fit.sources.stored,
+            steps=self.fit.shapes,
         )
+
+    def tell_changes(self, checkpoint: Checkpoint, folder: SavepointFolder, wanted: Restoration) -> None:
+        """Warns of the changes of the plan, if there are any."""
+        if changes := [*self.fit.changes, *self.fit.other_forms]:
+            warn(
+                f"the plan has changed since the {'run before' if wanted.is_in_place else 'savepoint'}",
+                given="; ".join(changes),
+                where=str(checkpoint.path if wanted.is_in_place else folder.path),
+                hint=f"if you meant this, nothing is to be done; if not, {wanted.way_back}",
+                location=line_of_caller(),
+            )
+
+
+def _beginning(pipeline: Pipeline, folder: SavepointFolder, wanted: Restoration) -> _Beginning:
+    """Fits a savepoint to what is wanted; refuses what cannot go on from it."""
+    saved, stored = folder.description(), folder.checkpoint.description()
+    if stored is None:
+        raise damaged_file(folder.path / "checkpoint" / "plan", "it is gone")
+    fit = fitted(pipeline, saved.steps, stored, folder.checkpoint.streams.read(), wanted.change)
+    fit.check_filled()
+    time = stored.time if wanted.time is None else wanted.time(fit.plan, folder.checkpoint)
+    if stored.time == KEPT_TIME != time and fit.plan.topology.keyed:
+        raise IncompatibleStateError(
+            "the savepoint belongs to a run by a clock of the user's",
+            given=f"the query ran by {stored.time} and would run by {time}",
+            expected="SparkRunner(clock=...), as before",
+            where=str(folder.path),
+        )
+    parallelism = wanted.parallelism
+    groups = KeyGroups.balanced(
+        parallelism.partitions or stored.partitions, parallelism.key_groups_per_partition or stored.groups
+    )
+    return _Beginning(saved, stored, fit, groups, time)
 
 
 def _origin(noted: RestoredFrom | None, saved: SavepointDescription) -> str:

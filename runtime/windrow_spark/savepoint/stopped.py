@@ -87,7 +87,7 @@ def rescale(
             earlier call is still there.
         IncompatibleStateError: As :func:`take`.
         UnsupportedOperationError: As :func:`take`.
-        CheckpointError: As :func:`take`.
+        CheckpointError: As :func:`take`, and if another call was interrupted while it began the checkpoint anew.
     """
     numbers = {"partitions": partitions, "key_groups_per_partition": key_groups_per_partition}
     given = {name: number for name, number in numbers.items() if number is not None}
@@ -137,7 +137,7 @@ def upgrade(
         InvalidArgumentError: As :func:`rescale`, and if steps are renamed that are not there.
         IncompatibleStateError: As :func:`take`, and if a step cannot go on with the state of its name.
         UnsupportedOperationError: As :func:`take`.
-        CheckpointError: As :func:`take`.
+        CheckpointError: As :func:`rescale`.
     """
     for name, number in (("partitions", partitions), ("key_groups_per_partition", key_groups_per_partition)):
         if number is not None:

@@ -172,6 +172,7 @@ def write_for_change(
     folder.check_apart(checkpoint.path, topology_of(pipeline).sources)
     description = _described(checkpoint)
     fit = fitted_to(checkpoint, description, pipeline, change)
+    fit.check_filled()
     groups = KeyGroups.balanced(description.partitions, description.groups)
     state = StateParts.for_change(pipeline, fit, groups.count)
     return _written(spark, checkpoint, pipeline, folder, state)
