@@ -496,7 +496,8 @@ def _unfilled(step: Step, places: Sequence[int | None]) -> Iterator[str]:
     aggregates = [
         (name, member) for name, member in whole.fields_of(whole.target) if not isinstance(member, WindowFact)
     ]
-    for (name, member), place in zip(aggregates, places, strict=True):
+    # Where a result has facts alone, a count holds that there are elements.
+    for (name, member), place in zip(aggregates, places, strict=False):
         if place is not None or not isinstance(member, DeclaredAggregate) or name not in types:
             continue
         if member.gives_none(None, may_be_empty=True) and not accepts_none(types[name]):
