@@ -13,6 +13,7 @@ from windrow.state import ListStateDescriptor
 T = TypeVar("T")
 K = TypeVar("K")
 N = TypeVar("N")
+R = TypeVar("R")
 C = TypeVar("C", bound="Comparable")
 
 
@@ -58,20 +59,28 @@ class Extreme(Generic[T, C]):
 _SO_FAR: ListStateDescriptor[Any] = ListStateDescriptor("so-far")
 
 
-class RollingReduce(KeyedProcessFunction[K, T, T], Generic[K, T]):
+class Calling(KeyedProcessFunction[K, T, R], Generic[K, T, R]):
+    """The base of functions that call a user's function, which they open and close if it is a rich one."""
+
+    # Any: functions of one and of two arguments.
+    _called: Callable[..., Any]
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if isinstance(self._called, RichFunction):
+            self._called.open(runtime_context)
+
+    def close(self) -> None:
+        if isinstance(self._called, RichFunction):
+            self._called.close()
+
+
+class RollingReduce(Calling[K, T, T], Generic[K, T]):
     """Emits, for each element, the elements of its key so far combined into one."""
 
     def __init__(self, function: Callable[[T, T], T], description: str) -> None:
         self._function = function
+        self._called = function.selector if isinstance(function, Extreme) else function
         self._description = description
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        if isinstance(self._function, RichFunction):
-            self._function.open(runtime_context)
-
-    def close(self) -> None:
-        if isinstance(self._function, RichFunction):
-            self._function.close()
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T]:
         """Combines the element with what was combined so far."""
@@ -87,11 +96,11 @@ class RollingReduce(KeyedProcessFunction[K, T, T], Generic[K, T]):
         return self._description
 
 
-class RollingValue(KeyedProcessFunction[K, T, tuple[K, N]], Generic[K, T, N]):
+class RollingValue(Calling[K, T, tuple[K, N]], Generic[K, T, N]):
     """Emits, for each element, its key with the values of the key's elements so far combined into one."""
 
     def __init__(self, selector: Callable[[T], N], combine: Callable[[N, N], N], description: str) -> None:
-        self._selector = selector
+        self._called = selector
         self._combine = combine
         self._description = description
 
@@ -99,7 +108,7 @@ class RollingValue(KeyedProcessFunction[K, T, tuple[K, N]], Generic[K, T, N]):
         """Combines the value of the element with what was combined so far."""
         state = context.get_state(_SO_FAR)
         held = state.get()
-        selected = self._selector(value)
+        selected: N = self._called(value)
         combined: N = self._combine(held[0], selected) if held else selected
         state.update((combined,))
         return ((context.key, combined),)

@@ -74,8 +74,32 @@ def counted_windows() -> Pipeline:
     return Pipeline("p", windows.count().sink_to(CollectSink[int]()))
 
 
+def typed_since() -> Pipeline:
+    mapped = from_collection([Event("a", 1, 1)]).map(key_of, on_error=FAILED).returns(str)
+    failed = mapped.get_side_output(FAILED)
+    return Pipeline("p", mapped.sink_to(CollectSink[str]()), failed.sink_to(CollectSink[Failed[Event]]()))
+
+
+def with_a_backfill() -> Pipeline:
+    """The collection has no watermarks, and ends; the stream without an end has some."""
+    past = from_collection([Event("a", 1, 1)]).assign_timestamps_and_watermarks(NEVER, lambda event: event.at)
+    now = from_source(Endless(Event)).assign_timestamps_and_watermarks(IN_ORDER, lambda event: event.at)
+    windows = past.union(now).key_by(key_of).window(TumblingEventTimeWindows.of(millis(10)))
+    return Pipeline("p", windows.count().sink_to(CollectSink[int]()))
+
+
+def with_a_second_strategy() -> Pipeline:
+    stream = from_source(Endless(Event)).assign_timestamps_and_watermarks(NEVER, lambda event: event.at)
+    again = stream.assign_timestamps_and_watermarks(IN_ORDER, lambda event: event.at)
+    windows = again.key_by(key_of).window(TumblingEventTimeWindows.of(millis(10)))
+    return Pipeline("p", windows.count().sink_to(CollectSink[int]()))
+
+
+PLANS = [read_all, bounded, counted_windows, typed_since, with_a_backfill, with_a_second_strategy]
+
+
 @pytest.mark.filterwarnings("error::windrow.errors.WindrowWarning")
-@pytest.mark.parametrize("plan", [read_all, bounded, counted_windows], ids=lambda plan: plan.__name__)
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.__name__)
 def test_nothing_is_told_where_all_comes_out(plan: Callable[[], Pipeline]) -> None:
     assert " is read by nothing" not in plan().explain()
 

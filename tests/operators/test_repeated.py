@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow.errors import InvalidArgumentError, PlanError
+from windrow.functions import RichFunction, RuntimeContext
 from windrow.sinks import CollectSink
 from windrow.state import StateTtlConfig
 from windrow.time import TimeDomain
@@ -220,3 +221,19 @@ def test_event_time_needs_timestamps() -> None:
     stream = from_collection(["a"]).key_by(lambda text: text).distinct(within=millis(1))
     with pytest.raises(PlanError, match="timestamps"):
         LocalRunner().run(Pipeline("distinct", stream.sink_to(CollectSink())))
+
+
+class Third(RichFunction):
+    """Takes the third value of an event, once it was opened."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.place = 2
+
+    def __call__(self, event: Event) -> int:
+        return event[self.place]
+
+
+@pytest.mark.parametrize("call", ["sum", "min", "max", "min_by", "max_by", "on_change"])
+def test_selectors_are_opened(call: str) -> None:
+    keyed = from_collection([("a", "x", 1), ("a", "y", 3)]).key_by(lambda event: event[0])
+    assert getattr(keyed, call)(Third()).collect() == getattr(keyed, call)(lambda event: event[2]).collect()

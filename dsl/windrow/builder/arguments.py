@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from os import PathLike
 from typing import Any, Final, TypeVar
 
 from windrow.errors import AN_INSTANCE, InvalidArgumentError, check_arity, function_hint
@@ -148,3 +149,28 @@ def sink_policy(sink: Sink[Any], on_error: OnError[Any]) -> ErrorPolicy | None:
             hint="compute in map(function, on_error=tag) before the sink what may fail",
         )
     return policy
+
+
+def check_sink(sink: object) -> None:
+    """Refuse what is no sink.
+
+    Args:
+        sink: What ``sink_to`` was given.
+
+    Raises:
+        InvalidArgumentError: If it is another object, or the class of a sink.
+    """
+    if not isinstance(sink, Sink):
+        raise InvalidArgumentError(
+            "a stream goes to a sink",
+            given=sink,
+            expected="a windrow Sink",
+            where=caller_location(),
+            hint=AN_INSTANCE
+            if isinstance(sink, type)
+            else "JsonFileSink(path) or another sink of windrow.sinks writes to files"
+            if isinstance(sink, (str, PathLike))
+            else "FunctionSink(function) calls it; stream.print() shows elements"
+            if callable(sink)
+            else None,
+        )

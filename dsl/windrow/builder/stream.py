@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from os import PathLike
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from typing_extensions import TypeForm, deprecated
 
-from windrow.builder.arguments import check_assigner, check_function, sink_policy
+from windrow.builder.arguments import check_assigner, check_function, check_sink, sink_policy
 from windrow.builder.broadcast import BroadcastStream, broadcast_node
 from windrow.builder.connect import ConnectedStreams
 from windrow.builder.keyed_stream import KeyedStream
@@ -26,7 +25,7 @@ from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream
 from windrow.calls.no_policy import no_on_error
 from windrow.calls.other_names import unknown_call
-from windrow.errors import AN_INSTANCE, InvalidArgumentError
+from windrow.errors import InvalidArgumentError
 from windrow.failures import Failed, OnError, Then, error_policy
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
@@ -770,20 +769,7 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             >>> LocalRunner().run(pipeline).collected(sink)
             [1, 2]
         """
-        if not isinstance(sink, Sink):
-            raise InvalidArgumentError(
-                "a stream goes to a sink",
-                given=sink,
-                expected="a windrow Sink",
-                where=caller_location(),
-                hint=AN_INSTANCE
-                if isinstance(sink, type)
-                else "JsonFileSink(path) or another sink of windrow.sinks writes to files"
-                if isinstance(sink, (str, PathLike))
-                else "FunctionSink(function) calls it; stream.print() shows elements"
-                if callable(sink)
-                else None,
-            )
+        check_sink(sink)
         return DataStreamSink(
             SinkNode(
                 input=self._node,

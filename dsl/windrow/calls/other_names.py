@@ -30,14 +30,15 @@ def unknown_call(stage: object, name: str, own: Mapping[str, str]) -> AttributeE
 
 
 def unknown_name(module: str, name: str) -> AttributeError | ImportError:
-    """Makes the error for a name that a public module does not have.
+    """Makes the error for a name that a public module does not have; the ``__getattr__`` of the module calls this.
 
     Args:
         module: The name of the module.
         name: The name that was asked for.
 
     Returns:
-        An ``ImportError`` where a hint is known, since ``from module import name`` hides the text of others.
+        An ``ImportError`` where a hint is known and an import asks, since ``from module import name`` hides the text of
+        others. ``hasattr`` and ``getattr`` with a default need an ``AttributeError``.
     """
     text = f"module {module!r} has no name {name!r}"
     hint = _OTHER_CLASSES.get(name)
@@ -50,7 +51,10 @@ def unknown_name(module: str, name: str) -> AttributeError | ImportError:
                     hint = hint or f"from {each} import {own}"
     if hint is None:
         return AttributeError(text)
-    return ImportError(f"{text}\n  hint:     {hint}", name=module)
+    text = f"{text}\n  hint:     {hint}"
+    # An import statement asks a package by this function of Python's importlib.
+    is_import = sys._getframe(2).f_code.co_name == "_handle_fromlist"
+    return ImportError(text, name=module) if is_import else AttributeError(text)
 
 
 _KEY_BY: Final = "key_by(lambda element: ...) of a stream"

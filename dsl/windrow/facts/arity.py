@@ -25,7 +25,10 @@ def unfit_signature(function: object, count: int) -> str | None:
     innermost = innermost.__func__ if isinstance(innermost, MethodType) else innermost
     if not isinstance(innermost, FunctionType) or not callable(function):
         return None
-    signature = inspect.signature(function, follow_wrapped=False)
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # Python cannot tell it
+        return None
     try:
         signature.bind(*[None] * count)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Marks elements with the stream of two that they come from, or with side inputs, and calls functions without it.
+"""Wraps elements with the stream they come from, or with values of side inputs; calls functions without wrapping.
 
 An operator has one input. So two streams become one, and functions of two streams are wrapped into functions of marked
 elements.

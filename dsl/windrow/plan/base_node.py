@@ -281,7 +281,7 @@ class Node:
 
     @property
     def aside_step(self) -> Node:
-        """The step whose side outputs a stream of this step has."""
+        """The step from which ``get_side_output`` of this step's stream takes side outputs."""
         return self
 
     @property

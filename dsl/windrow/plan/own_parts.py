@@ -232,8 +232,8 @@ def _shown(descriptor: StateDescriptor) -> str:
 def failed_tag_faults(step: Step) -> Iterator[Fault]:
     """Finds tags for failed elements that are of another type than these: a sink would meet it at the first failure."""
     for tag in step.node.failed_tags:
-        type_form = tag.element_type
-        if type_form not in (None, object, Failed) and typing.get_origin(type_form) is not Failed:
+        type_form = getattr(tag.element_type, "__value__", tag.element_type)  # of `type Dead = Failed[Order]`
+        if type_form not in (None, Any, object, Failed) and typing.get_origin(type_form) is not Failed:
             yield Fault(
                 f"the tag {tag.name!r} of on_error is of {type_name(type_form)}, and gets failed elements",
                 step.where,

@@ -125,7 +125,8 @@ def _check_all_given(steps: Iterable[Step], sinks: Iterable[PipelineSink]) -> No
                 given=f"{step.node.describe()}, {step.node.location}",
                 expected="all sinks of the program",
                 where=caller_location(),
-                hint='written = stream.sink_to(sink, on_error=tag); Pipeline("name", written, ...)',
+                hint='written = stream.sink_to(sink, on_error=tag); Pipeline("name", written, ...); collect() and '
+                "StreamHarness run no sink",
             )
 
 

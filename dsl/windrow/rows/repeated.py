@@ -6,8 +6,9 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
 from windrow.errors import InvalidArgumentError
-from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RichFunction, RuntimeContext
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction
 from windrow.functions.names import function_name
+from windrow.rolling import Calling
 from windrow.rows.equality import as_key, as_stored, is_same
 from windrow.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from windrow.time import TimeDomain, duration_text
@@ -21,21 +22,6 @@ S = TypeVar("S")
 
 _PARTS: Final = 2
 _DOMAINS: Final = {TimeDomain.EVENT_TIME: "event time", TimeDomain.PROCESSING_TIME: "clock"}
-
-
-class _Calling(KeyedProcessFunction[K, T, R], Generic[K, T, R]):
-    """The base of functions that call a user's function, which they open and close if it is a rich one."""
-
-    # Any: functions of one and of two arguments.
-    _function: Callable[..., Any]
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        if isinstance(self._function, RichFunction):
-            self._function.open(runtime_context)
-
-    def close(self) -> None:
-        if isinstance(self._function, RichFunction):
-            self._function.close()
 
 
 class FirstOfKey(KeyedProcessFunction[K, T, T], Generic[K, T]):
@@ -56,17 +42,17 @@ class FirstOfKey(KeyedProcessFunction[K, T, T], Generic[K, T]):
         return f"first within {_time_text(self._seen.ttl)}"
 
 
-class DistinctOfKey(_Calling[K, T, T], Generic[K, T]):
+class DistinctOfKey(Calling[K, T, T], Generic[K, T]):
     """Passes on an element of a key, and none with the same selected value for some time after it."""
 
     def __init__(self, selector: Callable[[T], Hashable] | None, remembered: StateTtlConfig) -> None:
         # Without a selector elements are hashable, or state refuses them.
-        self._function = selector or _itself
+        self._called = selector or _itself
         self._seen: MapStateDescriptor[Hashable, bool] = MapStateDescriptor("seen", ttl=remembered)
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
         """Passes on the element if the entry of its selected value has expired."""
-        seen, mark = context.get_state(self._seen), as_stored(self._function(value))
+        seen, mark = context.get_state(self._seen), as_stored(self._called(value))
         if seen.contains(mark):
             return ()
         seen.put(mark, True)
@@ -76,19 +62,19 @@ class DistinctOfKey(_Calling[K, T, T], Generic[K, T]):
         return f"distinct within {_time_text(self._seen.ttl)}"
 
 
-class OnChange(_Calling[K, T, T], Generic[K, T]):
+class OnChange(Calling[K, T, T], Generic[K, T]):
     """Passes on an element whose selected value is another than that of the key's element before it."""
 
     # A list of at most one value, so that None can be one.
     _BEFORE: ListStateDescriptor[object] = ListStateDescriptor("before")
 
     def __init__(self, selector: Callable[[T], object]) -> None:
-        self._function = selector
+        self._called = selector
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
         """Compares the selected value with the one before."""
         before = context.get_state(self._BEFORE)
-        held, selected = before.get(), as_key(self._function(value))
+        held, selected = before.get(), as_key(self._called(value))
         if held and is_same(held[0], selected):
             return ()
         before.update((selected,))
@@ -98,22 +84,22 @@ class OnChange(_Calling[K, T, T], Generic[K, T]):
         return "on change"
 
 
-class _Stateful(_Calling[K, T, R], Generic[K, T, S, R]):
+class _Stateful(Calling[K, T, R], Generic[K, T, S, R]):
     """The base of functions that get the state of a key, and return the new one."""
 
     def __init__(
         self, initial: Callable[[], S], function: Callable[[S, T], object], ttl: StateTtlConfig | None
     ) -> None:
         self._initial = initial
-        self._function = function
+        self._called = function
         self._state: ListStateDescriptor[S] = ListStateDescriptor("state", ttl=ttl)
 
     # Any: the builder has typed what the function returns.
-    def _called(self, value: T, context: KeyedProcessContext[K]) -> Any:
+    def _answer(self, value: T, context: KeyedProcessContext[K]) -> Any:
         """Calls the function with the state of the key, stores the new state, and returns the rest."""
         state = context.get_state(self._state)
         held = state.get()
-        answer = self._function(held[0] if held else self._initial(), value)
+        answer = self._called(held[0] if held else self._initial(), value)
         if not isinstance(answer, tuple) or len(answer) != _PARTS:
             raise InvalidArgumentError(
                 f"the function of {self.describe()} returns the new state and what it makes of the element",
@@ -133,10 +119,10 @@ class StatefulMap(_Stateful[K, T, S, R], Generic[K, T, S, R]):
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[R]:
         """Calls the function for the element."""
-        return (self._called(value, context),)
+        return (self._answer(value, context),)
 
     def describe(self) -> str:
-        return f"stateful map {function_name(self._function)}"
+        return f"stateful map {function_name(self._called)}"
 
 
 class StatefulFlatMap(_Stateful[K, T, S, R], Generic[K, T, S, R]):
@@ -144,11 +130,11 @@ class StatefulFlatMap(_Stateful[K, T, S, R], Generic[K, T, S, R]):
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> Iterable[R]:
         """Calls the function for the element."""
-        made: Iterable[R] = self._called(value, context)
+        made: Iterable[R] = self._answer(value, context)
         return made
 
     def describe(self) -> str:
-        return f"stateful flat map {function_name(self._function)}"
+        return f"stateful flat map {function_name(self._called)}"
 
 
 def _itself(value: T) -> T:

@@ -218,7 +218,7 @@ class RegisteredWriter:
                 try:
                     encode_value = make(subject, topic)
                 except UnfitError as error:
-                    raise InvalidArgumentError(
+                    raise SinkError(
                         f"the type of the elements does not fit the schema of {subject}: {error.reason}",
                         given="messages" if self.record_type is None else self.record_type.name,
                         expected="the fields and types of the schema",

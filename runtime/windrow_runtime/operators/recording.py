@@ -208,7 +208,7 @@ class Recording:
 
 def _chosen(steps: Mapping[str, S], step: str | None, what: str, hint: str | None) -> S:
     if not steps:
-        raise InvalidArgumentError(f"the recording has no {what}", given=step, hint=hint)
+        raise InvalidArgumentError(f"the recording has no {what}", given=step or "a recording of others", hint=hint)
     names = ", ".join(steps)
     if step is None and len(steps) == 1:
         return next(iter(steps.values()))

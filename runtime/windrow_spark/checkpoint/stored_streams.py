@@ -263,4 +263,4 @@ def _rolling(function: object) -> dict[str, Mark]:
     inner = getattr(function, "_function", None) if isinstance(function, RollingReduce) else None
     if isinstance(inner, Extreme):
         return {"what it compares": mark_of(inner.selector)}
-    return {"what it takes": mark_of(function._selector)} if isinstance(function, RollingValue) else {}
+    return {"what it takes": mark_of(function._called)} if isinstance(function, RollingValue) else {}

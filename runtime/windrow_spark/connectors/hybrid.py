@@ -24,7 +24,7 @@ class HybridScanner(SparkScanner[HybridReader]):
 
     @property
     def has_offsets_of_reader(self) -> bool:
-        return False  # Spark's tasks share files that the interpreter counts
+        return False  # a part of files has other offsets on Spark than in the interpreter
 
     def check_columns(self) -> None:
         for part in self.reader.parts:

@@ -32,7 +32,7 @@ _CALLS: Final = {
     ".rescaled": "windrow rescale, with the arguments that it had",
     ".grown": "run the pipeline that was growing",
 }
-"""How the savepoint beside a checkpoint is named behind it, and what finishes a call that was interrupted."""
+"""The suffixes of savepoints beside a checkpoint, each with the call that writes it, and finishes if interrupted."""
 
 
 def begin_anew(

@@ -134,7 +134,8 @@ def _rest(
     assert place is not None, "it was there"
     scanner = scanner_of(step)
     if not scanner.is_replayable and scanner.has_offsets_of_reader:
-        offsets = _offsets(folder, saved, place, dict[str, list[Any]])
+        # Without an offset nothing was read; the source is told nothing in that case either.
+        offsets = _offsets(folder, saved, place, dict[str, list[Any]]) or {}
         return partial(scanner.reader.batches_after, offsets)
     if not scanner.is_replayable:
         raise UnsupportedOperationError(

@@ -405,7 +405,8 @@ class StreamHarness(Generic[In, Out]):
             raise InvalidArgumentError(
                 "no step of the stream has this side output",
                 given=tag,
-                expected=" or ".join(map(repr, sorted(names or ()))) or "an OutputTag",
+                expected=" or ".join(map(repr, sorted(names or ())))
+                or ("a stream with side outputs" if isinstance(tag, OutputTag) else "an OutputTag"),
                 where=line_of_caller(),
                 hint=similar_name(tag.name, names or ()) if isinstance(tag, OutputTag) else f"OutputTag({tag!r})",
             )

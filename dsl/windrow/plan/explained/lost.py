@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from windrow.errors import warn
@@ -17,25 +17,46 @@ from windrow.watermarks import NoWatermarks
 
 
 class TagsRead:
-    """The tags of the side outputs that some steps of a plan read, by the step that has the output."""
+    """Knows which side outputs of its steps a plan reads."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         nodes = [step.node for step in steps]
-        self._read = {(id(node.input), node.tag) for node in nodes if isinstance(node, SideOutputNode)}
+        self._read = {(id(_producer(node)), node.tag) for node in nodes if isinstance(node, SideOutputNode)}
 
     def unread(self, node: Node) -> list[OutputTag[Any]]:
         """Returns the tags of a node that no step reads."""
         return [tag for tag in node.side_outputs if (id(node), tag) not in self._read]
 
 
+def _producer(node: SideOutputNode) -> Node:
+    """Returns the step that puts a side output out; the stream may have stated its type since."""
+    producer = node.input
+    while producer.states_type:
+        producer = producer.inputs[0]
+    return producer
+
+
 def waits_for_ever(node: Node) -> bool:
     """Returns whether windows in event time wait for watermarks that a stream without an end never makes."""
-    if not node.windows_in_time:
-        return False
-    upstream = list(upstream_of(node))
-    strategies = [each.makes_watermarks for each in upstream if each.makes_watermarks is not None]
-    endless = any(isinstance(each, SourceNode) and not each.source.is_bounded for each in upstream)
-    return endless and any(each.create_generator is NoWatermarks for each in strategies)
+    return bool(node.windows_in_time) and any(map(_is_endless, _newest_without_watermarks(node)))
+
+
+def _newest_without_watermarks(node: Node) -> Iterator[Node]:
+    """Yields the steps upstream that assign timestamps without watermarks, but for those behind another strategy."""
+    waiting, seen = [*node.inputs], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if each.makes_watermarks is None:
+            waiting += each.inputs
+        elif each.makes_watermarks.create_generator is NoWatermarks:
+            yield each
+
+
+def _is_endless(node: Node) -> bool:
+    return any(isinstance(each, SourceNode) and not each.source.is_bounded for each in upstream_of(node))
 
 
 def warn_of_what_is_lost(steps: Sequence[Step]) -> None:

@@ -29,8 +29,8 @@ class EncodableOnly(FusedStep):
     """Passes on the elements that a sink can encode; the policy of the sink decides about the others.
 
     All elements of a push are encoded at once. Only where that fails they are divided, into as many parts as a part
-    has elements, until each part has no element that fails, or is one. Halves took up to three times as long, as an
-    encoder that fails looks for the element itself.
+    has elements, until each part has no element that fails, or is one. Halves take longer, as an encoder that fails
+    looks for the element itself.
     """
 
     def __init__(self, step: Step, then: Sequence[FusedStep], encoder_of: EncoderOf) -> None:
