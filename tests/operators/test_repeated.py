@@ -227,10 +227,10 @@ class Third(RichFunction):
     """Takes the third value of an event, once it was opened."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        self.place = 2
+        self.factor = 1
 
     def __call__(self, event: Event) -> int:
-        return event[self.place]
+        return event[2] * self.factor
 
 
 @pytest.mark.parametrize("call", ["sum", "min", "max", "min_by", "max_by", "on_change"])

@@ -53,7 +53,8 @@ def unknown_name(module: str, name: str) -> AttributeError | ImportError:
         return AttributeError(text)
     text = f"{text}\n  hint:     {hint}"
     # An import statement asks a package by this function of Python's importlib.
-    is_import = sys._getframe(2).f_code.co_name == "_handle_fromlist"
+    asking = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
+    is_import = asking.f_code.co_name == "_handle_fromlist"
     return ImportError(text, name=module) if is_import else AttributeError(text)
 
 
