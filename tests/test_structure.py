@@ -277,12 +277,12 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 
 
 BUDGETS = {
-    "windrow": 33_000,
-    "windrow_runtime": 28_000,
+    "windrow": 34_400,
+    "windrow_runtime": 25_360,
     "windrow_spark": 32_790,
     "windrow_kafka": 4_060,
     "windrow_sql": 2_930,
-    "windrow_tools": 7_500,
+    "windrow_tools": 7_140,
 }
 """The most lines of each package, docstrings and blank lines included; who raises one says what users get for it."""
 
