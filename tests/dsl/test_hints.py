@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, timedelta
-from functools import partial
+from functools import partial, wraps
+from inspect import signature
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -166,3 +168,46 @@ def test_a_function_with_another_number_of_arguments_is_refused(mistake: str) ->
 def test_a_function_that_may_take_the_arguments_passes() -> None:
     for function in (abs, lambda *each: each, lambda each, power=2: each**power, partial(pow_of, 2), Counted(), int):
         numbers.map(function)
+
+
+def wrapped_text() -> Any:
+    """A function that makes a number, with the annotations of one that makes a text."""
+
+    def text(number: int) -> str:
+        return str(number)
+
+    @wraps(text)
+    def doubled(number: int) -> int:
+        return 2 * number
+
+    return doubled
+
+
+def signed(*values: Any) -> Any:
+    return values[0]
+
+
+signed.__signature__ = signature(lambda a, b: None)  # type: ignore[attr-defined]  # as decorators set it
+
+
+def seen(event: int) -> bool:
+    return event > 0
+
+
+@wraps(seen)
+def with_matched(event: int, matched: Any) -> bool:
+    return seen(event)
+
+
+RIGHT: dict[str, Callable[[], object]] = {
+    "annotations of a wrapped function": lambda: numbers.key_by(lambda n: 0).sum(wrapped_text()).collect(),
+    "a signature that was set": lambda: numbers.map(signed).collect(),
+    "a mock": lambda: numbers.map(Mock(spec=lambda a, b: a, return_value=1)),
+    "a condition with other arguments than it wraps": lambda: pattern.begin("x", with_matched),
+    "a default with a long text": lambda: numbers.map(lambda n, text="x" * 100_000: n).collect(),
+}
+
+
+@pytest.mark.parametrize("program", RIGHT)
+def test_right_functions_are_taken(program: str) -> None:
+    assert RIGHT[program]() != []

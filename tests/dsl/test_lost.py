@@ -95,7 +95,31 @@ def with_a_second_strategy() -> Pipeline:
     return Pipeline("p", windows.count().sink_to(CollectSink[int]()))
 
 
-PLANS = [read_all, bounded, counted_windows, typed_since, with_a_backfill, with_a_second_strategy]
+def counted_in_time() -> Pipeline:
+    stream = from_source(Endless(Event)).assign_timestamps_and_watermarks(NEVER, lambda event: event.at)
+    windows = stream.key_by(key_of).window(TumblingEventTimeWindows.of(millis(10))).trigger(CountTrigger.of(2))
+    return Pipeline("p", windows.count().sink_to(CollectSink[int]()))
+
+
+def two_results() -> Pipeline:
+    """The late elements of both are the same, and are read once."""
+    stream = from_source(Endless(Event)).assign_timestamps_and_watermarks(IN_ORDER, lambda event: event.at)
+    windows = stream.key_by(key_of).window(TumblingEventTimeWindows.of(millis(10))).side_output_late_data(LATE)
+    number, highest = windows.count(), windows.max(lambda event: event.value)
+    ends = number.sink_to(CollectSink[int]()), highest.sink_to(CollectSink[int]())
+    return Pipeline("p", *ends, number.get_side_output(LATE).sink_to(CollectSink[Event]()))
+
+
+PLANS = [
+    counted_in_time,
+    two_results,
+    read_all,
+    bounded,
+    counted_windows,
+    typed_since,
+    with_a_backfill,
+    with_a_second_strategy,
+]
 
 
 @pytest.mark.filterwarnings("error::windrow.errors.WindrowWarning")

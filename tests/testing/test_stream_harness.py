@@ -245,8 +245,9 @@ def test_an_error_of_a_harness_names_the_line_of_the_test() -> None:
         assert str(caught.value.where) == f"{__file__}:{call.__code__.co_firstlineno}"
 
 
+@pytest.mark.parametrize("restores", [False, True], ids=["", "restored"])
 @pytest.mark.parametrize("follows_clock", [True, False], ids=["silence", "idleness"])
-def test_elements_have_arrived_by_the_clock_at_which_they_were_pushed(follows_clock: bool) -> None:
+def test_elements_have_arrived_by_the_clock_at_which_they_were_pushed(follows_clock: bool, restores: bool) -> None:
     """Nobody asks for watermarks between the element and the move of the clock."""
     strategy: WatermarkStrategy[Event] = WatermarkStrategy.for_bounded_out_of_orderness(millis(5))
     strategy = strategy.with_silence(after=millis(30)) if follows_clock else strategy.with_idleness(millis(30))
@@ -263,6 +264,8 @@ def test_elements_have_arrived_by_the_clock_at_which_they_were_pushed(follows_cl
         harness.set_processing_time(40)
         harness.process_element(Event("a", 40, 1))
         harness.process_element(Event("b", 75, 1), source=other)
+        if restores:
+            harness.snapshot_restore()
         harness.set_processing_time(80)
         assert harness.emit_watermarks() == 74
         assert harness.take_values() == [1]
@@ -276,3 +279,22 @@ def test_a_side_output_that_no_step_has_is_refused() -> None:
             harness.take_side_output(OutputTag("lat", Event))
         with pytest.raises(InvalidArgumentError, match=r"given: +late"):
             harness.take_side_output("late")  # type: ignore[arg-type]  # as users of other systems may
+
+
+def test_a_restored_stream_knows_that_a_filtered_element_has_arrived() -> None:
+    source = PushSource(int)
+    strategy: WatermarkStrategy[int] = WatermarkStrategy.for_bounded_out_of_orderness(millis(0))
+    stream = from_source(source).filter(lambda number: number >= 0)
+    stamped = stream.assign_timestamps_and_watermarks(strategy.with_silence(after=millis(100)), timestamp=abs)
+    with StreamHarness(stamped.key_by(abs).sum(abs), source) as harness:
+        harness.set_processing_time(0)
+        harness.process_element(1)
+        harness.emit_watermarks()
+        harness.set_processing_time(90)
+        harness.process_element(-1)
+        harness.snapshot_restore()
+        moments = []
+        for clock in (150, 189, 190):
+            harness.set_processing_time(clock)
+            moments.append(harness.emit_watermarks())
+    assert moments == [0, 0, 189]

@@ -48,7 +48,8 @@ def refuse_texts(selector: Callable[[Any], Any], element_type: object | None, ca
         InvalidArgumentError: If it takes a str or bytes.
     """
     type_form = selected_type(selector, element_type)
-    if type_form is str or type_form is bytes:
+    # functools.wraps copies the annotations of another function.
+    if (type_form is str or type_form is bytes) and not hasattr(selector, "__wrapped__"):
         raise InvalidArgumentError(
             f"{call} adds numbers up, and its selector takes a text",
             given=f"{selector_text(selector)}, of type {type_form.__name__}",

@@ -316,7 +316,7 @@ class _AsOfStage(LateStage[L, U], Generic[L, U, K]):
     def _joined(
         self, function: Callable[[Any, Any], Any], kind: JoinKind, name: str | None, on_error: OnError[Any]
     ) -> DataStream[Any]:
-        check_function(function, "apply")
+        check_function(function, "apply", "left, right")
         function, record_type = joined_by(function, self._node, kind)
         return self._stream_of(
             AsOfJoinNode(

@@ -22,8 +22,9 @@ def unfit_signature(function: object, count: int) -> str | None:
     innermost = function
     while isinstance(innermost, functools.partial):
         innermost = innermost.func
-    innermost = innermost.__func__ if isinstance(innermost, MethodType) else innermost
-    if not isinstance(innermost, FunctionType) or not callable(function):
+    innermost = innermost.__func__ if type(innermost) is MethodType else innermost
+    # Proxies and mocks say that they are of the class of what they stand for.
+    if type(innermost) is not FunctionType or "__signature__" in vars(innermost) or not callable(function):
         return None
     try:
         signature = inspect.signature(function, follow_wrapped=False)
@@ -32,6 +33,9 @@ def unfit_signature(function: object, count: int) -> str | None:
     try:
         signature.bind(*[None] * count)
     except TypeError:
-        parameters = ", ".join(map(str, signature.replace(return_annotation=signature.empty).parameters.values()))
-        return f"{innermost.__name__.strip('<>')}({parameters})"
+        shown = [
+            each if each.default is each.empty else each.replace(default=...) for each in signature.parameters.values()
+        ]
+        text = str(signature.replace(parameters=shown, return_annotation=signature.empty)).replace("Ellipsis", "...")
+        return f"{innermost.__name__.strip('<>')}{text}"
     return None

@@ -75,7 +75,7 @@ EVERY_ELEMENT = Condition()
 def _required_arguments(function: Callable[..., Any]) -> int:
     """Counts the arguments without defaults."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
     except (TypeError, ValueError):
         return 1
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -93,7 +93,7 @@ class _StepSnapshot(NamedTuple):
     clock: int
 
 
-Snapshot = tuple[dict[str, _StepSnapshot], dict[str, TrackerMemory], dict[str, int], int]
+Snapshot = tuple[dict[str, _StepSnapshot], dict[str, TrackerMemory], dict[str, int], int, dict[str, set[str]]]
 """The states of keyed and timestamp-assigning steps, by id; process functions' watermarks, and the clock."""
 
 
@@ -516,16 +516,18 @@ class Execution:
         return StepMetrics.of_run(self.metrics)
 
     def snapshot(self) -> Snapshot:
-        """Returns the state, watermark and clock of every keyed step, and the states of watermark trackers."""
+        """Returns the state, watermark and clock of every keyed step, the states of trackers, and what has arrived."""
         keyed = {
             name: _StepSnapshot(operator.state.dump(), operator.current_watermark, operator.current_processing_time)
             for name, operator in self.operators.items()
         }
-        return keyed, {name: own(tracker.memory()) for name, tracker in self.trackers.items()}, self._seen, self._now
+        trackers = {name: own(tracker.memory()) for name, tracker in self.trackers.items()}
+        return keyed, trackers, self._seen, self._now, {name: {*names} for name, names in self._arrived.items()}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restore a snapshot, in an execution that has processed nothing yet."""
-        keyed, trackers, self._seen, self._now = snapshot
+        keyed, trackers, self._seen, self._now, arrived = snapshot
+        self._arrived.update({name: {*names} for name, names in arrived.items()})
         for identifier, step in keyed.items():
             operator = self.operators[identifier]
             operator.bind(OperatorState.load(step.state), self._buffers[identifier])

@@ -313,10 +313,11 @@ class StreamHarness(Generic[In, Out]):
         Args:
             now: The time; an earlier one than before changes nothing.
         """
-        if self._has_arrived and self.current_processing_time > MIN_TIMESTAMP:
+        now = moment(now, "the clock")
+        if self._has_arrived and now > self.current_processing_time > MIN_TIMESTAMP:
             self._running().end_batch(self.current_processing_time)
             self._has_arrived = False
-        self.current_processing_time = max(moment(now, "the clock"), self.current_processing_time)
+        self.current_processing_time = max(now, self.current_processing_time)
         self._running().round({}, processing_time=self.current_processing_time)
 
     def emit_watermarks(self) -> int:

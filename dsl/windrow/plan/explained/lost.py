@@ -21,11 +21,18 @@ class TagsRead:
 
     def __init__(self, steps: Iterable[Step]) -> None:
         nodes = [step.node for step in steps]
-        self._read = {(id(_producer(node)), node.tag) for node in nodes if isinstance(node, SideOutputNode)}
+        self._read = {_output(_producer(node), node.tag) for node in nodes if isinstance(node, SideOutputNode)}
 
     def unread(self, node: Node) -> list[OutputTag[Any]]:
         """Returns the tags of a node that no step reads."""
-        return [tag for tag in node.side_outputs if (id(node), tag) not in self._read]
+        return [tag for tag in node.side_outputs if _output(node, tag) not in self._read]
+
+
+def _output(node: Node, tag: OutputTag[Any]) -> tuple[object, ...]:
+    """Returns what tells a side output from others: several results of the same windows have the same late elements."""
+    if not node.windows_in_time or tag in node.failed_tags:
+        return tag, id(node)
+    return tag, node.lateness, *map(id, node.inputs), *map(repr, node.windows_in_time)
 
 
 def _producer(node: SideOutputNode) -> Node:
@@ -38,7 +45,12 @@ def _producer(node: SideOutputNode) -> Node:
 
 def waits_for_ever(node: Node) -> bool:
     """Returns whether windows in event time wait for watermarks that a stream without an end never makes."""
-    return bool(node.windows_in_time) and any(map(_is_endless, _newest_without_watermarks(node)))
+    windows = node.windows
+    if windows is None or not node.windows_in_time:
+        return False
+    # Other triggers may fire without a watermark.
+    has_own_trigger = type(windows.effective_trigger) is type(windows.assigner.default_trigger())
+    return has_own_trigger and any(map(_is_endless, _newest_without_watermarks(node)))
 
 
 def _newest_without_watermarks(node: Node) -> Iterator[Node]:
