@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from windrow.errors import SinkError
 from windrow.kafka import KafkaSink
 from windrow_runtime.outputs.output import Identity, Output
 from windrow_runtime.outputs.writer import SinkWriter, Target
@@ -25,8 +26,19 @@ class TopicWriter(SinkWriter[KafkaSink[Any]]):
 
     def encoder(self) -> Callable[[Sequence[Any]], object]:
         from windrow_kafka.records import TopicRecords
+        from windrow_kafka.registry.values import UnfitTypeError
 
-        return TopicRecords.of(self.step, self.sink).of_elements
+        records = TopicRecords.of(self.step, self.sink)
+
+        def encode(values: Sequence[Any]) -> object:
+            try:
+                return records.of_elements(values)
+            except UnfitTypeError as error:  # it is no failure of an element
+                raise SinkError(
+                    error.message, given=error.given, expected=error.expected, where=error.where, hint=error.hint
+                ) from None
+
+        return encode
 
     @property
     def target(self) -> Target:

@@ -16,9 +16,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.codecs.schemas import MICROS, MILLIS, own_registry, record, registered
-from windrow.errors import InvalidArgumentError
-from windrow.kafka import AvroFormat
+from windrow import Pipeline, from_collection
+from windrow.errors import InvalidArgumentError, SinkError
+from windrow.kafka import AvroFormat, KafkaSink
 from windrow_kafka.registry.values import RegisteredReader, RegisteredWriter, registered_type
+from windrow_kafka.writer import TopicWriter
 from windrow_runtime.codecs.malformed import MalformedValue
 
 fastavro = pytest.importorskip("fastavro")
@@ -413,3 +415,12 @@ def test_branches_of_unions_are_written_as_their_types(form: AvroFormat) -> None
     encoded = RegisteredWriter(form, registered_type(form, Many)).encode(values, ["t"] * 2)
     assert {each[1:5] for each in encoded} == {number.to_bytes(4)}
     assert read(form, Many, *encoded) == values
+
+
+def test_a_type_that_does_not_fit_is_no_failure_of_an_element(form: AvroFormat) -> None:
+    """Where a function gives the topics, the schema of one is known when its first element is written."""
+    registered(form, json.dumps("double"))
+    sink = KafkaSink[int]("none:9", lambda number: "t", value_format=form)
+    (*_, step) = Pipeline("p", from_collection([1, 2]).sink_to(sink, on_error="drop")).steps
+    with pytest.raises(SinkError, match="the type of the elements does not fit the schema"):
+        TopicWriter(sink, step).encoder()([1, 2])

@@ -172,6 +172,10 @@ def _misfit(error: Exception, subject: str, value: Any) -> InvalidArgumentError:
     )
 
 
+class UnfitTypeError(InvalidArgumentError):
+    """The type of all elements does not fit a schema, so that none of them can be written."""
+
+
 @dataclass(frozen=True)
 class RegisteredWriter:
     """Encodes elements of one sink, in a worker, by the schema of each topic's subject."""
@@ -218,7 +222,7 @@ class RegisteredWriter:
                 try:
                     encode_value = make(subject, topic)
                 except UnfitError as error:
-                    raise SinkError(
+                    raise UnfitTypeError(
                         f"the type of the elements does not fit the schema of {subject}: {error.reason}",
                         given="messages" if self.record_type is None else self.record_type.name,
                         expected="the fields and types of the schema",
