@@ -22,7 +22,8 @@ def unfit_signature(function: object, count: int) -> str | None:
     innermost = function
     while isinstance(innermost, functools.partial):
         innermost = innermost.func
-    innermost = innermost.__func__ if type(innermost) is MethodType else innermost
+    if isinstance(innermost, MethodType) and type(innermost) is MethodType:
+        innermost = innermost.__func__
     # Proxies and mocks say that they are of the class of what they stand for.
     if type(innermost) is not FunctionType or "__signature__" in vars(innermost) or not callable(function):
         return None
