@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,12 +28,16 @@ FORMER: Final = "former"
 """The folder in that of a savepoint with the former files of the checkpoint, which had another plan."""
 
 
-_CALLS: Final = {
-    ".upgraded": "windrow upgrade, with the arguments that it had",
-    ".rescaled": "windrow rescale, with the arguments that it had",
-    ".grown": "run the pipeline that was growing",
-}
-"""The suffixes of savepoints beside a checkpoint, each with the call that writes it, and finishes if interrupted."""
+class InPlace(Enum):
+    """A call that begins a checkpoint anew: the suffix of its savepoint, and what finishes an interrupted one."""
+
+    UPGRADE = ".upgraded", "windrow upgrade, with the arguments that it had"
+    RESCALE = ".rescaled", "windrow rescale, with the arguments that it had"
+    GROWTH = ".grown", "run the pipeline that was growing"
+
+    def folder(self, checkpoint: Checkpoint) -> SavepointFolder:
+        """Names the folder of the savepoint that the call writes beside a checkpoint."""
+        return SavepointFolder(Path(f"{checkpoint.path}{self.value[0]}"))
 
 
 def begin_anew(
@@ -77,8 +82,7 @@ def _check_continued(checkpoint: Checkpoint, folder: SavepointFolder, interrupte
     saved = folder.file.read()
     if saved is not None and saved.id == interrupted:
         return
-    beside = {SavepointFolder(Path(f"{checkpoint.path}{suffix}")): call for suffix, call in _CALLS.items()}
-    calls = [call for other, call in beside.items() if (of := other.file.read()) is not None and of.id == interrupted]
+    calls = [each.value[1] for each in InPlace if (of := each.folder(checkpoint).file.read()) and of.id == interrupted]
     raise CheckpointError(
         "another call was interrupted while it began the checkpoint anew",
         given=str(folder.path),
@@ -110,7 +114,7 @@ def grow(spark: SparkSession, checkpoint: Checkpoint, pipeline: Pipeline, wanted
     if growth(checkpoint, stored, pipeline, wanted.change) is None:
         return False
     checkpoint.check_whole(None, stateful=bool(stored.steps))
-    folder = _growth_folder(checkpoint)
+    folder = InPlace.GROWTH.folder(checkpoint)
     left, restored = folder.file.read(), restored_file(checkpoint).read()
     if left is not None and restored is not None and restored.is_whole and restored.savepoint == left.id:
         folder.file.path.unlink()  # a run was interrupted before it removed the savepoint from which it had begun
@@ -146,7 +150,7 @@ def has_begun_to_grow(checkpoint: Checkpoint) -> bool:
     """Returns whether a run was interrupted while it began a checkpoint anew for a plan that has more."""
     if not checkpoint.is_mounted:
         return False
-    noted, folder = restored_file(checkpoint).read(), _growth_folder(checkpoint)
+    noted, folder = restored_file(checkpoint).read(), InPlace.GROWTH.folder(checkpoint)
     if noted is None or noted.is_whole or not is_there(folder.file.path):
         return False
     return folder.description().id == noted.savepoint
@@ -154,7 +158,7 @@ def has_begun_to_grow(checkpoint: Checkpoint) -> bool:
 
 def finish_growth(spark: SparkSession, checkpoint: Checkpoint, pipeline: Pipeline, wanted: Restoration) -> None:
     """Begins a checkpoint anew from the savepoint of a run that was interrupted while it did so."""
-    folder = _growth_folder(checkpoint)
+    folder = InPlace.GROWTH.folder(checkpoint)
     saved, stored = folder.description(), folder.checkpoint.description()
     if stored is None:
         raise damaged_file(folder.path / "checkpoint" / "plan", "it is gone")
@@ -170,10 +174,6 @@ def finish_growth(spark: SparkSession, checkpoint: Checkpoint, pipeline: Pipelin
         )
     restore(spark, checkpoint, pipeline, folder, wanted)
     _remove(folder)
-
-
-def _growth_folder(checkpoint: Checkpoint) -> SavepointFolder:
-    return SavepointFolder(Path(f"{checkpoint.path}.grown"))
 
 
 def _remove(folder: SavepointFolder) -> None:

@@ -21,7 +21,7 @@ from windrow_spark.checkpoint.stored_streams import check_accepted
 from windrow_spark.importing import check_imported
 from windrow_spark.savepoint.description import SavepointDescription, SavepointFolder
 from windrow_spark.savepoint.fitting import PlanChange
-from windrow_spark.savepoint.in_place import FORMER, begin_anew, time_here
+from windrow_spark.savepoint.in_place import FORMER, InPlace, begin_anew, time_here
 from windrow_spark.savepoint.restoring import Restoration
 from windrow_spark.savepoint.writing import write_for_change, write_savepoint
 from windrow_spark.session import local_session
@@ -98,7 +98,7 @@ def rescale(
     check_imported(pipeline.steps)
     session = spark or local_session(os.cpu_count() or 1)
     with _locked(checkpoint) as own:
-        folder = SavepointFolder(Path(f"{own.path}.rescaled"))
+        folder = InPlace.RESCALE.folder(own)
         # The savepoint has the defaults of both numbers.
         restoration = Restoration(Parallelism(partitions, key_groups_per_partition, 0), is_in_place=True)
         begin_anew(session, own, pipeline, folder, restoration, lambda: write_savepoint(session, own, pipeline, folder))
@@ -147,7 +147,7 @@ def upgrade(
     session = spark or local_session(os.cpu_count() or 1)
     change = PlanChange(dict(renamed or {}), accept_changes)
     with _locked(checkpoint) as own:
-        folder = SavepointFolder(Path(f"{own.path}.upgraded"))
+        folder = InPlace.UPGRADE.folder(own)
         restoration = Restoration(
             Parallelism(partitions, key_groups_per_partition, 0),
             change,
