@@ -240,7 +240,7 @@ def test_patterns_and_elements_in_order_are_drawn() -> None:
 
 def test_declared_joins_run_on_columns(tmp_path: Path) -> None:
     kinds: Counter[object] = Counter()
-    for first in range(0, 160, 20):
+    for first in range(0, 220, 20):
         for form in _joins_on_columns(Prepared(7, range(first, first + 20), files=tmp_path, two_inputs=True)):
             node = form.step.node
             process = node.function.process if isinstance(node, WindowNode) else None
