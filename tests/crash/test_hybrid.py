@@ -20,6 +20,7 @@ def test_a_stream_that_is_killed_at_its_switch_reads_each_record_once(
 ) -> None:
     pytest.importorskip("confluent_kafka")
     chance = random.Random(1)
-    near = [run(kafka, tmp_path / str(number), 2, chance, made=number % 2 == 1) for number in range(for_a_night(6, 1))]
+    streams, kills = for_a_night((6, 2), (1, 1))
+    near = [run(kafka, tmp_path / str(number), kills, chance, made=number % 2 == 1) for number in range(streams)]
     assert min(near) >= 0, capsys.readouterr().out
     assert max(near) > 0

@@ -1,7 +1,8 @@
-"""A run whose files all lie in one folder, here or elsewhere: ``python -m tests.elsewhere.program FOLDER [WHAT]``.
+"""A run whose files all lie in one folder, here or elsewhere: ``python -m tests.elsewhere.program FOLDER [WHAT...]``.
 
-It prints what came of it, in JSON. With ``lock`` it is a second run on the checkpoint of the first one. With ``more``
-further pipelines follow, whose checkpoints need nothing else of the file system than that of the first.
+It prints what came of it, in JSON. With ``lock`` it is a second run on the checkpoint of the first one. With
+``replaced`` a file is read while it is written anew. With ``more`` further pipelines follow, whose checkpoints need
+nothing else of the file system than that of the first.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ def replaced(spark: SparkSession, folder: str) -> int:
     return len(contents)
 
 
-def main(folder: str, *, more: bool) -> dict[str, Any]:
+def main(folder: str, what: Sequence[str]) -> dict[str, Any]:
     now = iter(range(1_000_000, 2_000_000, 1000))
     # With a clock of its own, workers need the time of each batch.
     runner = ImpatientRunner(checkpoint=f"{folder}/checkpoint", partitions=2, clock=lambda: next(now))
@@ -203,12 +204,13 @@ def main(folder: str, *, more: bool) -> dict[str, Any]:
     names = ["out", "by-key"]
     with tempfile.TemporaryDirectory() as here:
         seen["ordered"] = ordered(Path(here) / "in", f"{folder}/ordered")
-        if more:
+        if "replaced" in what:
+            seen["replaced"] = replaced(spark, folder)
+        if "more" in what:
             by_spark(folder)
             names.append("by-spark")
             seen["aligned"] = aligned(Path(here) / "logs", f"{folder}/aligned")
             seen["numbers"] = numbers(folder)
-            seen["replaced"] = replaced(spark, folder)
     rows = {
         name: sorted([row.key, row.value] for row in spark.read.parquet(as_spark_path(f"{folder}/{name}")).collect())
         for name in names
@@ -217,9 +219,5 @@ def main(folder: str, *, more: bool) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    said = (
-        refused(sys.argv[1])
-        if sys.argv[2:] == ["lock"]
-        else json.dumps(main(sys.argv[1], more=sys.argv[2:] == ["more"]))
-    )
+    said = refused(sys.argv[1]) if sys.argv[2:] == ["lock"] else json.dumps(main(sys.argv[1], sys.argv[2:]))
     print(said)
