@@ -7,10 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pageviews import BOUND, View, Views, late, views_per_page
-from windrow import Pipeline, from_collection, from_source
-from windrow.sinks import CollectSink
+from windrow import from_collection, from_source
 from windrow.sources import CollectionSource
-from windrow_runtime.local import LocalRunner
 from windrow_runtime.pictures import timeline
 from windrow_runtime.pytest_plugin import (
     AssertSameOnSpark,
@@ -56,11 +54,9 @@ def test_no_view_within_the_bound_is_lost(arrivals: Sequence[Arrival[str]]) -> N
         View(str(number), arrival.value, arrival.timestamp)
         for number, arrival in enumerate(arrivals)
     ]
-    results = CollectSink[Views]()
     # One view a batch, so that the watermark moves between any two.
     source = CollectionSource(views, View, batch_size=1)
-    counted = views_per_page(from_source(source)).sink_to(results)
-    counts = LocalRunner().run(Pipeline("views", counted)).collected(results)
+    counts = views_per_page(from_source(source)).collect()
     expected = Counter((view.page, view.at // WINDOW * WINDOW) for view in views)
     assert {(each.page, each.start): each.views for each in counts} == expected
 
