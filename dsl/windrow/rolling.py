@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from windrow.calls.results import UnfitValueError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, RichFunction, RuntimeContext
 from windrow.rows.equality import precedes
 from windrow.state import ListStateDescriptor
@@ -28,7 +30,14 @@ class Comparable(Protocol):
 
 # Any: two of a kind of number make one of that kind, which no signature of an operator says.
 def added(a: Any, b: Any) -> Any:
-    """The sum."""
+    """The sum, which texts do not have."""
+    if isinstance(b, (str, bytes)):
+        raise UnfitValueError(
+            "a sum got a text",
+            given=f"{b!r:.200}",
+            expected="numbers or time spans",
+            hint="let the selector give a number: lambda element: int(element.text)",
+        )
     return a + b
 
 
@@ -53,6 +62,11 @@ class Extreme(Generic[T, C]):
         """The one of two elements to keep."""
         first, second = self.selector(a), self.selector(b)
         return b if (precedes(second, first) if self.lowest else precedes(first, second)) else a
+
+    def check_first(self, value: T) -> None:
+        """Raise for an element that fails, or would fail with all that come after it, as the first of its key."""
+        selected = self.selector(value)
+        precedes(selected, selected)
 
 
 # A list of at most one value, so that None can be one.
@@ -87,7 +101,7 @@ class RollingReduce(Calling[K, T, T], Generic[K, T]):
         state = context.get_state(_SO_FAR)
         held = state.get()
         if not held and isinstance(self._function, Extreme):
-            self._function.selector(value)  # one that it fails for would fail with all that come after it
+            self._function.check_first(value)
         combined: T = self._function(held[0], value) if held else value
         state.update((combined,))
         return (combined,)
@@ -109,7 +123,12 @@ class RollingValue(Calling[K, T, tuple[K, N]], Generic[K, T, N]):
         state = context.get_state(_SO_FAR)
         held = state.get()
         selected: N = self._called(value)
-        combined: N = self._combine(held[0], selected) if held else selected
+        if held:
+            combined = self._combine(held[0], selected)
+        else:
+            combined = selected
+            with suppress(ArithmeticError):  # two of it may be too much
+                self._combine(selected, selected)  # what it fails for would fail with all that come after it
         state.update((combined,))
         return ((context.key, combined),)
 

@@ -7,6 +7,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ import pytest
 import windrow.builder
 from tests.support.failing import Number, UnluckyError, checked, is_bad
 from windrow import DataStream, KeyedStream, OutputTag, Pipeline, WatermarkStrategy, WindowedStream, from_source
+from windrow import aggregates as agg
 from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError, PlanError, UserFunctionError
 from windrow.evictors import CountEvictor
 from windrow.failures import Failed, OnError, Retry
-from windrow.functions import ExponentialBackoffDelayRetryStrategy, FixedDelayRetryStrategy
+from windrow.functions import AggregateFunction, ExponentialBackoffDelayRetryStrategy, FixedDelayRetryStrategy
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.triggers import after_count, after_watermark
@@ -50,6 +52,15 @@ def run(*streams: DataStream[Any]) -> tuple[list[list[Any]], PipelineResult]:
 
 def selected(number: Number) -> int:
     return checked(number).value
+
+
+class Neither:
+    """Is neither equal to another value nor not."""
+
+    __hash__ = None  # type: ignore[assignment]  # as of an array
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("the truth value of an array")
 
 
 Windows = WindowedStream[Number, str, TimeWindow]
@@ -84,6 +95,60 @@ def test_windows_without_keys_have_the_same_calls() -> None:
     windows = from_source(CollectionSource([1, 0, 2])).returns(int).count_window_all(2)
     (results,), _ = run(windows.sum(lambda number: 2 // number, on_error="drop"))
     assert results == [3]
+
+
+Keyed = KeyedStream[Any, int]
+
+
+def of_window(call: str) -> Callable[[Keyed, OutputTag[Any]], DataStream[Any]]:
+    return lambda keyed, tag: getattr(keyed.count_window(9, fire_at_end=True), call)(itself, on_error=tag)
+
+
+def of_key(call: str) -> Callable[[Keyed, OutputTag[Any]], DataStream[Any]]:
+    return lambda keyed, tag: getattr(keyed, call)(itself, on_error=tag)
+
+
+def aggregated(aggregate: AggregateFunction[Any, Any, Any]) -> Callable[[Keyed, OutputTag[Any]], DataStream[Any]]:
+    return lambda keyed, tag: keyed.count_window(9, fire_at_end=True).aggregate(aggregate, on_error=tag)
+
+
+def itself(value: Any) -> Any:
+    return value
+
+
+@pytest.mark.parametrize(
+    ("call", "values"),
+    [
+        *[(of(call), ({}, 1, 2)) for call in OF_WINDOWS for of in (of_window, of_key)],
+        *[(of("sum"), ("a text", 1, 2)) for of in (of_window, of_key)],
+        (of_window("sum"), (1, Decimal(1), 2)),
+        *[(aggregated(call(itself)), ("a text", 1, 2)) for call in (agg.mean, agg.variance)],
+        (aggregated(agg.top_k(5, itself)), ({}, 1, 2)),
+        (aggregated(agg.count_distinct(itself)), (1, {}, 2)),
+        (lambda keyed, tag: keyed.on_change(itself, on_error=tag), ((1,), Neither(), (1,))),
+    ],
+)
+def test_a_value_that_cannot_be_added_or_compared_is_a_failure_of_its_element(
+    call: Callable[[Keyed, OutputTag[Any]], DataStream[Any]], values: tuple[Any, ...]
+) -> None:
+    def results_of(values: list[Any]) -> list[list[Any]]:
+        tag = OutputTag[Failed[Any]]("failed")
+        stream = call(from_source(CollectionSource(values)).key_by(lambda value: 0), tag)
+        return run(stream, stream.get_side_output(tag))[0]
+
+    fit = [value for value in values if type(value) is type(values[-1])]
+    expected, _ = results_of(fit)
+    results, failed = results_of([*values])
+    assert expected
+    assert results == expected
+    assert [type(each.element) for each in failed] == [
+        type(value) for value in values if type(value) is not type(values[-1])
+    ]
+
+
+def test_the_first_value_of_a_rolling_sum_may_be_half_of_too_much() -> None:
+    keyed = from_source(CollectionSource([timedelta.max])).key_by(lambda value: 0)
+    assert run(keyed.sum(itself, on_error="drop"))[0] == [[(0, timedelta.max)]]
 
 
 def test_windows_that_cannot_leave_an_element_out_refuse_the_policy() -> None:

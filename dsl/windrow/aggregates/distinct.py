@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.selectors import selected_type
-from windrow.errors import InvalidArgumentError
+from windrow.calls.results import UnfitValueError
 from windrow.rows.equality import as_key
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class _Distinct(DeclaredAggregate[T, Seen, R, R], ABC, Generic[T, R]):
         try:
             accumulator[0].add(as_key(selected))
         except TypeError as error:
-            raise InvalidArgumentError(
+            raise UnfitValueError(
                 f"{self.declaration.kind} got a value that has no hash",
                 given=f"{selected!r:.200}",
                 expected="scalars, tuples of them, or frozen records",

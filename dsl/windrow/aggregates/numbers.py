@@ -15,7 +15,8 @@ from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation,
 from numbers import Real
 from typing import Any, Final
 
-from windrow.errors import AggregateOverflowError, InvalidArgumentError
+from windrow.calls.results import UnfitValueError
+from windrow.errors import AggregateOverflowError
 
 # Any in this module: totals are of the type of what is added, and begin as the int 0.
 
@@ -155,7 +156,7 @@ def as_number(value: Any) -> int | float:
     """A number as an int or a float: booleans, and the scalars of libraries, are made plain.
 
     Raises:
-        InvalidArgumentError: If it is no number.
+        UnfitValueError: If it is no number.
     """
     if isinstance(value, float):
         return float(value)
@@ -164,7 +165,7 @@ def as_number(value: Any) -> int | float:
         return int(index(value))
     if isinstance(value, Real):
         return float(value)
-    raise InvalidArgumentError(
+    raise UnfitValueError(
         "an aggregate of numbers got something else",
         given=f"{value!r:.200}",
         expected="int or float, or None; sum takes Decimal and timedelta, too",
@@ -187,8 +188,8 @@ def _same(total: Any, value: Any) -> Any:
     raise _mixed(total, value)
 
 
-def _mixed(total: Any, value: Any) -> InvalidArgumentError:
-    return InvalidArgumentError(
+def _mixed(total: Any, value: Any) -> UnfitValueError:
+    return UnfitValueError(
         "a sum got values that cannot be added to each other",
         given=f"{type(total).__name__} and {type(value).__name__}",
         expected="numbers, or decimals, or time spans",

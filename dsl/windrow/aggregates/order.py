@@ -48,7 +48,7 @@ class Extreme(DeclaredAggregate[T, One, C, None], Generic[T, C]):
         selected = self.selector(value)
         if selected is None:
             return accumulator
-        return self._better(accumulator, selected)
+        return self._better(accumulator or (selected,), selected)  # a value without an order fails as the first, too
 
     def get_result(self, accumulator: One) -> C | None:
         return accumulator[0] if accumulator else None
@@ -88,7 +88,11 @@ class ExtremeBy(DeclaredAggregate[T, One, V | M, None], Generic[T, V, M]):
 
     def add(self, value: T, accumulator: One) -> One:
         rank = self.by(value)
-        if rank is None or (accumulator and not self._is_better(accumulator[0], rank)):
+        if rank is None:
+            return accumulator
+        # A rank without an order fails as the first, too.
+        is_better = self._is_better(accumulator[0] if accumulator else rank, rank)
+        if accumulator and not is_better:
             return accumulator
         return rank, value if self.selector is None else self.selector(value)
 
@@ -135,6 +139,8 @@ class TopK(DeclaredAggregate[T, Ranked, list[V], list[V]]):
         ranks, values = accumulator
         if rank is None or (len(ranks) >= self.k and not self._stays(ranks[-1], rank)):
             return accumulator
+        if not ranks:
+            self._is_better(rank, rank)  # a rank without an order fails as the first, too
         place = len(ranks)
         while place and self._is_better(ranks[place - 1], rank):
             place -= 1

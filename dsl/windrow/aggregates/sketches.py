@@ -19,6 +19,7 @@ from uuid import UUID
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.numbers import as_number
 from windrow.aggregates.selectors import gives_none
+from windrow.calls.results import UnfitValueError
 from windrow.distribution import install_hint
 from windrow.errors import InvalidArgumentError
 from windrow.plan.location import caller_location
@@ -385,7 +386,7 @@ def hashed(value: Any) -> int | float | str:
     """Returns the bytes that an :class:`HllSketch` counts for a value.
 
     Raises:
-        InvalidArgumentError: If it cannot tell the value from others.
+        UnfitValueError: If it cannot tell the value from others.
     """
     if isinstance(value, str) and not isinstance(value, Enum):
         # Never empty: the library leaves empty texts out.
@@ -444,7 +445,7 @@ def _composite(value: Any) -> str:
     if dataclasses.is_dataclass(value):
         held = [_text(getattr(value, field.name)) for field in dataclasses.fields(value)]
         return _joined("r", (type(value).__qualname__, *held))
-    raise InvalidArgumentError(
+    raise UnfitValueError(
         "approx_count_distinct got a value that it cannot tell from others",
         given=f"{value!r:.200}",
         expected="numbers, texts, bytes, dates, times, enums, UUIDs, or tuples, frozensets and dataclasses of them",

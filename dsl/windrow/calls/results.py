@@ -20,8 +20,12 @@ class UnusableResultError(InvalidArgumentError):
     """A value of the user's cannot be used: ``given`` says what it is, the message why."""
 
 
-class NoTruthValueError(UnusableResultError):
-    """A condition has no truth value for one element; error policies of steps decide about that element."""
+class UnfitValueError(InvalidArgumentError):
+    """What a function took from an element does not fit its step; error policies of steps decide about that element."""
+
+
+class NoTruthValueError(UnusableResultError, UnfitValueError):
+    """A condition has no truth value for one element."""
 
 
 def not_computed(result: object) -> UnusableResultError:

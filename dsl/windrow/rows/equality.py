@@ -21,7 +21,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from windrow.errors import InvalidArgumentError
+from windrow.calls.results import UnfitValueError
 
 __all__ = ["as_key", "as_keys", "as_moment", "as_stored", "field_names", "is_same", "precedes"]
 
@@ -125,7 +125,7 @@ def is_same(stored: Any, value: Any) -> bool:
     """Returns whether a value is another one: equal to it and at the same moments, or a NaN in the same parts.
 
     Raises:
-        InvalidArgumentError: If ``==`` says neither, and the values are neither arrays nor made of parts.
+        UnfitValueError: If ``==`` says neither, and the values are neither arrays nor made of parts.
     """
     if stored is value:
         return True
@@ -174,7 +174,7 @@ def _is_equal(stored: Any, value: Any, *, may_fail: bool = False) -> bool:
     except ValueError as error:
         if may_fail:
             return False
-        raise InvalidArgumentError(
+        raise UnfitValueError(
             "two values were to be compared, and == says neither that they are equal nor that they are not",
             given=f"values of type {type(stored).__name__}: {error}",
             expected="values whose == gives True or False",
