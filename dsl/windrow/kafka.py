@@ -387,9 +387,9 @@ class KafkaSink(Sink[T_contra]):
         if isinstance(topic, str) and not is_topic_name(topic):
             raise InvalidArgumentError("a Kafka sink writes to a topic", given=topic, expected=TOPIC_NAME)
         if not isinstance(topic, str):
-            require_callable(topic, "the topic of a Kafka sink", "a name, or a function that gives one")
+            require_callable(topic, "the topic of a Kafka sink", "a name, or a function of an element", takes="element")
         if key is not None:
-            require_callable(key, "the key of a Kafka sink", "a function of the element")
+            require_callable(key, "the key of a Kafka sink", "a function of the element", takes="element")
         self._servers = _servers(servers)
         _refuse_options_of_spark(options, "writes")
         _check_exact(options)

@@ -12,7 +12,7 @@ from windrow.addresses.datasets import Dataset, path_dataset, table_dataset
 from windrow.addresses.paths import checked_path, is_object_address, local_path
 from windrow.addresses.redaction import longest_first, redact_address, secrets_in, secrets_in_address
 from windrow.calls.attributes import attribute_of
-from windrow.errors import InvalidArgumentError, require_callable
+from windrow.errors import InvalidArgumentError, check_arity, require_callable
 from windrow.text_options import checked_delimiter, checked_flag
 
 __all__ = [
@@ -392,6 +392,7 @@ class FunctionSink(Sink[T_contra]):
             raise InvalidArgumentError(
                 "a function sink needs a function", given=function, expected="a callable of (batch id, elements)"
             )
+        check_arity(function, "the function of a sink", "batch, elements", None)
         self.function = function
 
     @property
@@ -678,7 +679,7 @@ class WriterSink(Sink[T_contra]):
     # Any: the DataFrame and the DataStreamWriter are Spark's; the language does not import Spark.
     def __init__(self, configure: Callable[[Any], Any]) -> None:
         expected = "a callable that takes a DataFrame and gives a DataStreamWriter"
-        require_callable(configure, "what configures the writer of a sink", expected)
+        require_callable(configure, "what configures the writer of a sink", expected, takes="frame")
         self.configure = configure
 
     @property

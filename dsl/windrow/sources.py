@@ -337,7 +337,7 @@ FilesInOrder = Literal["time", "name"] | Callable[[str], SortKey]
 def _check_files_in_order(files_in_order: FilesInOrder) -> None:
     expected = '"time", "name" or a function that gives a sort key for the path of a file'
     if callable(files_in_order):
-        require_callable(files_in_order, "the order of files", expected)
+        require_callable(files_in_order, "the order of files", expected, takes="path")
     elif files_in_order not in ("time", "name"):
         raise InvalidArgumentError("files_in_order has an unknown value", given=files_in_order, expected=expected)
 

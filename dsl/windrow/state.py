@@ -314,7 +314,7 @@ class ReducingStateDescriptor(MergingStateDescriptor, Generic[V]):
 
     def __post_init__(self) -> None:
         StateDescriptor.__post_init__(self)
-        require_callable(self.reduce_function, "the reduce function of state", "a callable of two values")
+        require_callable(self.reduce_function, "the reduce function of state", "a callable of two values", takes="a, b")
 
 
 @dataclass(frozen=True)

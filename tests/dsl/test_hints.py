@@ -12,12 +12,17 @@ from unittest.mock import Mock
 import pytest
 
 from tests.dsl.plans import SECOND, SECONDS
-from windrow import WatermarkStrategy, from_collection
+from windrow import WatermarkStrategy, as_dict, as_singleton, from_collection
 from windrow import aggregates as agg
+from windrow.connectors import HybridSource
 from windrow.errors import InvalidArgumentError, WindrowError
 from windrow.failures import Retry
 from windrow.functions import ExponentialBackoffDelayRetryStrategy, FixedDelayRetryStrategy
+from windrow.kafka import KafkaSink
 from windrow.patterns import Pattern
+from windrow.sinks import FunctionSink
+from windrow.sources import CollectionSource, TextFileSource
+from windrow.state import ReducingStateDescriptor
 from windrow.windows import CalendarWindows, CumulativeEventTimeWindows, SlidingEventTimeWindows
 
 # Any: what a type checker would refuse.
@@ -143,7 +148,10 @@ def pow_of(base: int, exponent: int) -> int:
     return int(base**exponent)
 
 
+one: Any = lambda value: value  # noqa: E731
 two: Any = pow_of
+side: Any = as_singleton(numbers)
+matches: Any = keyed.pattern(Pattern.begin("small", lambda number: number < 1))
 
 ARITY: dict[str, tuple[Callable[[], object], str]] = {
     "no argument": (lambda: numbers.key_by(lambda: 1), r"key_by .* one argument\n  given:    lambda\(\)\n.*\n  where"),
@@ -154,6 +162,33 @@ ARITY: dict[str, tuple[Callable[[], object], str]] = {
     "a selector of an aggregate": (lambda: agg.sum(two), r"the selector of sum.* is called with one argument"),
     "a condition": (lambda: pattern.begin("x", lambda a, b, c: True), "is called with 2 arguments"),
     "the beginning of a state": (lambda: keyed.stateful_map(lambda key: 0, two), "hint:     lambda: "),
+    "a function with a side input": (
+        lambda: numbers.with_side_input(side).map(lambda n: n),
+        r"map calls its function with 2 arguments\n  given:    lambda\(n\)(.|\n)*hint:     lambda element, view: ",
+    ),
+    "a function with two side inputs": (
+        lambda: numbers.with_side_input(side, side).filter(two),
+        "hint:     lambda element, first, second: ",
+    ),
+    "a function with a side input and a context": (
+        lambda: numbers.with_side_input(side).process(two),
+        "hint:     lambda element, view, context: ",
+    ),
+    "the key of a mapping": (lambda: as_dict(numbers, two), "key of as_dict is called with one argument"),
+    "the value of a mapping": (lambda: as_dict(numbers, abs, two), "value of as_dict is called with one argument"),
+    "the first of two functions": (lambda: numbers.connect(numbers).map(two, abs), "map calls its function with one"),
+    "the second of two functions": (lambda: numbers.connect(numbers).flat_map(abs, two), "flat_map calls its function"),
+    "the record of a match": (
+        lambda: matches.select(lambda large: large),
+        "no such part(.|\\n)*expected: a name of small",
+    ),
+    "the function of a match": (lambda: matches.apply(two), "hint:     lambda elements: "),
+    "the function of a sink": (lambda: FunctionSink(one), "hint:     lambda batch, elements: "),
+    "the topic of a sink": (lambda: KafkaSink("host:1", two), "topic of a Kafka sink is called with one argument"),
+    "the key of a sink": (lambda: KafkaSink("host:1", "t", key=two), "key of a Kafka sink is called with one argument"),
+    "a reducing state": (lambda: ReducingStateDescriptor("most", one), "is called with 2 arguments"),
+    "the order of files": (lambda: TextFileSource("/d", files_in_order=two), "order of files is called with one"),
+    "a part of a source": (lambda: HybridSource(CollectionSource([1])).then(two), "hint:     lambda switch: "),
     "the function of a window": (lambda: windows.apply(two), "function of key, window, elements"),
 }
 

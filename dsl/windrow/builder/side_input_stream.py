@@ -173,7 +173,7 @@ class SideInputStream(Stage, Generic[T, *Vs]):
         Raises:
             InvalidArgumentError: If it cannot be called, or is a coroutine, or a function of an element alone.
         """
-        _check(function, "map")
+        self._check(function, "map")
         kind = made_type(function, *self._types)
         settings = self._settings(on_error, name)
         return self._stream_of(MapNode(function=_Unpacked(function), element_type=kind, **settings))
@@ -214,7 +214,7 @@ class SideInputStream(Stage, Generic[T, *Vs]):
         Raises:
             InvalidArgumentError: If it cannot be called, or is a coroutine, or a function of an element alone.
         """
-        _check(function, "flat_map")
+        self._check(function, "flat_map")
         kind = iterable_item(made_type(function, *self._types))
         settings = self._settings(on_error, name)
         return self._stream_of(FlatMapNode(function=_Unpacked(function), element_type=kind, **settings))
@@ -232,7 +232,7 @@ class SideInputStream(Stage, Generic[T, *Vs]):
         Raises:
             InvalidArgumentError: If it cannot be called, or is a coroutine, or a function of an element alone.
         """
-        _check(function, "filter")
+        self._check(function, "filter")
         settings = self._settings(on_error, name)
         kept = FilterNode(function=_Unpacked(function), element_type=self._node.element_type, **settings)
         element_type = self._node.input.element_type
@@ -284,7 +284,7 @@ class SideInputStream(Stage, Generic[T, *Vs]):
         Raises:
             InvalidArgumentError: If it cannot be called, or is a coroutine, or a function of an element alone.
         """
-        _check(function, "process")
+        self._check(function, "process")
         kind = iterable_item(result_type(function))
         settings = self._settings(on_error, name)
         return self._stream_of(ProcessNode(function=_UnpackedProcess(function), element_type=kind, **settings))
@@ -296,6 +296,19 @@ class SideInputStream(Stage, Generic[T, *Vs]):
             tag: The one that ``with_side_input(..., late=tag)`` was given.
         """
         return self._stream_of(side_output_node(self._node, tag))
+
+    def _check(self, function: object, call: str) -> None:
+        if isinstance(function, (MapFunction, FlatMapFunction, FilterFunction)):
+            raise InvalidArgumentError(
+                f"{call} of a stream with side inputs takes a function of an element and the values of the views",
+                given=function,
+                expected="a function, or an instance of a class of yours with RichFunction as its base",
+                where=caller_location(),
+                hint="class Rated(RichFunction): def open(...), and def __call__(self, element, view)",
+            )
+        views = ["first", "second", "third", "fourth"][: len(self._types) - 1]
+        takes = ", ".join(["element", *(views if len(views) > 1 else ["view"]), *["context"] * (call == "process")])
+        check_function(function, call, takes, may_yield=call in {"flat_map", "process"})
 
     def _settings(self, on_error: OnError[T], name: str | None) -> dict[str, Any]:
         where = caller_location()
@@ -314,18 +327,6 @@ class SideInputStream(Stage, Generic[T, *Vs]):
 
 
 _FIRST: Final = "call map(...), flat_map(...), filter(...) or process(...) first, whose result is a stream"
-
-
-def _check(function: object, call: str) -> None:
-    check_function(function, call, may_yield=call in {"flat_map", "process"})
-    if isinstance(function, (MapFunction, FlatMapFunction, FilterFunction)):
-        raise InvalidArgumentError(
-            f"{call} of a stream with side inputs takes a function of an element and the values of the views",
-            given=function,
-            expected="a function, or an instance of a class of yours with RichFunction as its base",
-            where=caller_location(),
-            hint="class Rated(RichFunction): def open(...), and def __call__(self, element, view)",
-        )
 
 
 class _Unpacked(Wrapper):

@@ -197,9 +197,9 @@ def as_dict(
         [30]
     """
     node, settings = _settings(stream, "as_dict", windows)
-    check_plain_function(key, "the key of as_dict")
+    check_plain_function(key, "the key of as_dict", "element")
     if value is not None:
-        check_plain_function(value, "the value of as_dict")
+        check_plain_function(value, "the value of as_dict", "element")
     to_element = _ToElement(key=key, value=value)
     key_kind = made_type(key, node.element_type)
     if (part := unhashable_part(key_kind)) is not None:

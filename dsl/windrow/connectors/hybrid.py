@@ -115,7 +115,8 @@ class HybridSource(Source[T], Generic[T]):
                 where=where,
             )
         else:
-            require_callable(following, "what makes a part of a hybrid source", "a function of the switch", where=where)
+            what = "what makes a part of a hybrid source"
+            require_callable(following, what, "a function of the switch", takes="switch", where=where)
         longer = copy(self)
         longer.parts = (*self.parts, following)
         return longer
