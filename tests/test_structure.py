@@ -105,7 +105,7 @@ def test_at_most_three_modules_name_the_types_of_each_other() -> None:
     assert [sorted(circle) for circle in circles(import_graph(for_types=True)) if len(circle) > 3] == []
 
 
-MOST_MODULES, MOST_LINES_TO_RUN = 230, 40_310
+MOST_MODULES, MOST_LINES_TO_RUN = 230, 40_320
 """What the interpreter may need: the modules that it imports, also inside functions, and their lines."""
 
 
@@ -277,7 +277,7 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 
 
 BUDGETS = {
-    "windrow": 34_440,
+    "windrow": 34_450,
     "windrow_runtime": 25_360,
     "windrow_spark": 32_790,
     "windrow_kafka": 4_080,

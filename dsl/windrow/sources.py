@@ -117,6 +117,11 @@ class Source(ABC, Generic[T_co]):
         return True
 
     @property
+    def is_endless(self) -> bool:
+        """Whether it is known that the source never comes to an end."""
+        return not self.is_bounded
+
+    @property
     def has_timestamps(self) -> bool:
         """Whether the elements come with timestamps, so that none need be assigned."""
         return False

@@ -8,9 +8,12 @@ import pytest
 
 from tests.support.records import Event, key_of, millis
 from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_collection, from_source
+from windrow.connectors import HybridSource, SourceSwitch
 from windrow.errors import PlanError, WindrowWarning
 from windrow.failures import Failed
+from windrow.kafka import KafkaSource
 from windrow.sinks import CollectSink
+from windrow.sources import CollectionSource, Source
 from windrow.triggers import CountTrigger
 from windrow.windows import GlobalWindows, TumblingEventTimeWindows
 from windrow_runtime.testing import PushSource
@@ -53,6 +56,26 @@ def test_windows_without_watermarks_on_an_endless_stream_are_told() -> None:
     with pytest.warns(WindrowWarning, match=r"end of a stream alone(.|\n)*no_watermarks\(\)(.|\n)*p\.4\.counts"):
         pipeline = Pipeline("p", counts(NEVER).sink_to(CollectSink[int]()))
     assert "no_watermarks() upstream fires these windows at the end of the stream alone" in pipeline.explain()
+
+
+def history_and(last: Source[Event] | Callable[[SourceSwitch], Source[Event]]) -> Pipeline:
+    source = HybridSource(CollectionSource([Event("a", 1, 1)])).then(last)
+    stream = from_source(source).assign_timestamps_and_watermarks(NEVER, lambda event: event.at)
+    windows = stream.key_by(key_of).window(TumblingEventTimeWindows.of(millis(10)))
+    return Pipeline("p", windows.count().sink_to(CollectSink[int]()))
+
+
+def test_a_history_before_an_endless_source_is_told() -> None:
+    with pytest.warns(WindrowWarning, match="end of a stream alone"):
+        history_and(KafkaSource("host:1", "events", Event, starting_offsets="earliest"))
+
+
+def history_alone() -> Pipeline:
+    return history_and(CollectionSource([Event("a", 2, 1)]))
+
+
+def history_and_what_nobody_knows() -> Pipeline:
+    return history_and(lambda switch: KafkaSource("host:1", "events", Event, ending_offsets="latest"))
 
 
 def read_all() -> Pipeline:
@@ -111,6 +134,8 @@ def two_results() -> Pipeline:
 
 
 PLANS = [
+    history_alone,
+    history_and_what_nobody_knows,
     counted_in_time,
     two_results,
     read_all,

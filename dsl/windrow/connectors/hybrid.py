@@ -146,6 +146,12 @@ class HybridSource(Source[T], Generic[T]):
         return isinstance(last, Source) and last.is_bounded
 
     @property
+    def is_endless(self) -> bool:
+        """Whether the last part has no end; nobody knows it of one that a function makes."""
+        last = self.parts[-1]
+        return isinstance(last, Source) and last.is_endless
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """The secrets of the parts that no function makes."""
         return longest_first({secret for source in self.sources for secret in source.secrets})

@@ -68,7 +68,7 @@ def _newest_without_watermarks(node: Node) -> Iterator[Node]:
 
 
 def _is_endless(node: Node) -> bool:
-    return any(isinstance(each, SourceNode) and not each.source.is_bounded for each in upstream_of(node))
+    return any(isinstance(each, SourceNode) and each.source.is_endless for each in upstream_of(node))
 
 
 def warn_of_what_is_lost(steps: Sequence[Step]) -> None:
