@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 # Any in this module: values of every type, and libraries without types.
 
 MICRO: Final = timedelta(microseconds=1)
+EAST, WEST = timezone(timedelta(hours=1)), timezone(-timedelta(hours=1))
 LAST: Final = datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)
 
 EXACT: Final[list[tuple[Any, Any]]] = [
@@ -76,6 +77,9 @@ REFUSED: Final[list[tuple[Any, Any]]] = [
     # too large
     (int, 2**63), (int, -(2**63) - 1), (int, np.uint64(2**63)), (int | None, 2**64), (float, 10**400),
     (list[int], [1, 2**63]), (dict[str, int], {"a": 2**63}), (tuple[int, str], (2**63, "a")),
+    # outside of the years of Python in UTC
+    (datetime, datetime(1, 1, 1, tzinfo=EAST)), (datetime, datetime.max.replace(tzinfo=WEST)),
+    (datetime | None, datetime(1, 1, 1, tzinfo=EAST)), (list[datetime], [datetime(1, 1, 1, tzinfo=EAST)]),
     # too fine
     (float, 2**53 + 1), (float | None, -(2**53) - 1), (list[float], [2**53 + 1]), (dict[str, float], {"a": 2**53 + 1}),
     (datetime, pd.Timestamp("2026-01-01T00:00:00.000000001Z")),

@@ -15,6 +15,7 @@ from types import NoneType
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windrow.errors import InvalidArgumentError
 from windrow_runtime.codecs.exact import as_plain
@@ -39,6 +40,8 @@ _SCALARS: Final = {
     Kind.DATE: pa.date32(),
     Kind.TIMEDELTA: pa.duration("us"),
 }
+_YEARS: Final = range(-62_135_596_800_000_000, 253_402_300_800_000_000)
+"""The microseconds since 1970 of the years 1 to 9999."""
 _CONTAINERS: Final = (list, tuple, set, frozenset, dict)
 
 
@@ -154,7 +157,7 @@ def _encode_scalars(values: Sequence[object], value: ValueType, path: str) -> pa
                 )
     target = arrow_type(value)
     try:
-        return pa.array(values, target)
+        array = pa.array(values, target)
     except Exception:
         digits = f" with at most {value.precision - value.scale} digits before the point and {value.scale} after it"
         limits = {Kind.INT: " of 64 bits", Kind.DECIMAL: digits}
@@ -164,6 +167,18 @@ def _encode_scalars(values: Sequence[object], value: ValueType, path: str) -> pa
             except Exception as error:
                 raise UnfitError(path, f"{short_repr(item)}: {error}", f"{value}{limits.get(kind, '')}") from error
         raise
+    if kind is Kind.DATETIME:
+        _check_years(values, array, value, path)
+    return array
+
+
+def _check_years(values: Sequence[object], moments: pa.Array, value: ValueType, path: str) -> None:
+    """Refuses a moment whose offset takes it out of the years that Python has in UTC, where Arrow counts on."""
+    ends = pc.min_max(moments.view(pa.int64())).as_py().values()
+    if not all(end is None or end in _YEARS for end in ends):
+        for item in values:
+            if item is not None:
+                as_plain(item, value, path)
 
 
 def _encode_struct(values: Sequence[object], value: ValueType, path: str, has_none: bool) -> pa.Array:
