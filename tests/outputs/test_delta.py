@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -232,6 +233,17 @@ class Placed(NamedTuple):
     place: str
     zone: str | None
     n: int
+
+
+@pytest.mark.parametrize("sign", ["a", ":", "é"])
+def test_a_text_may_be_as_long_as_the_name_of_a_folder(tmp_path: Path, sign: str) -> None:
+    most = (255 - len("place=")) // len(quote(sign))
+    output = output_of(Placed, DeltaSink[Placed](tmp_path, partition_by="place"))
+    output.write(0, [Placed(most * sign, "z", 1)])
+    assert DeltaTable(tmp_path).to_pyarrow_table().column("place").to_pylist() == [most * sign]
+    with pytest.raises(InvalidArgumentError, match="too long to name a folder") as caught:
+        output.write(1, [Placed("b", None, 2), Placed((most + 1) * sign, None, 3)])
+    assert str(caught.value.where).endswith("Placed.place")
 
 
 @pytest.mark.parametrize("text", ["", "__HIVE_DEFAULT_PARTITION__"])

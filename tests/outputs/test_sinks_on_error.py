@@ -124,7 +124,7 @@ CASES: dict[str, Case] = {
     "delta": (
         lambda folder: DeltaSink(folder, partition_by="sensor"),
         rows_of_delta,
-        [HALF, NO_NUMBER, NO_READING, replace(GOOD[0], sensor="")],
+        [HALF, NO_NUMBER, NO_READING, replace(GOOD[0], sensor=""), LONG],
     ),
 }
 

@@ -6,12 +6,14 @@ import re
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.transaction import AddAction
 
+from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import longest_first, redact
 from windrow.errors import InvalidArgumentError
 from windrow.plan import Step
@@ -19,7 +21,8 @@ from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.text_forms import NO_VALUE
-from windrow_runtime.codecs.value_type import JSON_CELLS, Kind
+from windrow_runtime.codecs.value_type import JSON_CELLS, Kind, RecordField
+from windrow_runtime.connectors.files.partition_columns import MAX_NAME_BYTES
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key, check_newest
@@ -67,6 +70,7 @@ class DeltaOutput(TableOutput):
         self._sink = sink
         self._partition_by = [field.column for field in partition_by]
         self._text_partitions = [field for field in partition_by if field.type.scalar_kind is Kind.STR]
+        self._is_mounted = local_path(sink.path) is not None
         self._app = f"windrow {identity.query} {identity.sink}"
         self.schema = arrow_schema(self._record_type)
 
@@ -152,7 +156,7 @@ class DeltaOutput(TableOutput):
 
     # Any: a record batch.
     def _check_partitions(self, rows: Any, elements: Sequence[object]) -> None:
-        """Refuses texts that name the partition of null: Delta Lake has no name for an empty one."""
+        """Refuses texts that name the partition of null, as an empty one does, or a folder with too long a name."""
         for field in self._text_partitions:
             texts = rows.column(field.column)
             row = max([pc.index(texts, text).as_py() for text in ("", NO_VALUE)])  # -1 where there is none
@@ -161,6 +165,23 @@ class DeltaOutput(TableOutput):
                 fault = UnfitError(f"{self._record_type.name}.{field.name}", reason, "another text, or None")
                 hint = "map such texts to another one, or partition by another field"
                 raise misfit(elements[row], fault, self._record_type.name, hint)
+            if self._is_mounted:
+                self._check_lengths(field, texts, elements)
+
+    # Any: an array.
+    def _check_lengths(self, field: RecordField, texts: Any, elements: Sequence[object]) -> None:
+        """Refuses a text whose folder would have a name that is too long for a mounted file system."""
+        most = MAX_NAME_BYTES - len(f"{field.column}=".encode())
+        longest = pc.max(pc.binary_length(texts)).as_py() or 0
+        if longest * len("%3A") <= most:
+            return
+        for text, element in zip(texts.to_pylist(), elements, strict=True):
+            # The library escapes every other byte than those of letters, digits and -._~ in a folder's name.
+            size = 0 if text is None else len(quote(text, safe=""))
+            if size > most:
+                reason = f"a text of {size} bytes, with special characters as %3A, is too long to name a folder"
+                fault = UnfitError(f"{self._record_type.name}.{field.name}", reason, f"at most {most} bytes")
+                raise misfit(element, fault, self._record_type.name, "partition by a shorter field, such as a hash")
 
     # Any: a record batch.
     def _merge(self, rows: Any, withdrawn: list[bool], commit: CommitProperties) -> None:
