@@ -146,6 +146,17 @@ def test_a_value_that_cannot_be_added_or_compared_is_a_failure_of_its_element(
     ]
 
 
+def test_a_sum_beyond_64_bits_is_a_failure_of_its_window() -> None:
+    numbers = keyed([Number("a", 1, 2**62), Number("a", 2, 2**62), Number("b", 3, 7)])
+    sums = numbers.window(TumblingEventTimeWindows.of(timedelta(milliseconds=20))).sum(
+        lambda n: n.value, on_error=FAILED
+    )
+    (results, failed), _ = run(sums, sums.get_side_output(FAILED))
+    assert results == [7]
+    assert [each.element for each in failed] == [None]
+    assert re.match(r"AggregateOverflowError: .* \(key 'a', TimeWindow\(start=0, end=20\)\)$", failed[0].error)
+
+
 def test_the_first_value_of_a_rolling_sum_may_be_half_of_too_much() -> None:
     keyed = from_source(CollectionSource([timedelta.max])).key_by(lambda value: 0)
     assert run(keyed.sum(itself, on_error="drop"))[0] == [[(0, timedelta.max)]]

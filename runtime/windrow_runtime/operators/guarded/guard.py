@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, Final
 
 from windrow.calls.results import UnfitValueError, truth
-from windrow.errors import WindrowError
+from windrow.errors import AggregateOverflowError, WindrowError
 from windrow.failures import ErrorPolicy, Failed
 from windrow.functions import MetricGroup
 from windrow.functions.marked import without_mark
@@ -118,6 +118,6 @@ def _delay(strategy: AsyncRetryStrategy, error: Exception, attempts: int) -> flo
 
 def is_failure(error: BaseException) -> bool:
     """Returns whether an error is one of the user's function for an element, which a policy decides about."""
-    if isinstance(error, UnfitValueError):
+    if isinstance(error, (UnfitValueError, AggregateOverflowError)):
         return True
     return isinstance(error, Exception) and not isinstance(error, (WindrowError, MemoryError))
