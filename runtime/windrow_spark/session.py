@@ -45,8 +45,9 @@ STATE: Final[dict[str, str]] = {
 
 ONLY_WITH_DATA: Final[dict[str, str]] = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # With the usual 10 ms a query at interval 0 that has nothing to do takes a fifth of a core to ask its sources.
-    "spark.sql.streaming.pollingDelay": "100ms",
+    # With the usual 10 ms a query at interval 0 that has nothing to do takes a fifth of a core to ask its sources, for
+    # which Spark reads Hadoop's settings anew.
+    "spark.sql.streaming.pollingDelay": "250ms",
 }
 """The settings of a query that begins batches without elements by lines in its control folder."""
 

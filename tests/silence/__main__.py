@@ -17,11 +17,14 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from tests.silence.drawn import Came, Drawn, Reading, Run, drawn
 from windrow.sinks import CollectSink
 from windrow.time import now_millis
 from windrow_runtime.spark import SparkRunner
+
+_COMPILING: Final = 120  # seconds in which the JVM compiles what it does while it waits, which takes more than the work
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,7 +76,7 @@ def _shares_of(plan: Drawn, folder: Path, seconds: float) -> dict[str, str]:
         while not came.wait(0.1):
             assert not running.await_termination(0.01), "the run has ended"  # it raises the error of one that failed
         running.process_available()
-        time.sleep(10)  # what the JVM compiles and cleans after the first batches
+        time.sleep(_COMPILING)
         before, began = _processor_seconds(), time.monotonic()
         time.sleep(seconds)
         after, took = _processor_seconds(), time.monotonic() - began

@@ -30,6 +30,7 @@ __all__ = ["Came", "Drawn", "Reading", "Run", "drawn"]
 _PATIENCE_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.02
 _SPARE_MILLIS: Final = 250
+_POLLING_MILLIS: Final = 250  # how long Spark waits at interval 0 before it asks again
 _OLD_MILLIS: Final = 60_000
 
 
@@ -210,7 +211,11 @@ class Run:
         read = min(each.ended_at for each in reports if each.ended_at >= begun)
         # On a busy machine a batch may take longer than an interval; Spark's time includes the plan and the commit.
         work = max(each.batchDuration for each in running.streaming_query.recentProgress)
-        latest = max(pane.end + plan.bound, read + plan.after) + 2 * (max(plan.interval, 100) + work) + _SPARE_MILLIS
+        latest = (
+            max(pane.end + plan.bound, read + plan.after)
+            + 2 * (max(plan.interval, _POLLING_MILLIS) + work)
+            + _SPARE_MILLIS
+        )
         assert at >= pane.end + plan.bound, f"{name} came before its time: {pane} at {at}"
         assert at <= latest, f"{name} came {at - latest} ms too late: {pane} at {at}"
         return Came(pane.end, at, latest)
