@@ -46,6 +46,11 @@ class Share(NamedTuple):
     total: float
 
 
+def some_text(number: Number) -> Any:
+    """Gives a text, which no sum can add, for the first number of each key, and others."""
+    return "text" if number.value % 7 == 0 else number.value
+
+
 class Both(KeyedCoProcessFunction[int, Number, str, int]):
     """Raises for an element of either stream."""
 
@@ -110,6 +115,7 @@ def test_steps_of_several_elements_fail_as_in_the_interpreter(spark: SparkSessio
         "declared": keyed.window(TumblingEventTimeWindows.of(millis(50))).aggregate(
             agg.sum(lambda number: checked(number).value), on_error=tag
         ),
+        "texts": keyed.window(TumblingEventTimeWindows.of(millis(50))).sum(some_text, on_error=tag),
     }
     for name, fold in folds.items():
         outputs.add(name, fold, None)
@@ -119,6 +125,7 @@ def test_steps_of_several_elements_fail_as_in_the_interpreter(spark: SparkSessio
         "distinct": keyed.distinct(lambda n: checked(n).value % 7, within=millis(20), on_error=of_keys),
         "changes": keyed.on_change(lambda n: checked(n).value // 50, on_error=of_keys),
         "stateful": keyed.stateful_map(int, summed, on_error=of_keys),
+        "rolling texts": keyed.sum(some_text, on_error=of_keys),
     }
     for name, step in kept.items():
         outputs.add(name, step, None)
