@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from windrow.errors import InvalidArgumentError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
@@ -13,7 +13,7 @@ from windrow.rows.equality import as_key, as_stored, is_same
 from windrow.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from windrow.time import TimeDomain, duration_text
 
-__all__ = ["DistinctOfKey", "FirstOfKey", "OnChange", "StatefulFlatMap", "StatefulMap"]
+__all__ = ["DistinctOfKey", "FirstOfKey", "OnChange", "PassesFirst", "StatefulFlatMap", "StatefulMap"]
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -24,10 +24,25 @@ _PARTS: Final = 2
 _DOMAINS: Final = {TimeDomain.EVENT_TIME: "event time", TimeDomain.PROCESSING_TIME: "clock"}
 
 
-class FirstOfKey(KeyedProcessFunction[K, T, T], Generic[K, T]):
+class PassesFirst(KeyedProcessFunction[K, T, T], Generic[K, T]):
+    """The base of functions that pass on an element of a key, and no other one like it for some time.
+
+    Attributes:
+        remembered: How long an element that passed is remembered.
+        compares_values: Whether elements of a key are alike that have the same value; otherwise all of a key are.
+        selector: Takes the value from an element; None: it is the element itself.
+    """
+
+    remembered: StateTtlConfig
+    compares_values: ClassVar[bool] = False
+    selector: Callable[[T], Hashable] | None = None
+
+
+class FirstOfKey(PassesFirst[K, T], Generic[K, T]):
     """Passes on an element of a key, and no other one for some time after it."""
 
     def __init__(self, remembered: StateTtlConfig) -> None:
+        self.remembered = remembered
         self._seen = ValueStateDescriptor("seen", ttl=remembered, type_=bool)
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
@@ -42,10 +57,13 @@ class FirstOfKey(KeyedProcessFunction[K, T, T], Generic[K, T]):
         return f"first within {_time_text(self._seen.ttl)}"
 
 
-class DistinctOfKey(Calling[K, T, T], Generic[K, T]):
+class DistinctOfKey(PassesFirst[K, T], Calling[K, T, T], Generic[K, T]):
     """Passes on an element of a key, and none with the same selected value for some time after it."""
 
+    compares_values = True
+
     def __init__(self, selector: Callable[[T], Hashable] | None, remembered: StateTtlConfig) -> None:
+        self.remembered, self.selector = remembered, selector
         # Without a selector elements are hashable, or state refuses them.
         self._called = selector or _itself
         self._seen: MapStateDescriptor[Hashable, bool] = MapStateDescriptor("seen", ttl=remembered)

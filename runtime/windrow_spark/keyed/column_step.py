@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,9 @@ from windrow_runtime.operators.errors import errors_at, folded_behind
 from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_spark.columnar import Ints
+from windrow_spark.columnar.first_elements import batch_of_passed, values_of_passed
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.columnar.forms.first_form import FirstForm
 from windrow_spark.columnar.forms.join_form import JoinForm
 from windrow_spark.columnar.joins.pair_results import batch_of_pairs, values_of_pairs
 from windrow_spark.columnar.kernels.row_aggregate import LateFiring
@@ -44,6 +46,14 @@ if TYPE_CHECKING:
 
 _VALUES_AT_ONCE: Final = 50_000
 
+# Any: each function takes forms of its class.
+_RESULTS: Final[Mapping[type, tuple[Callable[[Any, Any, RecordType], Any | None], Callable[[Any, Any], list[Any]]]]] = {
+    ColumnarForm: (record_batch, values_of),
+    FirstForm: (batch_of_passed, values_of_passed),
+    JoinForm: (batch_of_pairs, values_of_pairs),
+}
+"""What makes results as a record batch with the columns of a type, and as values, by the class of the form."""
+
 
 class ColumnRunner(StepRunner):
     """Runs one step on columns in one task, on one key group at a time."""
@@ -55,15 +65,13 @@ class ColumnRunner(StepRunner):
         self._runtime = OperatorRuntimeContext(step.name or step.step_id, self._metrics)
         self._opened: WindowOperator | None = None
         self._calls: WindowCalls | None = None
-        if not isinstance(form, JoinForm) and form.calls_function:
+        if isinstance(form, ColumnarForm) and form.calls_function:
             self._calls = self._opened_calls(form)
         # Results as a record batch with the columns of a type, None where Python has to make them; and as values.
         self._batch_of: Callable[[Any, RecordType], Any | None]
         self._values_of: Callable[[Any], list[Any]]
-        if isinstance(form, JoinForm):
-            self._batch_of, self._values_of = partial(batch_of_pairs, form), partial(values_of_pairs, form)
-        else:
-            self._batch_of, self._values_of = partial(record_batch, form), partial(values_of, form)
+        batch_of, make_values = _RESULTS[type(form)]
+        self._batch_of, self._values_of = partial(batch_of, form), partial(make_values, form)
 
     def _opened_calls(self, form: ColumnarForm) -> WindowCalls:
         """Opens the user's functions, which an operator without state has."""
@@ -139,7 +147,7 @@ class ColumnRunner(StepRunner):
         """Passes on late elements to their side output; drops them where there is none."""
         form = self._form
         self._metrics.late += late.elements
-        if isinstance(form, JoinForm) or form.late_tag is None:
+        if not isinstance(form, ColumnarForm) or form.late_tag is None:
             self._metrics.count("late_records_dropped", late.elements)
             return
         tag = form.late_tag

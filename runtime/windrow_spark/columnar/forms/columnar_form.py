@@ -197,10 +197,7 @@ class ColumnarForm(ScanTarget):
 
     def state_text_of(self, fields: Sequence[str] | None) -> str:
         """Returns the same for elements of a class that has these fields alone; None: as it is now."""
-        types = [field.type for field in self.operator.schema]
-        if fields is not None and self.element.root.kind is Kind.RECORD:
-            types = [narrowed(kind, self.element, fields) for kind in types]
-        return ", ".join(map(str, types))
+        return text_of_state(self.operator.schema, self.element, fields)
 
     def describe(self) -> Form:
         """The form, for ``explain()``."""
@@ -212,6 +209,14 @@ class ColumnarForm(ScanTarget):
             return Form(name, (f"not partially aggregated before the exchange: {why}",))
         where = " where on time and worth it" if aggregation is PartialAggregation.ON_TIME else ""
         return Form(f"{name}, partially aggregated before the exchange{where}")
+
+
+def text_of_state(schema: pa.Schema, element: RecordType, fields: Sequence[str] | None) -> str:
+    """The columns of state as a text, for elements of a class that has these fields alone; None: as it is now."""
+    types = [field.type for field in schema]
+    if fields is not None and element.root.kind is Kind.RECORD:
+        types = [narrowed(kind, element, fields) for kind in types]
+    return ", ".join(map(str, types))
 
 
 def check_ends(routes: Sequence[Route]) -> None:

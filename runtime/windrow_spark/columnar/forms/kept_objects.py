@@ -43,7 +43,7 @@ def check_kept(form: OnColumns) -> ColumnarForm:
         DeclinedError: If the form keeps something else than windows.
     """
     if not isinstance(form, ColumnarForm):
-        raise DeclinedError("it keeps the elements of both sides of a join in columns")
+        raise DeclinedError(f"it keeps {form.kept_text} in columns")
     no_rows = pa.RecordBatch.from_pylist([], schema=form.operator.schema)
     list(form.operator.kept_windows(no_rows, 0))
     return form

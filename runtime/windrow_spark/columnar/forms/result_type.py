@@ -15,6 +15,7 @@ from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm, input_of
+from windrow_spark.columnar.forms.first_form import FirstForm
 from windrow_spark.columnar.forms.join_form import JoinForm
 from windrow_spark.columnar.forms.route_step import check_made, record_of, single, tuple_of
 from windrow_spark.columnar.kernels.choice import plural
@@ -23,7 +24,7 @@ from windrow_spark.columnar.rows.columns import WholeElement
 
 # Any in this module: what makes results is of every type.
 
-OnColumns: TypeAlias = ColumnarForm | JoinForm
+OnColumns: TypeAlias = ColumnarForm | JoinForm | FirstForm
 """The form of a keyed step that runs on columns."""
 
 _INT: Final = ValueType(Kind.INT, int)
@@ -46,6 +47,8 @@ _VALUES: Final = {
 
 def result_type(form: OnColumns) -> RecordType:
     """The type of the results of a step; declined where they are no columns."""
+    if isinstance(form, FirstForm):
+        return check_made(form.element)
     if isinstance(form, JoinForm):
         names = [name for name, _ in form.join.fields]
         return check_made(record_of(form.join.target, names, list(form.slots.values)))

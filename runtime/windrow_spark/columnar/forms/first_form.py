@@ -1,0 +1,113 @@
+"""Decides which ``distinct`` and ``first`` run on columns: those in event time that compare values of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from windrow.functions.wrapper import unwrapped
+from windrow.plan import Form, Step
+from windrow.plan.records import has_generated, is_users_method
+from windrow.rows.repeated import PassesFirst
+from windrow.time import TimeDomain
+from windrow_runtime.codecs.value_type import Kind, RecordType
+from windrow_runtime.operators.errors import DeclinedError
+from windrow_spark.columnar.expressions.over_columns import PLAIN, ColumnExpression
+from windrow_spark.columnar.first_elements import FirstOperator
+from windrow_spark.columnar.forms.columnar_form import check_ends, check_near, input_of, text_of_state
+from windrow_spark.columnar.forms.route import RoutesTo, ScanTarget
+from windrow_spark.columnar.forms.route_step import check_parts_only
+from windrow_spark.columnar.rows.columns import WholeElement
+from windrow_spark.columnar.rows.groups import hash_keys
+
+# Any: functions of elements of every type.
+
+
+@dataclass(frozen=True)
+class FirstForm(ScanTarget):
+    """A step on columns that passes on the first of alike elements, and none for a time."""
+
+    value: ColumnExpression | WholeElement | None  # what alike elements share; None: their key alone
+    millis: int  # that time
+
+    kept_text: ClassVar[str] = "the times at which elements passed"
+    counts_windows: ClassVar[bool] = False
+    timed_part: ClassVar[str] = "state that expires in event time"
+
+    hash_keys = staticmethod(hash_keys)
+    check = staticmethod(check_near)
+
+    @cached_property
+    def operator(self) -> FirstOperator:
+        """Runs the step on a key group."""
+        return FirstOperator(self.key_type, self.element, self.value, self.millis)
+
+    @cached_property
+    def raw_schema(self) -> pa.Schema:
+        return self._schema_of(self._element_fields())
+
+    @property
+    def exchange_schema(self) -> pa.Schema:
+        """The columns of elements that cross the exchange."""
+        return self.raw_schema
+
+    @property
+    def partial_schema(self) -> pa.Schema:
+        """The same for partial aggregates, of which there are none."""
+        return self.raw_schema
+
+    @property
+    def state_text(self) -> str:
+        """The columns of the step's state, as a checkpoint stores them: a form with others cannot read the state."""
+        return self.state_text_of(None)
+
+    def state_text_of(self, fields: Sequence[str] | None) -> str:
+        """Returns the same for elements of a class that has these fields alone; None: as it is now."""
+        return text_of_state(self.operator.schema, self.element, fields)
+
+    def describe(self) -> Form:
+        """The form, for ``explain()``."""
+        return Form("columns")
+
+
+def first_form(step: Step, routes_to: RoutesTo) -> FirstForm:
+    """The form of a process function on columns; declined where it has none."""
+    function = unwrapped(step.node.process_function)
+    if not isinstance(function, PassesFirst):
+        raise DeclinedError("a process function sees each element")
+    if function.remembered.time_domain is not TimeDomain.EVENT_TIME:
+        raise DeclinedError("it goes by the clock")
+    routes = routes_to(step)
+    check_ends(routes)
+    value = _value_of(function, routes[0].element) if function.compares_values else None
+    return FirstForm(step, routes, value, function.remembered.millis)
+
+
+def _value_of(function: PassesFirst[Any, Any], element: RecordType) -> ColumnExpression | WholeElement:
+    """What columns compare; declined where Python may find other elements to be alike."""
+    value = input_of(element, function.selector)
+    if isinstance(value, WholeElement):
+        check_parts_only(element)
+        _check_equality(element.root.python_type)
+        parts = [field.type for field in element.columns]
+    else:
+        kind = value.value.kind
+        parts = [*value.value.arguments] if kind is Kind.TUPLE and not value.value.nullable else [value.value]
+    for part in parts:
+        if part.kind not in PLAIN:
+            raise DeclinedError(f"it compares values that are a {part}")
+    return value
+
+
+def _check_equality(class_: type[Any]) -> None:
+    """Declines records that have no hash, or an equality that is not that of all their fields."""
+    if is_dataclass(class_):
+        is_plain = has_generated(class_, "__eq__") and all(field.compare for field in fields(class_))
+    else:
+        is_plain = issubclass(class_, tuple) and not is_users_method(class_, "__eq__")
+    if not is_plain or class_.__hash__ is None or is_users_method(class_, "__ne__"):
+        raise DeclinedError(f"it compares elements as {class_.__name__} says")
