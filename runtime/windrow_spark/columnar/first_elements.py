@@ -77,6 +77,8 @@ class FirstOperator(PagedOperator[Passed]):
             raise damaged_state("a row of state has no place in time")
 
     def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
+        if times.watermark == MAX_TIMESTAMP:
+            return None, None  # what is left outlives the end of time
         passed_at = rows.column(1).to_numpy()
         first, last = int(passed_at.min()) + self.millis, int(passed_at.max()) + self.millis
         return min(max(first, times.watermark + self.millis // _CLEAN_UPS), last), None
