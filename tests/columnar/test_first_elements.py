@@ -5,33 +5,39 @@ from __future__ import annotations
 import datetime
 import math
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from tests.budget import seeded
-from tests.columnar.engine import Element, Engine, Ran, at, batches, millis, run
+from tests.columnar.engine import Element, Engine, Ran, at, batches, bound_in, millis, run
 from tests.columnar.planning import column_form, plan_of
-from tests.columnar.window_steps import TINY
-from windrow import DataStream, OutputTag, Pipeline, WatermarkStrategy, from_source
+from tests.columnar.window_steps import TINY, tumbling
+from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
+from windrow import aggregates as agg
 from windrow.errors import CheckpointError, UnsupportedOperationError
-from windrow.failures import Failed
-from windrow.functions import KeyedProcessContext, KeyedProcessFunction
+from windrow.functions import RichFunction
+from windrow.kafka import KafkaRecordSource
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, TimeDomain
+from windrow_runtime.codecs.arrow.encoding import arrow_schema
+from windrow_runtime.codecs.record_type import record_type
+from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.topology import Topology
+from windrow_runtime.operators.state.model import OperatorState
+from windrow_runtime.operators.topology import Port, Topology
 from windrow_spark.columnar.first_elements import Passed, batch_of_passed, values_of_passed
 from windrow_spark.columnar.forms.first_form import FirstForm
+from windrow_spark.columnar.forms.kept_objects import check_kept, kept_objects
 from windrow_spark.columnar.forms.result_type import result_type
 from windrow_spark.columnar.step_operator import Times
-from windrow_spark.storage.group_record import GroupState
 
 # Any in this module: elements of every type.
 
@@ -170,3 +176,294 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
     in_order(ran)
     assert plan.least < len(ran.expected[0]) < sum(map(len, inputs))
     assert (set(ran.engine.records.values()) != {None}) == plan.stays
+
+
+def topology_of(build: Build, record: type[Any] = Element, key: Callable[[Any], Any] = lambda e: e.key) -> Topology:
+    strategy = WatermarkStrategy[Any].for_bounded_out_of_orderness(millis(80))
+    source = from_source(ParquetFileSource("never read", record))
+    keyed = source.assign_timestamps_and_watermarks(strategy, timestamp=lambda e: e.at).key_by(key)
+    return Topology(Pipeline("one step", build(keyed).sink_to(CollectSink[Any]())).steps)
+
+
+def form_of(build: Build, record: type[Any] = Element, key: Callable[[Any], Any] = lambda e: e.key) -> FirstForm:
+    topology = topology_of(build, record, key)
+    form = column_form(topology, topology.keyed[0])
+    assert isinstance(form, FirstForm)
+    return form
+
+
+class Both:
+    """A step on columns beside the general operator, batch by batch."""
+
+    def __init__(self, build: Build, record: type[Any] = Element) -> None:
+        self.topology = topology_of(build, record)
+        form = column_form(self.topology, self.topology.keyed[0])
+        self.engine = FirstEngine(self.topology, form, record, TINY, bound_in)
+        self.reference = Execution(self.topology, fast=False)
+        self.reference.open()
+        self.time = Times(MIN_TIMESTAMP, 0)
+
+    def batch(self, elements: list[Any], watermark: int) -> tuple[list[Any], list[Any]]:
+        """Runs a batch, and returns what passed on columns and in the general operator."""
+        chunk = StampedElements(elements, [None] * len(elements))
+        source, following = Port(self.topology.sources[0].id), Times(watermark, self.time.now + 1)
+        self.reference.round({source: chunk}, watermark=watermark, processing_time=following.now)
+        self.engine.batch(elements, self.time, following, 1, crash=False)
+        self.time = following
+        expected = list(self.reference.sinks[self.topology.sinks[0].id].values)
+        self.reference.sinks.clear()
+        passed, self.engine.results = self.engine.results, []
+        return passed, expected
+
+    def alive(self, state: OperatorState, within: int) -> dict[Any, Any]:
+        """Returns the entries of a state that have not expired, by key."""
+        found = {}
+        for key, key_state in state.keys.items():
+            ((cell, stored),) = key_state.state.items()
+            entries = stored if isinstance(stored, dict) else {None: stored}
+            left = {mark: entry for mark, entry in entries.items() if entry[0] + within > self.time.watermark}
+            if left:
+                found[key] = cell, left
+        return found
+
+    def kept(self) -> OperatorState:
+        """Returns the state on columns, as objects."""
+        kept = OperatorState()
+        form = check_kept(self.engine.form)
+        for group in self.engine.records:
+            record = self.engine._loaded(group).steps.get("step")
+            for rows in () if record is None else form.operator.stored_rows(record, self.engine.stores[group], TINY):
+                for state in kept_objects(form, rows, self.time.watermark):
+                    assert kept.keys.keys().isdisjoint(state.keys)
+                    kept.keys.update(state.keys)
+                    for key, namespace, time in state.event_timers:
+                        kept.event_timers.register(key, namespace, time)
+        return kept
+
+
+@pytest.mark.parametrize("name", ["first", "floats", "a few values of whole elements", "frozen dataclasses"])
+def test_what_is_kept_can_become_the_state_of_the_general_operator(name: str) -> None:
+    plan, chance = PLANS[name], random.Random(5)
+    both, watermark, compared = Both(plan.build, plan.record), MIN_TIMESTAMP, 0
+    for batch in batches(chance):
+        elements = [plan.made(chance, element) for element in batch]
+        both.batch(elements, watermark)
+        (operator,) = both.reference.operators.values()
+        within, kept = both.engine.form.millis, both.kept()
+        assert both.alive(kept, within) == both.alive(operator.state, within)
+        for key, timer, time in kept.event_timers:
+            (written,) = ([at for at, _ in entries.values()] for _, entries in [both.alive(kept, 1 << 62)[key]])
+            assert (timer.name, timer.millis, time) == ("seen", within, min(written) + within)
+        compared += len(kept.keys)
+        watermark = max([watermark, *(element.at - 81 for element in elements)])
+    assert compared > 40
+
+
+def test_elements_count_at_the_watermark_and_pass_at_exactly_the_time() -> None:
+    both = Both(first(100))
+    for elements, watermark, passing in (
+        ([at(0), at(99), at(-50)], MIN_TIMESTAMP, 1),
+        ([at(99)], 40, 0),
+        ([at(20)], 100, 1),  # it is late, and counts at 100
+        ([at(199), at(200, number=2), at(150), at(300, number=3)], 110, 2),
+        ([at(5)], 399, 0),
+        ([at(5)], 400, 1),
+    ):
+        passed, expected = both.batch(elements, watermark)
+        assert passed == expected
+        assert len(passed) == passing
+
+
+def test_elements_after_the_end_count_at_their_timestamps() -> None:
+    both = Both(first(100))
+    assert both.batch([at(0)], 50) == ([at(0)], [at(0)])
+    passed, expected = both.batch([at(7), at(106), at(107, number=2)], MAX_TIMESTAMP)
+    assert passed == expected == [at(7), at(107, number=2)]
+
+
+def test_state_goes_without_elements_when_the_watermark_passes() -> None:
+    both = Both(distinct(lambda e: e.text, 100))
+    both.batch([at(0), at(60, "l"), at(60, "m")], MIN_TIMESTAMP)
+    for watermark, left in ((99, 3), (100, 2), (159, 2), (160, 0)):
+        both.batch([], watermark)
+        assert len(both.kept().keys) == left
+    assert set(both.engine.records.values()) == {None}
+
+
+def test_one_key_that_passes_thousands_of_times_is_taken_in_a_moment() -> None:
+    both = Both(first(1))
+    elements = [at(moment, number=moment) for moment in range(30_000)]
+    passed, expected = both.batch(elements, MIN_TIMESTAMP)
+    assert passed == expected == elements
+
+
+class Own(NamedTuple):
+    """Elements that say themselves what is equal to them."""
+
+    key: str
+    at: int
+    text: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Own) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+@dataclass(frozen=True)
+class Partly:
+    key: str
+    at: int = field(compare=False)
+    text: str = ""
+
+
+@dataclass
+class Unhashable:
+    key: str
+    at: int
+    text: str
+
+
+class Rich(RichFunction):
+    def __call__(self, element: Any) -> Any:
+        return element.text
+
+
+DECLINED: dict[str, tuple[Build, type[Any], str]] = {
+    "the clock": (
+        lambda keyed: keyed.first(within=millis(1), by=TimeDomain.PROCESSING_TIME),
+        Element,
+        "it goes by the clock",
+    ),
+    "a policy": (
+        lambda keyed: keyed.distinct(lambda e: e.text, within=millis(1), on_error="drop"),
+        Element,
+        "a call that fails changes nothing",
+    ),
+    "code": (distinct(lambda e: repr(e.text)), Element, "uses repr"),
+    "an object that is called": (distinct(Rich()), Element, "the selector is a rich function"),
+    "what may fail": (distinct(lambda e: e.text[0]), Element, "text"),
+    "lists": (distinct(lambda e: e.text.split("/")), Element, "the selector: .text.split('/') is computed in Python"),
+    "nothing": (distinct(lambda e: None), Element, "the selector gives something else"),
+    "tuples or nothing": (
+        distinct(lambda e: (e.text, e.at) if e.at > 3 else None),
+        Element,
+        "the selector makes a record or",
+    ),
+    "an equality of its own": (distinct(), Own, "it compares elements as Own says"),
+    "an equality of some fields": (distinct(), Partly, "it compares elements as Partly says"),
+    "no hash": (distinct(), Unhashable, "it compares elements as Unhashable says"),
+    "another function": (lambda keyed: keyed.on_change(lambda e: e.text), Element, "a process function sees each"),
+}
+
+
+@pytest.mark.parametrize("name", DECLINED)
+def test_what_columns_decline_says_why(name: str) -> None:
+    build, record, reason = DECLINED[name]
+    with pytest.raises(DeclinedError) as declined:
+        form_of(build, record)
+    assert reason in str(declined.value)
+
+
+def test_explain_says_that_they_run_on_columns() -> None:
+    topology = topology_of(distinct(lambda e: e.text))
+    (form,) = (plan_of(topology).forms()[step.id] for step in topology.keyed)
+    assert str(form) == "columns"
+
+
+def test_state_has_the_key_the_time_and_what_is_compared() -> None:
+    assert form_of(first(5)).state_text == "string, int64"
+    assert form_of(distinct(lambda e: e.level)).state_text == "string, int64, double"
+    whole = form_of(distinct(), Few)
+    assert whole.state_text == "string, int64, struct<key: string, at: int64, text: string, level: double>"
+    assert whole.state_text_of(["key", "at", "text", "level"]) == whole.state_text
+
+
+def test_windows_downstream_take_what_passes_as_columns() -> None:
+    def build(keyed: KeyedStream[Any, Any]) -> DataStream[Any]:
+        passed = keyed.distinct(lambda e: e.text, within=millis(5))
+        return passed.key_by(lambda e: e.text).window(tumbling(100)).aggregate(agg.count())
+
+    topology = topology_of(build)
+    plan = plan_of(topology)
+    assert plan.on_columns == {step.id for step in topology.keyed}
+    form = plan.keyed[topology.keyed[0].id].on_columns
+    assert form is not None
+    assert result_type(form) == record_type(Element)
+
+
+class Noted(NamedTuple):
+    key: str
+    note: str | None
+
+
+def passed_as(form: FirstForm, record: Any) -> Any:
+    """What a sink of a type gets of one element."""
+    columns = [pa.array(["k"]), pa.array(["n"])]
+    passed = Passed(pa.RecordBatch.from_arrays(columns, schema=arrow_schema(form.element)), np.array([1]))
+    return batch_of_passed(form, passed, record_type(record))
+
+
+def test_sinks_get_columns_of_the_class_of_the_elements_alone() -> None:
+    class Wide(NamedTuple):
+        key: str
+        note: Any
+
+    of_map = form_of(
+        lambda stream: stream.map(lambda e: Noted(e.text, e.text)).key_by(lambda n: n.key).first(within=millis(5))
+    )
+    assert not of_map.element.columns[1].type.nullable
+    assert passed_as(of_map, Noted).to_pylist() == [{"key": "k", "note": "n"}]
+    assert passed_as(of_map, Noted).schema == arrow_schema(record_type(Noted))
+    assert passed_as(of_map, Wide) is None
+    assert passed_as(of_map, tuple[str, str | None]) is None
+    plain = form_of(
+        lambda stream: stream.map(lambda e: (e.text, e.text)).key_by(lambda n: n[0]).first(within=millis(5))
+    )
+    assert passed_as(plain, tuple[str, str]).to_pylist() == [{"_1": "k", "_2": "n"}]
+    assert passed_as(plain, tuple[str, Any]) is None
+
+
+def test_values_of_records_of_a_topic_are_compared_and_no_records() -> None:
+    def reason_of(selector: Any) -> str:
+        topic = from_source(KafkaRecordSource("a:1", "in", Few))
+        stamped = topic.assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda r: r.value.at
+        )
+        passed = stamped.key_by(lambda r: r.value.text).distinct(selector, within=millis(5))
+        topology = Topology(Pipeline("topic", passed.sink_to(CollectSink[Any]())).steps)
+        return str(plan_of(topology).forms()[topology.keyed[0].id])
+
+    assert reason_of(lambda r: r.value.level) == "columns"
+    assert "whole records of a topic are kept" in reason_of(None)
+    assert "it compares values that are a Few" in reason_of(lambda r: r.value)
+
+
+def test_damaged_rows_are_refused() -> None:
+    operator = form_of(first(5)).operator
+    rows = pa.RecordBatch.from_pylist([{"key": "k", "at": None}], operator.schema)
+    with pytest.raises(CheckpointError, match="no place in time"):
+        operator.check(rows)
+
+
+def test_timestamps_that_are_too_far_away_are_refused() -> None:
+    with pytest.raises(UnsupportedOperationError, match="too far away"):
+        run(first(5), [[at(2**62)]], column_form, alone=True, engine_of=FirstEngine)
+
+
+@pytest.mark.parametrize(
+    "key", [lambda e: e.number, lambda e: (e.text, e.at), lambda e: e.at > 0], ids=["int", "tuple", "boolean"]
+)
+def test_keys_of_every_type(key: Callable[[Any], Any]) -> None:
+    ran = run(
+        distinct(lambda e: e.level, 50),
+        [*batches(random.Random(3))],
+        column_form,
+        crash_at=1,
+        way=lambda stream: stream.key_by(key),
+        tuning=TINY,
+        engine_of=FirstEngine,
+    )
+    assert sorted(map(repr, ran.engine.results)) == sorted(map(repr, ran.expected[0]))
+    assert len(ran.engine.results) > 60

@@ -28,12 +28,13 @@ class PassesFirst(KeyedProcessFunction[K, T, T], Generic[K, T]):
     """The base of functions that pass on an element of a key, and no other one like it for some time.
 
     Attributes:
-        remembered: How long an element that passed is remembered.
+        seen: Describes the state that remembers what passed, each for its time to live.
         compares_values: Whether elements of a key are alike that have the same value; otherwise all of a key are.
         selector: Takes the value from an element; None: it is the element itself.
     """
 
-    remembered: StateTtlConfig
+    # Any: the values of a map may be of every type.
+    seen: ValueStateDescriptor[bool] | MapStateDescriptor[Any, bool]
     compares_values: ClassVar[bool] = False
     selector: Callable[[T], Hashable] | None = None
 
@@ -42,8 +43,7 @@ class FirstOfKey(PassesFirst[K, T], Generic[K, T]):
     """Passes on an element of a key, and no other one for some time after it."""
 
     def __init__(self, remembered: StateTtlConfig) -> None:
-        self.remembered = remembered
-        self._seen = ValueStateDescriptor("seen", ttl=remembered, type_=bool)
+        self._seen = self.seen = ValueStateDescriptor("seen", ttl=remembered, type_=bool)
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
         """Passes on the element if the mark of an earlier one has expired."""
@@ -63,10 +63,10 @@ class DistinctOfKey(PassesFirst[K, T], Calling[K, T, T], Generic[K, T]):
     compares_values = True
 
     def __init__(self, selector: Callable[[T], Hashable] | None, remembered: StateTtlConfig) -> None:
-        self.remembered, self.selector = remembered, selector
         # Without a selector elements are hashable, or state refuses them.
         self._called = selector or _itself
-        self._seen: MapStateDescriptor[Hashable, bool] = MapStateDescriptor("seen", ttl=remembered)
+        self.selector = selector
+        self._seen = self.seen = MapStateDescriptor[Hashable, bool]("seen", ttl=remembered)
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
         """Passes on the element if the entry of its selected value has expired."""

@@ -24,7 +24,7 @@ from windrow_spark.columnar.expressions.over_columns import ColumnExpression
 from windrow_spark.columnar.forms.route import ScanTarget
 from windrow_spark.columnar.results import record_columns
 from windrow_spark.columnar.rows.columns import WholeElement
-from windrow_spark.columnar.rows.groups import Groups, Keys, encode_keys
+from windrow_spark.columnar.rows.groups import Groups, encode_keys
 from windrow_spark.columnar.rows.new_fields import NO_DEFAULTS, Defaults, defaults_of
 from windrow_spark.columnar.state import concatenated
 from windrow_spark.columnar.step_operator import ColumnsArrived, PagedOperator, StateRows, Times
@@ -114,17 +114,10 @@ class FirstOperator(PagedOperator[Passed]):
 
 def _alike(rows: pa.RecordBatch) -> Groups:
     """Groups rows that have the same key and value."""
-    keys, _, *values = map(_comparable, rows.columns)
-    if not values:
-        encoded = encode_keys(keys)
-    else:
-        encoded = _encoded_pairs(encode_keys(keys), encode_keys(values[0]))
+    keys, _, *values = rows.columns
+    pairs = pa.StructArray.from_arrays([keys, *map(_comparable, values)], names=["key", "value"][: 1 + len(values)])
+    encoded = encode_keys(pairs)
     return Groups(encoded.codes, len(encoded.distinct))
-
-
-def _encoded_pairs(first: Keys, second: Keys) -> Keys:
-    # Two codes below 2 ** 31 become one below 2 ** 62.
-    return encode_keys(pa.array(first.codes * max(1, len(second.distinct)) + second.codes))
 
 
 def _comparable(column: pa.Array) -> pa.Array:

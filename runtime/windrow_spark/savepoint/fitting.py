@@ -32,8 +32,8 @@ from windrow_spark.checkpoint.stored_streams import (
     stream_changes,
     streams_of,
 )
-from windrow_spark.columnar.forms.columnar_form import ColumnarForm
-from windrow_spark.columnar.forms.kept_objects import check_kept
+from windrow_spark.columnar.forms.first_form import FirstForm
+from windrow_spark.columnar.forms.kept_objects import KeptForm, check_kept
 from windrow_spark.columnar.forms.result_type import OnColumns
 from windrow_spark.columnar.kernels.kernel import CombinedKernel
 from windrow_spark.columnar.windows.geometry import Slices
@@ -63,7 +63,7 @@ class FittedStep:
     origin: str
     places: tuple[int | None, ...] = ()
     is_other: bool = False
-    former: ColumnarForm | None = None
+    former: KeptForm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -504,9 +504,11 @@ def _unfilled(step: Step, places: Sequence[int | None]) -> Iterator[str]:
             yield f"field {name}, which takes {type_name(types[name])}, of {member.describe()}"
 
 
-def _former(form: OnColumns, step: FittedStep, before: Shape) -> ColumnarForm:
+def _former(form: OnColumns, step: FittedStep, before: Shape) -> KeptForm:
     """Returns the form that a step had in the savepoint; declined where its state does not become objects."""
     former = check_kept(form)
+    if isinstance(former, FirstForm):
+        return former
     kernel, windows = former.kernel, former.windows
     if step.places:
         if not isinstance(kernel, CombinedKernel):

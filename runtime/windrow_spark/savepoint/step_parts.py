@@ -22,8 +22,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.state.model import NOTHING, OperatorState
-from windrow_spark.columnar.forms.columnar_form import ColumnarForm
-from windrow_spark.columnar.forms.kept_objects import kept_objects
+from windrow_spark.columnar.forms.kept_objects import KeptForm, kept_objects
 from windrow_spark.columnar.rows.groups import Groups, encode_keys
 from windrow_spark.columnar.state import dump_rows, load_rows
 from windrow_spark.exchange.classes import state_codec
@@ -238,7 +237,7 @@ class ObjectPart(StepPart):
 class ConvertedPart(ObjectPart):
     """Makes Python objects of state that a savepoint has in columns, and stores them in key groups."""
 
-    form: ColumnarForm | None = None
+    form: KeptForm | None = None
     watermark: int = MIN_TIMESTAMP  # when the step last ran
 
     @property
@@ -247,7 +246,7 @@ class ConvertedPart(ObjectPart):
         return self._form.operator.schema
 
     @property
-    def _form(self) -> ColumnarForm:
+    def _form(self) -> KeptForm:
         assert self.form is not None, "it is given"
         return self.form
 

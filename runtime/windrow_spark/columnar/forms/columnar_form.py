@@ -303,11 +303,11 @@ def _check_key(key: ColumnExpression | None, filled: FilledWindow | None) -> Non
             raise DeclinedError(f"the field {name} may not take the key")
 
 
-def input_of(element: RecordType, selector: Selector | None) -> ColumnExpression | WholeElement:
-    """What a kernel takes from elements by a selector; None is the element itself."""
+def input_of(element: RecordType, selector: Selector | None, what: str = "") -> ColumnExpression | WholeElement:
+    """What a step takes from elements by a selector; None is the element itself."""
     if not element.single and same_input(selector) == same_input(None):
         return WholeElement(element)
-    return total_expression(selector or (lambda value: value), element, "")
+    return total_expression(selector or (lambda value: value), element, what)
 
 
 def _input_type(element: RecordType, selector: Selector | None) -> pa.DataType | None:

@@ -33,8 +33,8 @@ class FirstForm(ScanTarget):
 
     value: ColumnExpression | WholeElement | None  # what alike elements share; None: their key alone
     millis: int  # that time
+    state_name: str  # the name of the state of the function
 
-    kept_text: ClassVar[str] = "the times at which elements passed"
     counts_windows: ClassVar[bool] = False
     timed_part: ClassVar[str] = "state that expires in event time"
 
@@ -79,17 +79,18 @@ def first_form(step: Step, routes_to: RoutesTo) -> FirstForm:
     function = unwrapped(step.node.process_function)
     if not isinstance(function, PassesFirst):
         raise DeclinedError("a process function sees each element")
-    if function.remembered.time_domain is not TimeDomain.EVENT_TIME:
+    ttl = function.seen.ttl
+    if ttl is None or ttl.time_domain is not TimeDomain.EVENT_TIME:
         raise DeclinedError("it goes by the clock")
     routes = routes_to(step)
     check_ends(routes)
     value = _value_of(function, routes[0].element) if function.compares_values else None
-    return FirstForm(step, routes, value, function.remembered.millis)
+    return FirstForm(step, routes, value, ttl.millis, function.seen.name)
 
 
 def _value_of(function: PassesFirst[Any, Any], element: RecordType) -> ColumnExpression | WholeElement:
     """What columns compare; declined where Python may find other elements to be alike."""
-    value = input_of(element, function.selector)
+    value = input_of(element, function.selector, "the selector")
     if isinstance(value, WholeElement):
         check_parts_only(element)
         _check_equality(element.root.python_type)

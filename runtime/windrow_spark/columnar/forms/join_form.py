@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -75,7 +75,6 @@ class JoinForm(ScanTarget):
     operator: JoinOperator[Any]  # runs the step on a key group
 
     hash_keys = staticmethod(hash_keys)
-    kept_text: ClassVar[str] = "the elements of both sides of a join"
     counts_windows = False
     makes_pairs = True
 

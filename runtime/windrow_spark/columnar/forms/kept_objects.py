@@ -1,29 +1,41 @@
-"""Makes Python objects of the state that a step keeps in columns: the windows, as the general operator has them."""
+"""Makes Python objects of the state that a step keeps in columns, as the general operator has them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from datetime import timedelta
+from itertools import repeat
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from windrow.plan import ProcessSpec
+from windrow.rows.equality import as_stored
+from windrow.state import StateTtlConfig
+from windrow.time import MAX_TIMESTAMP, TimeDomain
 from windrow.windows import TimeWindow
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_runtime.operators.state.model import GrowingList, OperatorState
+from windrow_runtime.operators.state.model import GrowingList, KeyState, OperatorState
+from windrow_runtime.operators.state.time_to_live import TtlTimer, cell_name
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.columnar.forms.first_form import FirstForm
+from windrow_spark.columnar.forms.join_form import JoinForm
 from windrow_spark.columnar.forms.result_type import OnColumns
 from windrow_spark.columnar.kernels.row_aggregate import RowAggregate
-from windrow_spark.columnar.rows.columns import python_values
+from windrow_spark.columnar.rows.columns import element_values, python_values
 from windrow_spark.columnar.rows.groups import parts_of
+from windrow_spark.columnar.rows.new_fields import stored_type
 
 # Any in this module: keys and accumulators of every type.
 
 _KEYS_AT_ONCE: Final = 4_096
 _MOST_PARTS: Final = 256
+
+KeptForm: TypeAlias = ColumnarForm | FirstForm
+"""The forms whose state may become objects."""
 
 
 class _NoOutput:
@@ -36,20 +48,21 @@ class _NoOutput:
         raise AssertionError("nothing fires")
 
 
-def check_kept(form: OnColumns) -> ColumnarForm:
+def check_kept(form: OnColumns) -> KeptForm:
     """Returns a form whose state can become objects; declines others.
 
     Raises:
-        DeclinedError: If the form keeps something else than windows.
+        DeclinedError: If the form keeps runs of elements, or those of a join.
     """
-    if not isinstance(form, ColumnarForm):
-        raise DeclinedError(f"it keeps {form.kept_text} in columns")
-    no_rows = pa.RecordBatch.from_pylist([], schema=form.operator.schema)
-    list(form.operator.kept_windows(no_rows, 0))
+    if isinstance(form, JoinForm):
+        raise DeclinedError("it keeps the elements of both sides of a join in columns")
+    if isinstance(form, ColumnarForm):
+        no_rows = pa.RecordBatch.from_pylist([], schema=form.operator.schema)
+        list(form.operator.kept_windows(no_rows, 0))
     return form
 
 
-def kept_objects(form: ColumnarForm, rows: pa.RecordBatch, watermark: int) -> Iterator[OperatorState]:
+def kept_objects(form: KeptForm, rows: pa.RecordBatch, watermark: int) -> Iterator[OperatorState]:
     """Yields the state that all rows of a key group stand for, some keys at a time.
 
     Args:
@@ -62,10 +75,32 @@ def kept_objects(form: ColumnarForm, rows: pa.RecordBatch, watermark: int) -> It
     for part in range(count):
         of_part = rows.filter(pa.array(of_parts == part)) if count > 1 else rows
         if of_part.num_rows:
-            yield _state_of(form, of_part, watermark)
+            if isinstance(form, FirstForm):
+                yield _times_of_passed(form, of_part)
+            else:
+                yield _windows_of(form, of_part, watermark)
 
 
-def _state_of(form: ColumnarForm, rows: pa.RecordBatch, watermark: int) -> OperatorState:
+def _times_of_passed(form: FirstForm, rows: pa.RecordBatch) -> OperatorState:
+    """Returns when elements passed, by key and value, as the general operator stores values that expire."""
+    state, ttl = OperatorState(), StateTtlConfig(timedelta.max, time_domain=TimeDomain.EVENT_TIME)
+    cell, timer = cell_name(form.state_name, ttl), TtlTimer(form.state_name, form.millis)
+    keys, passed_at, *values = rows.columns
+    marks = map(as_stored, element_values(values[0], stored_type(form.element))) if values else repeat(None)
+    dues: dict[Any, int] = {}
+    for key, at, mark in zip(python_values(keys), passed_at.to_pylist(), marks, strict=False):
+        cells = state.keys.setdefault(key, KeyState(state={})).state
+        if values:
+            cells.setdefault(cell, {})[mark] = (at, True)
+        else:
+            cells[cell] = (at, True)
+        dues[key] = min(dues.get(key, MAX_TIMESTAMP), at + form.millis)
+    for key, due in dues.items():
+        state.event_timers.register(key, timer, due)
+    return state
+
+
+def _windows_of(form: ColumnarForm, rows: pa.RecordBatch, watermark: int) -> OperatorState:
     step = form.step
     aggregate = RowAggregate(step, form.stored_element, form.kernel, form.aggregate, form.filled)
     node = step.node.windows
