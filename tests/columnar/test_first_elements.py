@@ -63,6 +63,7 @@ class Typed(NamedTuple):
     span: timedelta
     data: bytes
     flag: bool
+    ratio: float
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def typed(chance: random.Random, element: Element) -> Typed:
         timedelta(chance.randrange(3)),
         chance.choice([b"", b"\0"]),
         chance.choice([True, False]),
+        chance.choice([each for each in LEVELS if each is not None]),
     )
 
 
@@ -142,7 +144,8 @@ PLANS = {
     "texts for ever": Plan(distinct(lambda e: e.text, timedelta.max), stays=True),
     "ints": Plan(distinct(lambda e: e.number)),
     "floats": Plan(distinct(lambda e: e.level, 30), Typed, typed),
-    "floats and booleans": Plan(distinct(lambda e: (e.text, e.flag)), Typed, typed),
+    "tuples": Plan(distinct(lambda e: (e.text, e.flag)), Typed, typed),
+    "tuples of floats": Plan(distinct(lambda e: (e.ratio, e.flag), 60), Typed, typed),
     "decimals": Plan(distinct(lambda e: e.price, 12), Typed, typed),
     "days": Plan(distinct(lambda e: e.day, 12), Typed, typed),
     "moments": Plan(distinct(lambda e: e.moment, 12), Typed, typed),
