@@ -94,7 +94,8 @@ class Prepared:
             declared = None
             if files is not None and not two_inputs:
                 draws = random.Random(f"{seed}, declared {number}"), random.Random(f"{seed}, behind {number}")
-                declared = DeclaredSteps(*draws, outputs, clocked=clocked)
+                passing = random.Random(f"{seed}, passing {number}")
+                declared = DeclaredSteps(*draws, passing, outputs, clocked=clocked)
             branch = Branch(
                 chance,
                 f"{number}",

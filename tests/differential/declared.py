@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Hashable
+from datetime import timedelta
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -15,7 +16,7 @@ from tests.differential import functions as f
 from tests.differential.drawn import FILTERS, LATE, offset, stamped_by_clock, with_late
 from tests.differential.paned import alone_with_kind, said_of_panes, with_kind
 from tests.spark.comparison import Event, Outputs, key_of, millis
-from windrow import DataStream, OutputTag
+from windrow import DataStream, KeyedStream, OutputTag
 from windrow import aggregates as agg
 from windrow.aggregates import DeclaredAggregate
 from windrow.aggregates.combined import Combined
@@ -82,13 +83,17 @@ class DeclaredSteps:
     Args:
         chance: Draws, and nothing else draws from it: other steps stay what they are without these.
         behind: The same for steps right behind these, which take the results as they are.
+        passing: The same for steps beside these, which leave out what repeats.
         outputs: Takes the outputs.
         clocked: Whether steps may use processing time.
     """
 
-    def __init__(self, chance: random.Random, behind: random.Random, outputs: Outputs, *, clocked: bool) -> None:
+    def __init__(
+        self, chance: random.Random, behind: random.Random, passing: random.Random, outputs: Outputs, *, clocked: bool
+    ) -> None:
         self._chance = chance
         self._behind = behind
+        self._passing = passing
         self._outputs = outputs
         self._clocked = clocked
 
@@ -124,6 +129,8 @@ class DeclaredSteps:
         else:
             key = chance.choice([f.event_key] * 6 + [*_KEYS] * first)
             windows = stream.key_by(key).window(assigner)
+            if self._passing.random() < 0.5:
+                self._outputs.add(f"{name} passing", self._passed(stream.key_by(key), f"{name}.passing"), key)
         paned = self._behind.random() < 0.35 and not isinstance(assigner, _ON_CLOCK)
         mode = ""
         if paned:
@@ -150,6 +157,15 @@ class DeclaredSteps:
         if keyed and bounded and _is_plain(function):
             self._chain(found, f"{name}.behind")
         return found.map(f.folded if keyed else f.alone), keyed
+
+    def _passed(self, keyed: KeyedStream[Event, Any], name: str) -> DataStream[Event]:
+        """A step that leaves out elements which repeat an earlier one."""
+        chance = self._passing
+        within = timedelta.max if chance.random() < 0.1 else millis(chance.randrange(1, 200))
+        if chance.random() < 0.3:
+            return keyed.first(within=within, name=name)
+        selectors = [None, lambda event: event.value % 5, lambda event: event.value > 50, lambda event: event.key]
+        return keyed.distinct(chance.choice(selectors), within=within, name=name)
 
     # Any: tuples that begin with a key and a time.
     def _chain(self, results: DataStream[Any], name: str, *, withdrawn: bool = False) -> None:

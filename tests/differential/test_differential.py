@@ -60,6 +60,7 @@ from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.topology import Topology, source_of
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
+from windrow_spark.columnar.forms.first_form import FirstForm
 from windrow_spark.columnar.forms.join_form import JoinForm
 from windrow_spark.columnar.windows.step_windows import RuledWindows
 from windrow_spark.physical.columns import ColumnPlanner
@@ -236,6 +237,16 @@ def test_patterns_and_elements_in_order_are_drawn() -> None:
     for first in range(0, 100, 20):
         found.update(type(step.node) for step in Topology(Prepared(7, range(first, first + 20)).pipeline.steps).keyed)
     assert min(found[PatternNode], found[EventTimeOrderNode]) > 1
+
+
+def test_distinct_and_first_run_on_columns(tmp_path: Path) -> None:
+    forms = [
+        form
+        for start in range(0, 160, 20)
+        for form in _forms(Prepared(7, range(start, start + 20), files=tmp_path))
+        if isinstance(form, FirstForm)
+    ]
+    assert {form.value is None for form in forms} == {True, False}
 
 
 def test_declared_joins_run_on_columns(tmp_path: Path) -> None:
