@@ -105,10 +105,11 @@ def _value_of(function: PassesFirst[Any, Any], element: RecordType) -> ColumnExp
 
 
 def _check_equality(class_: type[Any]) -> None:
-    """Declines records that have no hash, or an equality that is not that of all their fields."""
+    """Declines records without a hash, and those that are equal by another rule than that of all their fields."""
+    methods = ("__eq__", "__hash__")
     if is_dataclass(class_):
-        is_plain = has_generated(class_, "__eq__") and all(field.compare for field in fields(class_))
+        is_plain = all(has_generated(class_, each) for each in methods) and all(each.compare for each in fields(class_))
     else:
-        is_plain = issubclass(class_, tuple) and not is_users_method(class_, "__eq__")
-    if not is_plain or class_.__hash__ is None or is_users_method(class_, "__ne__"):
+        is_plain = issubclass(class_, tuple) and not any(is_users_method(class_, each) for each in methods)
+    if not is_plain:
         raise DeclinedError(f"it compares elements as {class_.__name__} says")

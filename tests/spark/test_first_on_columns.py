@@ -1,0 +1,106 @@
+"""``distinct`` and ``first`` on Spark, on columns: the interpreter, which knows no columns, says what is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.comparison import millis
+from tests.spark.test_columns import Reading, readings, stamped, write
+from windrow import Pipeline
+from windrow import aggregates as agg
+from windrow.errors import IncompatibleStateError, WindrowWarning
+from windrow.sinks import CollectSink, ParquetFileSink
+from windrow.windows import TumblingEventTimeWindows
+from windrow_runtime.local import LocalRunner
+from windrow_runtime.savepoint import read, take
+from windrow_runtime.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any in this module: results of every type.
+
+
+class Plan:
+    """Elements that pass, in files and in memory, and windows behind others."""
+
+    def __init__(self, folder: Path, out: Path | None = None) -> None:
+        keyed = stamped(readings(folder)).key_by(lambda r: r.sensor)
+        passed = keyed.distinct(lambda r: r.celsius > 62.5, within=millis(9), name="counted")
+        windows = passed.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(millis(70)))
+        pairs = keyed.map(lambda r: (r.sensor, r.celsius > 62.5)).key_by(lambda pair: pair[0])
+        streams: dict[str, Any] = {
+            "numbers": keyed.distinct(lambda r: r.number, within=millis(90), name="numbers"),
+            "sensors": keyed.first(within=millis(25), name="sensors"),
+            "whole": pairs.distinct(within=millis(12), name="whole"),
+            "counts": windows.aggregate(agg.combine(agg.key(), agg.window_start(), agg.count()), name="counts"),
+        }
+        self.sinks: dict[str, Any] = {name: CollectSink[Any]() for name in streams}
+        if out is not None:
+            self.sinks["sensors"] = ParquetFileSink[Reading](str(out))
+        self.pipeline = Pipeline("first", *(stream.sink_to(self.sinks[name]) for name, stream in streams.items()))
+
+    def of(self, *results: Any, out: Path | None = None) -> dict[str, list[str]]:
+        """What runs have given together."""
+        elements = {
+            name: [each for result in results for each in result.collected(sink)]
+            for name, sink in self.sinks.items()
+            if isinstance(sink, CollectSink)
+        }
+        if out is not None:
+            elements["sensors"] = [Reading(**row) for row in pq.read_table(out).to_pylist()]
+        return {name: sorted(map(repr, each)) for name, each in elements.items()}
+
+
+def expected(folder: Path) -> dict[str, list[str]]:
+    plan = Plan(folder)
+    return plan.of(LocalRunner().run(plan.pipeline))
+
+
+def test_they_go_on_from_a_checkpoint_and_into_files(spark: SparkSession, tmp_path: Path) -> None:
+    folder, out, checkpoint = tmp_path / "in", tmp_path / "out", tmp_path / "checkpoint"
+    write(folder, range(2))
+    plan, runner = Plan(folder, out), SparkRunner(spark, checkpoint=checkpoint, partitions=1)
+    text = plan.pipeline.explain(runner)
+    assert text.count("runs as columns\n") == 4
+    before = runner.run(plan.pipeline, drain=False)
+    with pytest.raises(IncompatibleStateError, match=r"lies in columns.*turned off"):
+        SparkRunner(spark, checkpoint=checkpoint, partitions=1, columnar=False).run(plan.pipeline)
+    write(folder, range(2, 4))
+    found = plan.of(before, runner.run(plan.pipeline), out=out)
+    assert found == expected(folder)
+    assert all(20 < len(elements) < 300 for elements in found.values())
+
+
+def test_state_that_began_on_objects_stays_there(spark: SparkSession, tmp_path: Path) -> None:
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    write(folder, range(2))
+    plan = Plan(folder)
+    on_objects = SparkRunner(spark, checkpoint=checkpoint, partitions=1, columnar=False)
+    before = on_objects.run(plan.pipeline, drain=False)
+    write(folder, range(2, 4))
+    after = SparkRunner(spark, checkpoint=checkpoint, partitions=1).run(plan.pipeline)
+    assert plan.of(before, after) == expected(folder)
+
+
+@pytest.mark.classic(reason="savepoints are refused over Spark Connect")
+def test_a_savepoint_goes_on_in_columns_on_objects_and_in_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
+    folder, saved = tmp_path / "in", tmp_path / "saved"
+    write(folder, range(2))
+    plan = Plan(folder)
+    before = SparkRunner(spark, checkpoint=tmp_path / "old", partitions=1).run(plan.pipeline, drain=False)
+    take(tmp_path / "old", plan.pipeline, saved, spark=spark)
+    assert read(saved, plan.pipeline)["numbers"].num_rows == 4
+    write(folder, range(2, 4))
+    whole = expected(folder)
+    in_columns = SparkRunner(spark, checkpoint=tmp_path / "new", savepoint=saved, partitions=2).run(plan.pipeline)
+    assert plan.of(before, in_columns) == whole
+    on_objects = SparkRunner(spark, checkpoint=tmp_path / "other", savepoint=saved, partitions=2, columnar=False)
+    for runner in (on_objects, LocalRunner(savepoint=saved)):
+        with pytest.warns(WindrowWarning, match="numbers.*its state becomes Python objects"):
+            rest = runner.run(plan.pipeline)
+        assert plan.of(before, rest) == whole
