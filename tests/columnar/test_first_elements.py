@@ -396,6 +396,16 @@ def test_windows_downstream_take_what_passes_as_columns() -> None:
     assert result_type(form) == record_type(Element)
 
 
+def test_a_policy_upstream_has_elements_cross_as_columns_all_the_same() -> None:
+    def build(keyed: KeyedStream[Any, Any]) -> DataStream[Any]:
+        mapped = keyed.map(lambda e: (e.text, e.text.split("/")[1]), on_error="drop")
+        return mapped.key_by(lambda pair: pair[0]).distinct(lambda pair: pair[1], within=millis(5))
+
+    form = form_of(build)
+    assert form.takes_objects
+    assert str(form.describe()) == "columns"
+
+
 class Noted(NamedTuple):
     key: str
     note: str | None
