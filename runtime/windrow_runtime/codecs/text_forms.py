@@ -15,6 +15,9 @@ from windrow_runtime.codecs.record_type import Kind
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """What stands in the name of a folder for null, and for an empty text: readers take no name without a value."""
 
+MAX_NAME_BYTES: Final = 255
+"""The bytes of the longest name that file systems take."""
+
 _DAY: Final = r"(?:\d{4}-\d\d-\d\d|\d{8}|\d{4}-W\d\d(?:-\d)?|\d{4}W\d\d\d?)"
 # The forms that datetime.fromisoformat reads, without those that have other separators.
 _DATETIME = re.compile(

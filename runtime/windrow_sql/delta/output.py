@@ -20,9 +20,8 @@ from windrow.plan import Step
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
-from windrow_runtime.codecs.text_forms import NO_VALUE
+from windrow_runtime.codecs.text_forms import MAX_NAME_BYTES, NO_VALUE
 from windrow_runtime.codecs.value_type import JSON_CELLS, Kind, RecordField
-from windrow_runtime.connectors.files.partition_columns import MAX_NAME_BYTES
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key, check_newest

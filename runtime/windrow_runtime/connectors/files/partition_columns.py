@@ -16,15 +16,12 @@ from windrow.sinks import FileSink
 from windrow_runtime.codecs.json.encoder import json_writer
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
 from windrow_runtime.codecs.record_type import RecordType
-from windrow_runtime.codecs.text_forms import NO_VALUE
+from windrow_runtime.codecs.text_forms import MAX_NAME_BYTES, NO_VALUE
 from windrow_runtime.codecs.value_type import Kind, RecordField, RecordShape
 from windrow_runtime.operators.topology import sink_of
 from windrow_runtime.outputs.output import written_type
 
 # Any in this module: sinks of elements of every type, and pyarrow has no types.
-
-MAX_NAME_BYTES: Final = 255
-"""The bytes of the longest name that file systems take."""
 
 # The characters that Spark and Hive escape, and NUL, which no name may have.
 _SPECIAL: Final = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
