@@ -23,7 +23,8 @@ With ``--live`` Spark runs as users run it: by the clock of the machine, over fi
 front of others or beside them, see :mod:`tests.differential.live`. What depends on the moment is not compared: panes
 are, by the totals that a second step makes of them, and elements that wait for the clock, as none may be lost.
 
-With ``--saved`` Spark stops after some batches, a savepoint is taken, and a run with other partitions goes on from it.
+With ``--saved`` Spark stops after some batches, a savepoint is taken, and others go on from it: with other partitions,
+on Python objects, and in the interpreter, see :mod:`tests.differential.saved`.
 
 With ``--batch`` all elements are in one batch, without watermarks before the end and without a clock, and Spark runs
 them as a batch job.
@@ -41,7 +42,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.differential import stored
-from tests.differential.cases import Engine, Found, Prepared, grouped
+from tests.differential.cases import Found, Prepared, grouped
 from tests.differential.checking import Engines, check
 from windrow_runtime.local import LocalRunner
 
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--saved",
         action="store_true",
-        help="on Spark with a savepoint in the middle, from which other partitions go on",
+        help="on Spark up to a savepoint, from which other partitions, Python objects and the interpreter go on",
     )
     parser.add_argument("--local", action="store_true", help="without Spark: the interpreter's forms only")
     options = parser.parse_args(arguments)
@@ -121,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         engines = dict(INTERPRETER)
         if not options.local:
-            engines["Spark"] = _spark(stack, batch=options.batch, live=options.live, saved=options.saved)
+            engines |= _spark(stack, batch=options.batch, live=options.live, saved=options.saved)
         files = None
         if options.columns or options.live:
             files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-")))
@@ -181,22 +182,22 @@ def run(
     return 1 if failed else 0
 
 
-# The engine of a session that `stack` stops.
-def _spark(stack: ExitStack, *, batch: bool, live: bool, saved: bool) -> Engine:
+# The engines of a session that `stack` stops.
+def _spark(stack: ExitStack, *, batch: bool, live: bool, saved: bool) -> Engines:
     from tests.differential.live import live_engine
-    from tests.differential.saved import saved_engine
+    from tests.differential.saved import saved_engines
     from tests.spark.session import embedded_session
     from windrow_runtime.spark import SparkRunner
 
     warehouse = stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-"))
     spark = stack.enter_context(embedded_session(Path(warehouse)))
     if live:
-        return live_engine(spark)
+        return {"Spark": live_engine(spark)}
     if saved:
-        return saved_engine(spark)
+        return saved_engines(spark)
     if batch:
-        return lambda pipeline, clock: SparkRunner(spark).run_batch(pipeline)
-    return lambda pipeline, clock: SparkRunner(spark, clock=clock).run(pipeline)
+        return {"Spark": lambda pipeline, clock: SparkRunner(spark).run_batch(pipeline)}
+    return {"Spark": lambda pipeline, clock: SparkRunner(spark, clock=clock).run(pipeline)}
 
 
 if __name__ == "__main__":

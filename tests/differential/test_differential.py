@@ -19,7 +19,7 @@ from tests.differential.cases import Engine, Found, Prepared
 from tests.differential.checking import check
 from tests.differential.live import Once, live_engine
 from tests.differential.mutating import tidied
-from tests.differential.saved import saved_engine
+from tests.differential.saved import saved_engines
 from windrow import Pipeline
 from windrow.aggregates import DeclaredAggregate
 from windrow.functions.marked import CoGroup, JoinKind, JoinPairs
@@ -115,7 +115,9 @@ def test_random_pipelines_live_on_spark(spark: SparkSession, tmp_path: Path) -> 
 def test_random_pipelines_go_on_from_a_savepoint(spark: SparkSession, tmp_path: Path) -> None:
     cases = Prepared(22, range(for_a_night(12, 8)), files=tmp_path)
     assert _on_columns(cases)
-    assert _reports(cases, saved=saved_engine(spark)) == []
+    engines = saved_engines(spark)
+    by_day = {name: engines[name] for name in ("Spark and the interpreter from a savepoint",)}
+    assert _reports(cases, **for_a_night(engines, by_day)) == []
 
 
 def test_steps_by_the_clock_are_drawn_for_live_cases(tmp_path: Path) -> None:
