@@ -43,6 +43,8 @@ EXTRAS: Final = (
     "kafka-avro",
     "kafka-protobuf",
     "view",
+    "telemetry",
+    "lineage",
 )
 """All that a run or its pages may need; where a package has no wheel for a Python, see :func:`_run`."""
 _SHOWN: Final = 15
