@@ -83,7 +83,6 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator[object]):
         self._highest: int | None = None
 
     def on_event(self, element: object, timestamp: int, output: WatermarkOutput) -> None:
-        """Remembers the highest timestamp."""
         if self._highest is None or timestamp > self._highest:
             self._highest = timestamp
 
@@ -97,7 +96,6 @@ class BoundedOutOfOrdernessWatermarks(WatermarkGenerator[object]):
             self._highest = highest
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Emits the watermark."""
         if self._highest is not None:
             output.emit_watermark(max(self._highest - self.max_out_of_orderness - 1, MIN_TIMESTAMP))
 

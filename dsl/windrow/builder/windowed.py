@@ -455,18 +455,6 @@ class MaybeEmptyAllWindows(ReadyMadeOrNone[T], _All[T, W]):  # pyright: ignore[r
         on_error: OnError[T | None] = "fail",
         name: str | None = None,
     ) -> DataStream[Any]:
-        """Fold the elements of a window into an accumulator; see :meth:`MaybeEmptyWindowedStream.aggregate`.
-
-        Args:
-            function: Folds. On merging windows it must have ``merge``.
-            window_function: Gets the one result, with the window; None: that is what is emitted.
-            on_error: As of :meth:`WindowedStream.aggregate`.
-            name: Names the step.
-
-        Raises:
-            InvalidArgumentError: If it is no aggregate function, the window function is of another kind, or the types
-                of its parts are known not to fit.
-        """
         return self._aggregate_all(function, window_function, name, on_error)
 
 

@@ -128,12 +128,10 @@ class HybridSource(Source[T], Generic[T]):
 
     @property
     def element_type(self) -> object | None:
-        """The type of the elements of all parts, or None where no part says it."""
         return next((kind for kind in map(_element_type, self.sources) if kind is not None), None)
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What happens to malformed records of all parts."""
         for source in self.sources:
             if source.has_malformed:
                 return source.on_malformed

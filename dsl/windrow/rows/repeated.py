@@ -136,7 +136,6 @@ class StatefulMap(_Stateful[K, T, S, R], Generic[K, T, S, R]):
     """Makes an element of each, with a state by key."""
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[R]:
-        """Calls the function for the element."""
         return (self._answer(value, context),)
 
     def describe(self) -> str:
@@ -147,7 +146,6 @@ class StatefulFlatMap(_Stateful[K, T, S, R], Generic[K, T, S, R]):
     """Makes any number of elements of each, with a state by key."""
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> Iterable[R]:
-        """Calls the function for the element."""
         made: Iterable[R] = self._answer(value, context)
         return made
 

@@ -30,7 +30,6 @@ class _Continuous(MergingTrigger[object, "Window"]):
             self._register(following, context)
 
     def clear(self, window: Window, context: TriggerContext) -> None:
-        """Deletes the timer of the next firing, and forgets it."""
         following = context.get_state(self._NEXT)
         time = following.get()
         if time is not None:
@@ -79,7 +78,6 @@ class ContinuousEventTimeTrigger(_Continuous):
         return cls(interval)
 
     def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Fires at once for a window that the watermark has reached, else sets the first firing."""
         end = window.max_timestamp()
         if end <= context.current_watermark:
             return TriggerResult.FIRE
@@ -90,7 +88,6 @@ class ContinuousEventTimeTrigger(_Continuous):
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Fires at the end of the window, and at the next firing that was set."""
         if time == window.max_timestamp():
             return TriggerResult.FIRE
         following = context.get_state(self._NEXT)
@@ -105,12 +102,10 @@ class ContinuousEventTimeTrigger(_Continuous):
         return TriggerResult.FIRE
 
     def clear(self, window: Window, context: TriggerContext) -> None:
-        """Deletes both timers and forgets the next firing."""
         super().clear(window, context)
         context.delete_event_time_timer(window.max_timestamp())
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says which watermark it waits for."""
         following = context.get_state(self._NEXT).get()
         due = window.max_timestamp() if following is None else following
         return f"{self.describe()}: {wait_for_watermark(due, context.current_watermark)}"
@@ -139,14 +134,12 @@ class ContinuousProcessingTimeTrigger(_Continuous):
         return cls(interval)
 
     def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Sets the first firing."""
         if context.get_state(self._NEXT).get() is None:
             now = context.current_processing_time
             self._set_next(now - now % self.interval, window, context)
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Fires at the next firing that was set."""
         following = context.get_state(self._NEXT)
         if following.get() != time:
             return TriggerResult.CONTINUE
@@ -157,7 +150,6 @@ class ContinuousProcessingTimeTrigger(_Continuous):
         return TriggerResult.FIRE
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says which time it waits for."""
         due = context.get_state(self._NEXT).get()
         waits = "waits for an element" if due is None else wait_for_clock(due, context.current_processing_time)
         return f"{self.describe()}: {waits}"

@@ -44,7 +44,6 @@ class CountTrigger(MergingTrigger[object, "Window"]):
         return cls(max_count)
 
     def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Counts the element, and fires when there are enough."""
         count = context.get_state(self._COUNT)
         count.add(1)
         if (count.get() or 0) >= self.max_count:
@@ -53,11 +52,9 @@ class CountTrigger(MergingTrigger[object, "Window"]):
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        """Adds the counts up."""
         context.merge_partitioned_state(self._COUNT)
 
     def clear(self, window: Window, context: TriggerContext) -> None:
-        """Forgets the count."""
         context.get_state(self._COUNT).clear()
 
     def describe(self) -> str:
@@ -67,7 +64,6 @@ class CountTrigger(MergingTrigger[object, "Window"]):
         return f"{type(self).__name__}.of({self.max_count})"
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says how many elements have come."""
         count = context.get_state(self._COUNT).get() or 0
         return f"{self.describe()}: {count:,} of {self.max_count:,} elements have come"
 
@@ -76,7 +72,6 @@ class CountOrEndOfStreamTrigger(CountTrigger):
     """Fires at every so many elements of a window, and with those that are left when a bounded stream is at its end."""
 
     def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Counts the element, waits for the end of the stream, and fires when there are enough."""
         context.register_event_time_timer(MAX_TIMESTAMP)
         return super().on_element(element, timestamp, window, context)
 
@@ -89,7 +84,6 @@ class CountOrEndOfStreamTrigger(CountTrigger):
         return TriggerResult.FIRE
 
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        """Adds the counts up, and waits for the end of the stream in the new window."""
         super().on_merge(window, context)
         context.register_event_time_timer(MAX_TIMESTAMP)
 

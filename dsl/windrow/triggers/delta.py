@@ -52,7 +52,6 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
         return DeltaTrigger(threshold, delta)
 
     def on_element(self, element: T_contra, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Remembers the first element, and fires when one is far enough from it."""
         remembered: list[T_contra] = context.get_state(self._REMEMBERED).get()  # type: ignore[assignment]  # one descriptor for all element types; only elements of this stream are ever stored
         if not remembered:
             context.get_state(self._REMEMBERED).update([element])
@@ -63,7 +62,6 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
         return TriggerResult.CONTINUE
 
     def clear(self, window: Window, context: TriggerContext) -> None:
-        """Forgets the element."""
         context.get_state(self._REMEMBERED).clear()
 
     def describe(self) -> str:
@@ -73,7 +71,6 @@ class DeltaTrigger(Trigger[T_contra, "Window"]):
         return f"{type(self).__name__}.of({self.threshold!r}, {function_name(self._delta)})"
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says which element it has remembered."""
         remembered = context.get_state(self._REMEMBERED).get()
         waits = f"an element further than {self.threshold} from {remembered[0]!r:.200}" if remembered else "an element"
         return f"{self.describe()}: waits for {waits}"

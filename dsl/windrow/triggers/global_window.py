@@ -21,7 +21,6 @@ class NeverTrigger(MergingTrigger[object, "Window"]):
         return cls()
 
     def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Does nothing."""
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
@@ -31,7 +30,6 @@ class NeverTrigger(MergingTrigger[object, "Window"]):
         return f"{type(self).__name__}.create()"
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says that it never fires."""
         return f"{self.describe()}: never fires"
 
 
@@ -44,25 +42,20 @@ class EndOfStreamTrigger(MergingTrigger[object, "Window"]):
         return cls()
 
     def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Waits for the end."""
         context.register_event_time_timer(MAX_TIMESTAMP)
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Fires at the end."""
         return TriggerResult.FIRE if time == MAX_TIMESTAMP else TriggerResult.CONTINUE
 
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        """Waits for the end in the new window."""
         context.register_event_time_timer(MAX_TIMESTAMP)
 
     def clear(self, window: Window, context: TriggerContext) -> None:
-        """Deletes the timer."""
         context.delete_event_time_timer(MAX_TIMESTAMP)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.create()"
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says that it waits for the end."""
         return f"{self.describe()}: {wait_for_watermark(MAX_TIMESTAMP, context.current_watermark)}"

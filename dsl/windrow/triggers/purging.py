@@ -47,23 +47,18 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
 
     @property
     def parts(self) -> tuple[Trigger[T_contra, W_contra], ...]:
-        """The trigger inside."""
         return (self.inner,)
 
     def on_element(self, element: T_contra, timestamp: int, window: W_contra, context: TriggerContext) -> TriggerResult:
-        """The inner trigger's answer, with a purge where it fires."""
         return _purge(self.inner.on_element(element, timestamp, window, context))
 
     def on_event_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
-        """The inner trigger's answer, with a purge where it fires."""
         return _purge(self.inner.on_event_time(time, window, context))
 
     def on_processing_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
-        """The inner trigger's answer, with a purge where it fires."""
         return _purge(self.inner.on_processing_time(time, window, context))
 
     def clear(self, window: W_contra, context: TriggerContext) -> None:
-        """Clears the inner trigger."""
         self.inner.clear(window, context)
 
     def describe(self) -> str:
@@ -73,7 +68,6 @@ class PurgingTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
         return f"PurgingTrigger.of({self.inner!r})"
 
     def explain(self, window: W_contra, context: PartContext) -> str:
-        """Says what the inner trigger waits for."""
         return f"{self.describe()}: purges when its inner trigger fires" + indented(
             "", self.inner.explain(window, context)
         )
@@ -87,7 +81,6 @@ class MergingPurgingTrigger(PurgingTrigger[T_contra, W_contra], MergingTrigger[T
         self._merging = inner
 
     def on_merge(self, window: W_contra, context: OnMergeContext) -> None:
-        """Merges the inner trigger."""
         self._merging.on_merge(window, context)
 
 

@@ -84,7 +84,6 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
         return TriggerResult.FIRE_AND_PURGE
 
     def clear(self, window: Window, context: TriggerContext) -> None:
-        """Deletes the timer and forgets the count."""
         cleanup = context.get_state(self._CLEANUP)
         cleanup_time = cleanup.value()
         if cleanup_time is not None:
@@ -101,7 +100,6 @@ class StateCleaningCountTrigger(Trigger[object, "Window"]):
         return call_text(f"{type(self).__name__}.of", *retentions, str(self.max_count))
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says how many elements have come, and when it forgets them."""
         count = context.get_state(self._COUNT).get() or 0
         text = f"{self.describe()}: {count:,} of {self.max_count:,} elements have come"
         cleanup = context.get_state(self._CLEANUP).value()

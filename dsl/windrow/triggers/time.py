@@ -20,7 +20,6 @@ class EventTimeTrigger(MergingTrigger[object, "Window"]):
         return cls()
 
     def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Fires at once for a window that the watermark has reached, else waits for it."""
         end = window.max_timestamp()
         if end <= context.current_watermark:
             return TriggerResult.FIRE
@@ -28,7 +27,6 @@ class EventTimeTrigger(MergingTrigger[object, "Window"]):
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Fires at the last timestamp."""
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
@@ -38,14 +36,12 @@ class EventTimeTrigger(MergingTrigger[object, "Window"]):
             context.register_event_time_timer(end)
 
     def clear(self, window: Window, context: TriggerContext) -> None:
-        """Deletes the timer."""
         context.delete_event_time_timer(window.max_timestamp())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.create()"
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says which watermark it waits for."""
         return f"{self.describe()}: {wait_for_watermark(window.max_timestamp(), context.current_watermark)}"
 
 
@@ -60,12 +56,10 @@ class ProcessingTimeTrigger(MergingTrigger[object, "Window"]):
         return cls()
 
     def on_element(self, element: object, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Waits for the end of the window."""
         context.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: Window, context: TriggerContext) -> TriggerResult:
-        """Fires."""
         return TriggerResult.FIRE
 
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
@@ -75,12 +69,10 @@ class ProcessingTimeTrigger(MergingTrigger[object, "Window"]):
             context.register_processing_time_timer(end)
 
     def clear(self, window: Window, context: TriggerContext) -> None:
-        """Deletes the timer."""
         context.delete_processing_time_timer(window.max_timestamp())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.create()"
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says which time it waits for."""
         return f"{self.describe()}: {wait_for_clock(window.max_timestamp(), context.current_processing_time)}"

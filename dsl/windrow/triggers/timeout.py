@@ -40,7 +40,6 @@ class _TimeoutTrigger(Trigger[T_contra, W_contra], Generic[T_contra, W_contra]):
 
     @property
     def parts(self) -> tuple[Trigger[T_contra, W_contra], ...]:
-        """The trigger inside."""
         return (self.inner,)
 
     def describe(self) -> str:
@@ -146,12 +145,10 @@ class ProcessingTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_co
         return result
 
     def on_event_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
-        """Fires, and purges where the inner trigger does."""
         result = self.inner.on_event_time(time, window, context.nested("inner"))
         return self._timed_out(result, window, context)
 
     def on_processing_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
-        """Fires, and purges where the inner trigger does."""
         result = self.inner.on_processing_time(time, window, context.nested("inner"))
         timeout = context.get_state(self._TIMEOUT)
         if timeout.get() == time:
@@ -159,7 +156,6 @@ class ProcessingTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_co
         return self._timed_out(result, window, context)
 
     def clear(self, window: W_contra, context: TriggerContext) -> None:
-        """Deletes the timeout and clears the inner trigger."""
         timeout = context.get_state(self._TIMEOUT)
         due = timeout.get()
         if due is not None:
@@ -168,7 +164,6 @@ class ProcessingTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_co
         self.inner.clear(window, context.nested("inner"))
 
     def explain(self, window: W_contra, context: PartContext) -> str:
-        """Says when it times out, and what the inner trigger waits for."""
         due = context.get_state(self._TIMEOUT).get()
         waits = "waits for an element" if due is None else wait_for_clock(due, context.current_processing_time)
         if due == MIN_TIMESTAMP:
@@ -263,7 +258,6 @@ class EventTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_contra,
         return self._timed_out(result, window, context) if following <= watermark else result
 
     def on_event_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
-        """Fires when the inner trigger does, at the timeout and at the end of the window."""
         result = self.inner.on_event_time(time, window, context.nested("inner"))
         due, end = context.get_state(self._timeout).get(), window.max_timestamp()
         if due is not None:
@@ -273,7 +267,6 @@ class EventTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_contra,
         return result
 
     def on_processing_time(self, time: int, window: W_contra, context: TriggerContext) -> TriggerResult:
-        """Fires when the inner trigger does."""
         result = self.inner.on_processing_time(time, window, context.nested("inner"))
         if not result.is_fire:
             return result
@@ -284,7 +277,6 @@ class EventTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_contra,
         return self._timed_out(result, window, context)
 
     def clear(self, window: W_contra, context: TriggerContext) -> None:
-        """Deletes the timeout and clears the inner trigger."""
         timeout = context.get_state(self._timeout)
         due = timeout.get()
         if due is not None:
@@ -296,7 +288,6 @@ class EventTimeoutTrigger(_TimeoutTrigger[T_contra, W_contra], Generic[T_contra,
         self.inner.clear(window, context.nested("inner"))
 
     def explain(self, window: W_contra, context: PartContext) -> str:
-        """Says when it times out, and what the inner trigger waits for."""
         due, watermark = context.get_state(self._timeout).get(), context.current_watermark
         waits = "waits for an element"
         if due is not None:

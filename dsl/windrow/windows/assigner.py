@@ -78,7 +78,6 @@ class InEventTime(WindowAssigner[T_contra, TimeWindow]):
 
     @property
     def is_event_time(self) -> bool:
-        """True."""
         return True
 
 
@@ -91,7 +90,6 @@ class InProcessingTime(WindowAssigner[T_contra, TimeWindow]):
 
     @property
     def is_event_time(self) -> bool:
-        """False."""
         return False
 
 

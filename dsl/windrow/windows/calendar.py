@@ -221,7 +221,6 @@ class _CalendarWindows(WindowAssigner[object, TimeWindow]):
 
     @property
     def time_zone(self) -> ZoneInfo:
-        """The time zone of the calendar."""
         return self.calendar.zone
 
     def _windows(self, timestamp: int) -> list[TimeWindow]:
@@ -272,7 +271,6 @@ class CalendarWindows(_CalendarWindows, InEventTime[object]):
     """
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
-        """All windows that hold ``timestamp``, the latest first."""
         return self._windows(timestamp)
 
 
@@ -280,7 +278,6 @@ class CalendarProcessingTimeWindows(_CalendarWindows, InProcessingTime[object]):
     """Hours, days, weeks, months, quarters or years of a time zone, by the machine's clock."""
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
-        """All windows that hold the current processing time, the latest first."""
         return self._windows(context.current_processing_time)
 
 

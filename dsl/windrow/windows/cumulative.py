@@ -75,7 +75,6 @@ class CumulativeEventTimeWindows(InEventTime[object]):
         return cls(max_size, step, offset)
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
-        """All windows that hold ``timestamp``, the longest first."""
         start = timestamp - (timestamp - self.offset) % self.max_size
         return [TimeWindow(start, end) for end in range(start + self.max_size, timestamp, -self.step)]
 

@@ -36,7 +36,6 @@ class GlobalWindows(WindowAssigner[object, GlobalWindow]):
         return cls(end_of_stream=True)
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> tuple[GlobalWindow]:
-        """The global window."""
         return _ALL
 
     def default_trigger(self) -> MergingTrigger[object, GlobalWindow]:

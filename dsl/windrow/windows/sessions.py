@@ -50,7 +50,6 @@ class SessionWindows(MergingWindowAssigner[T_contra, TimeWindow]):
     """
 
     def merge_windows(self, windows: Collection[TimeWindow]) -> list[Merge[TimeWindow]]:
-        """The groups of windows that overlap or touch."""
         return merge_time_windows(windows)
 
     @abstractmethod
@@ -90,7 +89,6 @@ class _FixedGap(SessionWindows[object]):
         return cls(gap)
 
     def gap_of(self, element: object) -> int:
-        """The one gap."""
         return self.gap
 
     def describe(self) -> str:
@@ -124,13 +122,11 @@ class _DynamicGap(SessionWindows[T_contra], Generic[T_contra]):
 
 class _EventTimeSession(SessionWindows[T_contra], InEventTime[T_contra]):
     def assign_windows(self, element: T_contra, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
-        """The window ``[timestamp, timestamp + gap)``."""
         return (TimeWindow(timestamp, timestamp + self.gap_of(element)),)
 
 
 class _ProcessingTimeSession(SessionWindows[T_contra], InProcessingTime[T_contra]):
     def assign_windows(self, element: T_contra, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
-        """The window ``[now, now + gap)``."""
         now = context.current_processing_time
         return (TimeWindow(now, now + self.gap_of(element)),)
 

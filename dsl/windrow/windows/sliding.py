@@ -81,7 +81,6 @@ class SlidingEventTimeWindows(_Sliding, InEventTime[object]):
     """Windows of a fixed size in event time that start every slide."""
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
-        """All windows that hold ``timestamp``, the latest first."""
         return self._windows(timestamp)
 
 
@@ -89,5 +88,4 @@ class SlidingProcessingTimeWindows(_Sliding, InProcessingTime[object]):
     """Windows of a fixed size on the clock that start every slide."""
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
-        """All windows that hold the current processing time, the latest first."""
         return self._windows(context.current_processing_time)

@@ -87,7 +87,6 @@ class TumblingEventTimeWindows(_Tumbling, InEventTime[object]):
     """Windows of a fixed size in event time, one after the other."""
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
-        """The one window that holds ``timestamp``."""
         clock = context.current_processing_time if self.shift is None else 0
         return self._windows(timestamp, clock)
 
@@ -96,6 +95,5 @@ class TumblingProcessingTimeWindows(_Tumbling, InProcessingTime[object]):
     """Windows of a fixed size on the clock, one after the other."""
 
     def assign_windows(self, element: object, timestamp: int, context: AssignerContext) -> tuple[TimeWindow]:
-        """The one window that holds the current processing time."""
         clock = context.current_processing_time
         return self._windows(clock, clock)

@@ -84,7 +84,6 @@ class FirstOperator(PagedOperator[Passed]):
         return min(max(first, times.watermark + self.millis // _CLEAN_UPS), last), None
 
     def advance(self, state: StateRows, before: int, times: Times) -> Iterator[Passed]:
-        """Drops what has expired."""
         if before < times.watermark:
             has_expired = state.rows.column(1).to_numpy() <= max(MIN_TIMESTAMP, times.watermark - self.millis)
             if has_expired.any():

@@ -89,7 +89,6 @@ class ColumnPart(StepPart):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of the step's state."""
         return self.form.operator.schema
 
     def rows(self, record: StepRecord, store: PageStore) -> Iterator[pa.RecordBatch]:
@@ -166,7 +165,6 @@ class ObjectPart(StepPart):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of rows of state, and that of the pages."""
         return STATE_ROWS.append(pa.field(PAGE, pa.binary()))
 
     @cached_property

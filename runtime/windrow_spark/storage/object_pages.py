@@ -92,7 +92,6 @@ class ObjectPages(KeyedPages[OperatorState, _Keys]):
         self._objects.know(hashes)
 
     def load(self, pages: Sequence[int]) -> OperatorState:
-        """Reads the state of some pages."""
         state = super().load(pages)
         state.shared = self.shared
         return state

@@ -101,7 +101,6 @@ class DatabaseOutput(TableOutput):
         return self._sink.url.scrub(text)
 
     def open(self) -> None:
-        """Create the tables, or check those that exist."""
         with self.failures("the database cannot be made ready"):
             with self._engine.connect() as connection:
                 inspector = sa.inspect(connection)

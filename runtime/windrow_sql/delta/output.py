@@ -74,7 +74,6 @@ class DeltaOutput(TableOutput):
         self.schema = arrow_schema(self._record_type)
 
     def open(self) -> None:
-        """Make the table, or check its columns."""
         options = self._sink.storage_options or None
         with self.failures("the Delta table cannot be made ready"):
             # If two processes create the table, the second uses that of the first.

@@ -77,7 +77,6 @@ class IcebergOutput(TableOutput):
         self._note = f"windrow.{identity.query}.{identity.sink}"
 
     def open(self) -> None:
-        """Make the table, or check its columns."""
         with self.failures("the Iceberg table cannot be made ready"):
             try:
                 self.load()

@@ -39,21 +39,17 @@ class PartsTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_co
 
     @property
     def parts(self) -> tuple[Trigger[T_contra, W_contra], ...]:
-        """The triggers that it is made of."""
         return self.triggers
 
     def observe(self, element: T_contra, timestamp: int, window: W_contra, context: PartContext) -> None:
-        """Shows all parts the element."""
         for part in self._parts:
             part.observe(element, timestamp, window, context)
 
     def observe_timer(self, time: int, window: W_contra, context: PartContext, *, event_time: bool) -> None:
-        """Shows all parts the timer."""
         for part in self._parts:
             part.observe_timer(time, window, context, event_time=event_time)
 
     def forget(self, window: W_contra, context: PartContext) -> None:
-        """Lets all parts begin anew."""
         for part in self._parts:
             part.begin_anew(window, context)
 
@@ -90,16 +86,13 @@ class AfterAny(_FinishesWithParts[T_contra, W_contra]):
 
     @property
     def finish(self) -> Finish:
-        """The earliest of its parts."""
         return min(trigger.finish for trigger in self.triggers)
 
     @property
     def earliest_firing(self) -> Finish:
-        """The earliest of its parts."""
         return min(trigger.earliest_firing for trigger in self.triggers)
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
-        """Returns whether one of the parts is ready."""
         return any(part.is_ready(window, context) for part in self._parts)
 
     def on_fire(self, window: W_contra, context: PartContext) -> bool:
@@ -116,7 +109,6 @@ class AfterAny(_FinishesWithParts[T_contra, W_contra]):
         return any(part.is_finished(context) for part in self._parts)
 
     def explain(self, window: W_contra, context: PartContext) -> str:
-        """Says what its parts wait for."""
         return self._explained("waits for one of its parts", window, context)
 
 
@@ -155,7 +147,6 @@ class AfterAll(_FinishesWithParts[T_contra, W_contra]):
 
     @property
     def finish(self) -> Finish:
-        """The latest of its parts."""
         return max(trigger.finish for trigger in self.triggers)
 
     @property
@@ -164,11 +155,9 @@ class AfterAll(_FinishesWithParts[T_contra, W_contra]):
         return max(trigger.earliest_firing for trigger in self.triggers)
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
-        """Returns whether each part that has not finished is ready."""
         return all(part.is_finished(context) or part.is_ready(window, context) for part in self._parts)
 
     def on_fire(self, window: W_contra, context: PartContext) -> bool:
-        """Fires the parts that have not finished."""
         for part in self._parts:
             if not part.is_finished(context):
                 part.fire(window, context)
@@ -178,7 +167,6 @@ class AfterAll(_FinishesWithParts[T_contra, W_contra]):
         return all(part.is_finished(context) for part in self._parts)
 
     def explain(self, window: W_contra, context: PartContext) -> str:
-        """Says how many of its parts are ready, and what they wait for."""
         ready = sum(part.is_finished(context) or part.is_ready(window, context) for part in self._parts)
         return self._explained(f"{ready} of {len(self._parts)} parts are ready", window, context)
 
@@ -216,16 +204,13 @@ class AfterEach(_FinishesWithParts[T_contra, W_contra]):
 
     @property
     def finish(self) -> Finish:
-        """The latest of its parts."""
         return max(trigger.finish for trigger in self.triggers)
 
     @property
     def earliest_firing(self) -> Finish:
-        """The earliest firing of the first part."""
         return self.triggers[0].earliest_firing
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
-        """Returns whether the first part that has not finished is ready."""
         active = self._active_part(context)
         return active is not None and active.is_ready(window, context)
 
@@ -257,7 +242,6 @@ class AfterEach(_FinishesWithParts[T_contra, W_contra]):
         return self._active_part(context) is None
 
     def explain(self, window: W_contra, context: PartContext) -> str:
-        """Says which of its parts is at work, and what that waits for."""
         finished = [part.is_finished(context) for part in self._parts]
         place = finished.index(False) if False in finished else len(finished) - 1
         lines = [indented("", part.explain(window, context)) for part in self._parts[: place + 1]]
@@ -308,11 +292,9 @@ class OrFinally(_FinishesWithParts[T_contra, W_contra]):
 
     @property
     def earliest_firing(self) -> Finish:
-        """The earlier of both."""
         return min(trigger.earliest_firing for trigger in self.triggers)
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
-        """Returns whether one of both is ready."""
         return any(part.is_ready(window, context) for part in self._parts)
 
     def on_fire(self, window: W_contra, context: PartContext) -> bool:
@@ -332,7 +314,6 @@ class OrFinally(_FinishesWithParts[T_contra, W_contra]):
         return any(part.is_finished(context) for part in self._parts)
 
     def explain(self, window: W_contra, context: PartContext) -> str:
-        """Says what both triggers wait for."""
         return self._explained("the first part fires until the second one does", window, context)
 
 

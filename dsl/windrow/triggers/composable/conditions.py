@@ -35,23 +35,19 @@ class _AtEndOfWindow(MergingComposableTrigger[object, "Window"]):
     """The base of triggers that are ready once the watermark has passed the window."""
 
     def observe(self, element: object, timestamp: int, window: Window, context: PartContext) -> None:
-        """Waits for the end of the window."""
         wait_for_end(window, context)
 
     @property
     def earliest_firing(self) -> Finish:
-        """The end of the window."""
         return Finish.WINDOW_END
 
     def is_ready(self, window: Window, context: PartContext) -> bool:
-        """Returns whether the watermark has passed the window."""
         return end_is_reached(window, context)
 
     def __repr__(self) -> str:
         return self.describe()
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says which watermark it waits for."""
         return f"{self.describe()}: {wait_for_watermark(window.max_timestamp(), context.current_watermark)}"
 
 
@@ -60,11 +56,9 @@ class AfterEndOfWindow(_AtEndOfWindow):
 
     @property
     def finish(self) -> Finish:
-        """The end of the window."""
         return Finish.WINDOW_END
 
     def on_fire(self, window: Window, context: PartContext) -> bool:
-        """Is finished."""
         return True
 
     def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
@@ -81,7 +75,6 @@ class DefaultTrigger(_AtEndOfWindow):
 
     @property
     def finish(self) -> Finish:
-        """Never."""
         return Finish.NEVER
 
     def on_fire(self, window: Window, context: PartContext) -> bool:
@@ -89,7 +82,6 @@ class DefaultTrigger(_AtEndOfWindow):
         return False
 
     def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Waits for the end of the new window."""
         wait_for_end(window, context)
         return False
 
@@ -120,15 +112,12 @@ class AfterCount(MergingComposableTrigger[object, "Window"]):
         self.count = count
 
     def observe(self, element: object, timestamp: int, window: Window, context: PartContext) -> None:
-        """Counts the element."""
         context.get_state(self._COUNT).add(1)
 
     def is_ready(self, window: Window, context: PartContext) -> bool:
-        """Returns whether there are enough."""
         return (context.get_state(self._COUNT).get() or 0) >= self.count
 
     def on_fire(self, window: Window, context: PartContext) -> bool:
-        """Is finished."""
         context.get_state(self._COUNT).clear()
         return True
 
@@ -140,7 +129,6 @@ class AfterCount(MergingComposableTrigger[object, "Window"]):
         return bool(finished) and all(finished)
 
     def forget(self, window: Window, context: PartContext) -> None:
-        """Forgets the count."""
         context.get_state(self._COUNT).clear()
 
     def describe(self) -> str:
@@ -150,7 +138,6 @@ class AfterCount(MergingComposableTrigger[object, "Window"]):
         return self.describe()
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says how many elements have come."""
         count = context.get_state(self._COUNT).get() or 0
         return f"{self.describe()}: {count:,} of {self.count:,} elements have come"
 
@@ -189,7 +176,6 @@ class AfterProcessingTime(MergingComposableTrigger[object, "Window"]):
         )
 
     def observe(self, element: object, timestamp: int, window: Window, context: PartContext) -> None:
-        """Sets the target at the first element."""
         target = context.get_state(self._TARGET)
         if target.get() is None:
             due = self.target_of(context.current_processing_time)
@@ -197,12 +183,10 @@ class AfterProcessingTime(MergingComposableTrigger[object, "Window"]):
             context.register_processing_time_timer(due)
 
     def is_ready(self, window: Window, context: PartContext) -> bool:
-        """Returns whether the clock has reached the target."""
         due = context.get_state(self._TARGET).get()
         return due is not None and due <= context.current_processing_time
 
     def on_fire(self, window: Window, context: PartContext) -> bool:
-        """Is finished."""
         self.forget(window, context)
         return True
 
@@ -219,7 +203,6 @@ class AfterProcessingTime(MergingComposableTrigger[object, "Window"]):
         return False
 
     def forget(self, window: Window, context: PartContext) -> None:
-        """Forgets the target and deletes its timer."""
         target = context.get_state(self._TARGET)
         due = target.get()
         if due is not None:
@@ -243,7 +226,6 @@ class AfterProcessingTime(MergingComposableTrigger[object, "Window"]):
         return call_text("after_processing_time", *delay, aligned_to=aligned)
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says which time it waits for."""
         due = context.get_state(self._TARGET).get()
         waits = "waits for an element" if due is None else wait_for_clock(due, context.current_processing_time)
         return f"{self.describe()}: {waits}"
@@ -272,15 +254,12 @@ class _Unchanging(MergingComposableTrigger[object, "Window"]):
 
     @property
     def finish(self) -> Finish:
-        """Never."""
         return Finish.NEVER
 
     def on_fire(self, window: Window, context: PartContext) -> bool:
-        """Goes on."""
         return False
 
     def merge(self, window: Window, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Has nothing to merge."""
         return False
 
     def __repr__(self) -> str:
@@ -292,18 +271,15 @@ class Never(_Unchanging):
 
     @property
     def earliest_firing(self) -> Finish:
-        """Never."""
         return Finish.NEVER
 
     def is_ready(self, window: Window, context: PartContext) -> bool:
-        """Returns False."""
         return False
 
     def describe(self) -> str:
         return "never()"
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says that it does not fire."""
         return f"{self.describe()}: does not fire"
 
 
@@ -316,14 +292,12 @@ class Always(_Unchanging):
     """Ready whenever it is asked. See :func:`always`."""
 
     def is_ready(self, window: Window, context: PartContext) -> bool:
-        """Returns True."""
         return True
 
     def describe(self) -> str:
         return "always()"
 
     def explain(self, window: Window, context: PartContext) -> str:
-        """Says that it fires whenever it is asked."""
         return f"{self.describe()}: fires at each element and each timer"
 
 

@@ -163,7 +163,6 @@ class ComposableTrigger(Trigger[T_contra, W_contra], ABC):
 
     @final
     def clear(self, window: W_contra, context: TriggerContext) -> None:
-        """Forgets the window."""
         Part(self, WHOLE).begin_anew(window, context)
         context.part(WHOLE).delete_timers()
 
@@ -194,7 +193,6 @@ class MergingComposableTrigger(ComposableTrigger[T_contra, W_contra], MergingTri
 
     @final
     def on_merge(self, window: W_contra, context: OnMergeContext) -> None:
-        """Merges the trigger."""
         Part(self, WHOLE).merge(window, context)
 
 

@@ -42,12 +42,10 @@ class FiringTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_c
 
     @property
     def parts(self) -> tuple[Trigger[T_contra, W_contra], ...]:
-        """The trigger inside."""
         return (self.inner,)
 
     @property
     def finish(self) -> Finish:
-        """Never."""
         return Finish.NEVER
 
     @property
@@ -62,11 +60,9 @@ class FiringTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_c
         return Finish.WINDOW_END if type(inner) in (EventTimeTrigger, EndOfStreamTrigger) else Finish.ANY_TIME
 
     def observe(self, element: T_contra, timestamp: int, window: W_contra, context: PartContext) -> None:
-        """Calls the trigger."""
         self._take(self.inner.on_element(element, timestamp, window, context.part(_OWN)), context)
 
     def observe_timer(self, time: int, window: W_contra, context: PartContext, *, event_time: bool) -> None:
-        """Calls the trigger for a timer of its own."""
         own = context.part(_OWN)
         if event_time:
             if own.take_event_time_timer(time):
@@ -75,7 +71,6 @@ class FiringTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_c
             self._take(self.inner.on_processing_time(time, window, own), context)
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
-        """Returns whether the trigger has answered ``FIRE`` since the window fired last."""
         return context.get_state(_FIRED).get() is not None
 
     def on_fire(self, window: W_contra, context: PartContext) -> bool:
@@ -87,7 +82,6 @@ class FiringTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_c
         return False
 
     def forget(self, window: W_contra, context: PartContext) -> None:
-        """Clears the trigger."""
         context.get_state(_FIRED).clear()
         self.inner.clear(window, context.part(_OWN))
 
@@ -98,7 +92,6 @@ class FiringTrigger(ComposableTrigger[T_contra, W_contra], Generic[T_contra, W_c
         return repr(self.inner)
 
     def explain(self, window: W_contra, context: PartContext) -> str:
-        """Says what the trigger waits for, and whether it has answered ``FIRE``."""
         first, *others = self.inner.explain(window, context.part(_OWN)).splitlines() or [self.describe()]
         if self.is_ready(window, context):
             words = first.removeprefix(self.describe())
@@ -127,7 +120,6 @@ class MergingFiringTrigger(FiringTrigger[T_contra, W_contra], MergingComposableT
         self._merging = inner
 
     def merge(self, window: W_contra, finished: Sequence[bool], context: MergePartContext) -> bool:
-        """Merges the trigger."""
         context.merge_partitioned_state(_FIRED)
         self._merging.on_merge(window, context.part(_OWN))
         return False

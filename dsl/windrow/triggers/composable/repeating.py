@@ -34,20 +34,16 @@ class Repeatedly(PartsTrigger[T_contra, W_contra]):
 
     @property
     def finish(self) -> Finish:
-        """Never."""
         return Finish.NEVER
 
     @property
     def earliest_firing(self) -> Finish:
-        """The earliest firing of its part."""
         return self.inner.earliest_firing
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
-        """Returns whether the part is ready."""
         return self._parts[0].is_ready(window, context)
 
     def on_fire(self, window: W_contra, context: PartContext) -> bool:
-        """Fires the part, and lets it begin anew if it is finished."""
         (part,) = self._parts
         if part.fire(window, context):
             part.begin_anew(window, context)
@@ -61,7 +57,6 @@ class Repeatedly(PartsTrigger[T_contra, W_contra]):
         return False
 
     def explain(self, window: W_contra, context: PartContext) -> str:
-        """Says what its part waits for."""
         return self._explained("its part begins anew whenever it has fired", window, context)
 
 
@@ -109,16 +104,13 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
 
     @property
     def earliest_firing(self) -> Finish:
-        """The earliest firing of its early trigger, or the end of the window."""
         return min(self.triggers[0].earliest_firing, Finish.WINDOW_END)
 
     def observe(self, element: T_contra, timestamp: int, window: W_contra, context: PartContext) -> None:
-        """Shows both triggers the element, and waits for the end of the window."""
         super().observe(element, timestamp, window, context)
         wait_for_end(window, context)
 
     def is_ready(self, window: W_contra, context: PartContext) -> bool:
-        """Returns whether the early trigger is ready, or the watermark has passed the window; then, the late one."""
         early, late = self._parts
         if context.get_state(self._ENDED).value():
             return late.is_ready(window, context)
@@ -164,7 +156,6 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
         return all(done or value is True for done, value in zip(finished, ended, strict=True))
 
     def forget(self, window: W_contra, context: PartContext) -> None:
-        """Begins anew."""
         super().forget(window, context)
         context.get_state(self._ENDED).clear()
 
@@ -179,7 +170,6 @@ class AfterWatermark(PartsTrigger[T_contra, W_contra]):
         return call_text("after_watermark", early=early, late=late)
 
     def explain(self, window: W_contra, context: PartContext) -> str:
-        """Says which watermark it waits for, and what its early or its late trigger waits for."""
         early, late = self._parts
         if context.get_state(self._ENDED).value():
             text = f"it has fired at the end of the window, {moment(window.max_timestamp())}; its late part is at work"

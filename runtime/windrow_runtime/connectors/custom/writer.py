@@ -107,11 +107,9 @@ class CustomOutput(Output):
 
     @property
     def takes_arrow(self) -> bool:
-        """Whether the sink takes Arrow data."""
         return self._kind is not None
 
     def write_portions(self, batch: int, portions: Iterable[Any]) -> None:
-        """Writes portions of a batch, each a list of elements or an Arrow batch, to a sink that takes Arrow data."""
         # Arrow only where a sink takes it: the interpreter runs without it.
         from windrow_runtime.codecs.arrow.exchanged import table_of
 

@@ -130,7 +130,6 @@ class RowForm(ScanTarget):
         return f"elements cross the exchange as columns{before}{shared}"
 
     def stamps_of(self, route: Route, stamps: Ints) -> pa.Array:
-        """The timestamps of elements that came by a route; those of elements without any are null."""
         return pa.array(stamps) if route.is_stamped else pa.nulls(len(stamps), pa.int64())
 
     def portions(self, rows: pa.RecordBatch, keys: DistinctKeys, operator: KeyedOperator) -> Iterator[RowPortion]:
