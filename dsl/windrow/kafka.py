@@ -8,13 +8,12 @@ the extra ``kafka``. A DataFrame of Spark's own connector is a source for
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from re import Pattern
 from types import MappingProxyType
-from typing import Any, Final, Generic, Literal
+from typing import Any, ClassVar, Final, Generic, Literal
 
 from typing_extensions import TypeForm, TypeVar
 
@@ -144,6 +143,9 @@ class TopicSource(Source[T_co], Generic[T_co, V_co]):
     value_type: object
     value_format: ValueFormat
     topics: tuple[str, ...] | Pattern[str]
+    whole_records: ClassVar[bool]
+    """Whether the elements are records with key, offset and timestamp, and not their values alone."""
+    has_offsets = True
 
     def __init__(
         self,
@@ -216,19 +218,9 @@ class TopicSource(Source[T_co], Generic[T_co, V_co]):
         self._on_malformed: OnMalformed = on_malformed
 
     @property
-    @abstractmethod
-    def whole_records(self) -> bool:
-        """Whether the elements are records with key, offset and timestamp, and not their values alone."""
-
-    @property
     def decoded_type(self) -> object | None:
         """The type of the values, where elements are whole records."""
         return self.value_type if self.whole_records else None
-
-    @property
-    def has_offsets(self) -> bool:
-        """True."""
-        return True
 
     def check_part(self, *, follows: bool) -> None:
         if follows and self.starting_offsets == "latest":
@@ -251,12 +243,10 @@ class TopicSource(Source[T_co], Generic[T_co, V_co]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets among the options, and those of the format."""
         return longest_first((*secrets_in(self._options), *_secrets_of(self.value_format)))
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What happens to records whose value cannot be decoded."""
         return self._on_malformed
 
     @property
@@ -308,14 +298,10 @@ class KafkaSource(TopicSource[T_co, T_co]):
             ``ending_offsets`` that do not lie after ``starting_offsets``.
     """
 
-    @property
-    def whole_records(self) -> bool:
-        """False."""
-        return False
+    whole_records = False
 
     @property
     def element_type(self) -> object:
-        """The type of the values."""
         return self.value_type
 
 
@@ -326,14 +312,10 @@ class KafkaRecordSource(TopicSource[KafkaRecord[T], T]):
     :class:`KafkaSource`.
     """
 
-    @property
-    def whole_records(self) -> bool:
-        """True."""
-        return True
+    whole_records = True
 
     @property
     def element_type(self) -> object:
-        """:class:`KafkaRecord` of the type of the values."""
         alias: Any = KafkaRecord  # subscripting with a type that is known at run time only
         type_form: object = alias[self.value_type]
         return type_form
@@ -373,6 +355,7 @@ class KafkaSink(Sink[T_contra]):
     """
 
     connector_name = "kafka"
+    encodes_elements = True
 
     def __init__(
         self,
@@ -428,13 +411,7 @@ class KafkaSink(Sink[T_contra]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets among the options, and those of the format."""
         return longest_first((*secrets_in(self._options), *_secrets_of(self.value_format)))
-
-    @property
-    def encodes_elements(self) -> bool:
-        """True."""
-        return True
 
     @property
     def needs_schema(self) -> bool:

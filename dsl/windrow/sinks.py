@@ -48,6 +48,16 @@ class Sink(ABC, Generic[T_contra]):
 
     connector_name: ClassVar[str] = ""
     called_for_effect: ClassVar[tuple[str, ...]] = ()
+    takes: ClassVar[type | None] = None
+    """The only type of elements that the sink takes, or None if it takes others too."""
+    encodes_elements: ClassVar[bool] = False
+    """Whether its writer can tell which elements it cannot write, so that ``sink_to`` takes ``on_error``."""
+    shares_folder: ClassVar[bool] = False
+    """Whether several sinks of a plan may write into one folder."""
+    deletes_withdrawn: ClassVar[bool] = False
+    """Whether the sink can take withdrawn elements out again if it is given a key."""
+    is_alone: ClassVar[bool] = False
+    """Whether the sink has to be the only one of its pipeline."""
 
     @property
     def functions_called_for_effect(self) -> tuple[Callable[..., object], ...]:
@@ -57,16 +67,6 @@ class Sink(ABC, Generic[T_contra]):
     @property
     def needs_schema(self) -> bool:
         """Whether the type of the elements must be known, to derive columns from it."""
-        return False
-
-    @property
-    def takes(self) -> type | None:
-        """The only type of elements that the sink takes, or None if it takes others too."""
-        return None
-
-    @property
-    def encodes_elements(self) -> bool:
-        """Whether its writer can tell which elements it cannot write, so that ``sink_to`` takes ``on_error``."""
         return False
 
     @property
@@ -90,11 +90,6 @@ class Sink(ABC, Generic[T_contra]):
         return None
 
     @property
-    def shares_folder(self) -> bool:
-        """Whether several sinks of a plan may write into one folder."""
-        return False
-
-    @property
     def fields_of_folders(self) -> tuple[str, ...]:
         """The fields whose values name folders, the outer ones first."""
         return ()
@@ -103,16 +98,6 @@ class Sink(ABC, Generic[T_contra]):
     def deletes_by(self) -> tuple[str, ...]:
         """The fields by which the sink finds the row of a withdrawn element."""
         return ()
-
-    @property
-    def deletes_withdrawn(self) -> bool:
-        """Whether the sink can take withdrawn elements out again if it is given a key."""
-        return False
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether the sink has to be the only one of its pipeline."""
-        return False
 
     def is_same_place(self, other: Sink[Any]) -> bool:
         """Whether another sink of the plan writes to the same place, so that the batches of one replace the other's.
@@ -229,6 +214,7 @@ class FileSink(Sink[T_contra]):
     format_name = "files"
 
     connector_name = "files"
+    encodes_elements = True
 
     def __init__(
         self, path: str | PathLike[str], *, overwrite: bool = False, partition_by: str | Sequence[str] = ()
@@ -246,27 +232,18 @@ class FileSink(Sink[T_contra]):
 
     @property
     def datasets(self) -> Sequence[Dataset]:
-        """The path."""
         return (path_dataset(self.path),)
 
     @property
     def written_folder(self) -> str:
-        """The path."""
         return self.path
 
     @property
     def fields_of_folders(self) -> tuple[str, ...]:
-        """The fields of ``partition_by``."""
         return self.partition_by
 
     @property
-    def encodes_elements(self) -> bool:
-        """True."""
-        return True
-
-    @property
     def needs_schema(self) -> bool:
-        """True."""
         return True
 
     @property
@@ -276,7 +253,6 @@ class FileSink(Sink[T_contra]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets in the path."""
         return secrets_in_address(self.path)
 
     def describe(self) -> str:
@@ -367,14 +343,10 @@ class TextFileSink(FileSink[str]):
     """
 
     format_name = "text"
+    takes: ClassVar[type | None] = str
 
     def __init__(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         super().__init__(path, overwrite=overwrite)
-
-    @property
-    def takes(self) -> type | None:
-        """``str``."""
-        return str
 
 
 class FunctionSink(Sink[T_contra]):
@@ -397,7 +369,6 @@ class FunctionSink(Sink[T_contra]):
 
     @property
     def functions_called_for_effect(self) -> tuple[Callable[..., object], ...]:
-        """The function."""
         return (self.function,)
 
     def describe(self) -> str:
@@ -437,6 +408,8 @@ class DatabaseSink(Sink[T_contra]):
     """
 
     connector_name = "database"
+    deletes_withdrawn = True
+    encodes_elements = True
 
     def __init__(
         self, url: str, table: str, *, key: str | Sequence[str] = (), schema: str | None = None, create: bool = True
@@ -448,18 +421,7 @@ class DatabaseSink(Sink[T_contra]):
         self.create = create
 
     @property
-    def deletes_withdrawn(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def encodes_elements(self) -> bool:
-        """True."""
-        return True
-
-    @property
     def needs_schema(self) -> bool:
-        """True."""
         return True
 
     @property
@@ -469,7 +431,6 @@ class DatabaseSink(Sink[T_contra]):
 
     @property
     def deletes_by(self) -> tuple[str, ...]:
-        """The key."""
         return self.key
 
     @property
@@ -483,7 +444,6 @@ class DatabaseSink(Sink[T_contra]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets in the address."""
         return longest_first(self.url.secrets)
 
     def describe(self) -> str:
@@ -518,6 +478,9 @@ class DeltaSink(Sink[T_contra]):
     """
 
     connector_name = "delta"
+    shares_folder = True  # a table takes the rows of several sinks
+    deletes_withdrawn = True
+    encodes_elements = True
 
     def __init__(
         self,
@@ -538,27 +501,10 @@ class DeltaSink(Sink[T_contra]):
 
     @property
     def written_folder(self) -> str:
-        """The path."""
         return self.path
 
     @property
-    def shares_folder(self) -> bool:
-        """True, since a table takes the rows of several sinks."""
-        return True
-
-    @property
-    def deletes_withdrawn(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def encodes_elements(self) -> bool:
-        """True."""
-        return True
-
-    @property
     def needs_schema(self) -> bool:
-        """True."""
         return True
 
     @property
@@ -568,12 +514,10 @@ class DeltaSink(Sink[T_contra]):
 
     @property
     def deletes_by(self) -> tuple[str, ...]:
-        """The key."""
         return self.key
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets in the path and among the options of the object store."""
         return (*secrets_in(self.storage_options), *secrets_in_address(self.path))
 
     def describe(self) -> str:
@@ -605,6 +549,7 @@ class IcebergSink(Sink[T_contra]):
     """
 
     connector_name = "iceberg"
+    encodes_elements = True
 
     def __init__(self, table: str, *, catalog: str = "default", properties: Mapping[str, str] | None = None) -> None:
         self.table = _name(table, "the table of an Iceberg sink")
@@ -628,18 +573,11 @@ class IcebergSink(Sink[T_contra]):
         return (Dataset(f"iceberg:{self.catalog}", self.table),)
 
     @property
-    def encodes_elements(self) -> bool:
-        """True."""
-        return True
-
-    @property
     def needs_schema(self) -> bool:
-        """True."""
         return True
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets among the properties of the catalog."""
         headers = (value for name, value in self.properties.items() if name.startswith("header."))
         return longest_first([*secrets_in(self.properties), *headers])
 
@@ -675,6 +613,7 @@ class WriterSink(Sink[T_contra]):
     """
 
     connector_name = "dataframe"
+    is_alone = True  # Spark's own query writes it
 
     # Any: the DataFrame and the DataStreamWriter are Spark's; the language does not import Spark.
     def __init__(self, configure: Callable[[Any], Any]) -> None:
@@ -683,13 +622,7 @@ class WriterSink(Sink[T_contra]):
         self.configure = configure
 
     @property
-    def is_alone(self) -> bool:
-        """True, since Spark's own query writes it."""
-        return True
-
-    @property
     def needs_schema(self) -> bool:
-        """True."""
         return True
 
     def describe(self) -> str:

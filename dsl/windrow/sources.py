@@ -100,6 +100,12 @@ class Source(ABC, Generic[T_co]):
 
     connector_name: ClassVar[str] = ""
     reading_hint: ClassVar[str] = "run the pipeline with SparkRunner"
+    has_timestamps: ClassVar[bool] = False
+    """Whether the elements come with timestamps, so that none need be assigned."""
+    has_malformed: ClassVar[bool] = True
+    """Whether there may be malformed records."""
+    has_offsets: ClassVar[bool] = False
+    """Whether the source is read from offsets that it gives, so that it may go on where another one ended."""
 
     @property
     @abstractmethod
@@ -120,11 +126,6 @@ class Source(ABC, Generic[T_co]):
     def is_endless(self) -> bool:
         """Whether it is known that the source never comes to an end."""
         return not self.is_bounded
-
-    @property
-    def has_timestamps(self) -> bool:
-        """Whether the elements come with timestamps, so that none need be assigned."""
-        return False
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -150,16 +151,6 @@ class Source(ABC, Generic[T_co]):
     def decoded_type(self) -> object | None:
         """The type that is decoded from each record, or None where that is the type of the elements."""
         return None
-
-    @property
-    def has_malformed(self) -> bool:
-        """Whether there may be malformed records."""
-        return True
-
-    @property
-    def has_offsets(self) -> bool:
-        """Whether the source is read from offsets that it gives, so that it may go on where another one ended."""
-        return False
 
     def check_part(self, *, follows: bool) -> None:
         """Refuse to be a part of a :class:`~windrow.connectors.HybridSource`, as most sources do.
@@ -196,6 +187,7 @@ class CollectionSource(Source[T]):
     """
 
     connector_name = "collection"
+    has_malformed = False
 
     @overload
     def __init__(self, elements: Iterable[T], *, batch_size: int | None = None) -> None: ...
@@ -222,18 +214,11 @@ class CollectionSource(Source[T]):
 
     @property
     def element_type(self) -> object | None:
-        """The type that was given, or that all elements have."""
         return self._element_type
 
     @property
     def held_elements(self) -> Sequence[object]:
-        """The elements."""
         return self.elements
-
-    @property
-    def has_malformed(self) -> bool:
-        """False."""
-        return False
 
     def check_part(self, *, follows: bool) -> None:
         pass  # any place is accepted
@@ -312,12 +297,10 @@ class ArrowSource(Source[T]):
 
     @property
     def element_type(self) -> object:
-        """The record type."""
         return self.record_type
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What happens to malformed rows."""
         return self._on_malformed
 
     def check_part(self, *, follows: bool) -> None:
@@ -408,12 +391,10 @@ class FileSource(Source[T]):
 
     @property
     def element_type(self) -> object:
-        """The record type."""
         return self.record_type
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What happens to malformed records."""
         return self._on_malformed
 
     @property
@@ -423,7 +404,6 @@ class FileSource(Source[T]):
 
     @property
     def read_folders(self) -> Sequence[str]:
-        """The path."""
         return (self.path,)
 
     def check_part(self, *, follows: bool) -> None:
@@ -442,7 +422,6 @@ class FileSource(Source[T]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets in the path."""
         return secrets_in_address(self.path)
 
     def describe(self) -> str:
@@ -668,12 +647,10 @@ class SocketSource(Source[str]):
 
     @property
     def element_type(self) -> object:
-        """``str``."""
         return str
 
     @property
     def is_bounded(self) -> bool:
-        """False."""
         return False
 
     def describe(self) -> str:
@@ -730,12 +707,10 @@ class DataFrameSource(Source[T]):
 
     @property
     def element_type(self) -> object:
-        """The record type."""
         return self.record_type
 
     @property
     def on_malformed(self) -> OnMalformed:
-        """What happens to malformed rows."""
         return self._on_malformed
 
     @property
@@ -776,17 +751,14 @@ class RateSource(Source[RateRecord]):
 
     @property
     def element_type(self) -> object:
-        """:class:`RateRecord`."""
         return RateRecord
 
     @property
     def is_bounded(self) -> bool:
-        """False."""
         return False
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets among the options."""
         return secrets_in(self.options)
 
     def describe(self) -> str:

@@ -15,6 +15,8 @@ from windrow_spark.sources.scanner import SparkScanner
 class TopicScanner(SparkScanner[TopicReader]):
     """Scans the topics of a Kafka source."""
 
+    is_divided = False
+
     def check_columns(self) -> None:
         values = topic_values(self.reader.source)
         if isinstance(values, str):
@@ -26,10 +28,6 @@ class TopicScanner(SparkScanner[TopicReader]):
     @property
     def has_several_partitions(self) -> bool:
         return isinstance(self.reader.source.topics, Pattern) or len(self.reader.reads().partitions()) > 1
-
-    @property
-    def is_divided(self) -> bool:
-        return False
 
 
 def check_registry(value_format: object, where: str) -> None:

@@ -66,14 +66,8 @@ class TopicWorkerSink(WorkerSink):
     step: Step
     sink: KafkaSink[Any]
     identity: Identity
-
-    @property
-    def needs_division(self) -> bool:
-        return True
-
-    @property
-    def keeps_order(self) -> bool:
-        return True
+    needs_division = True
+    keeps_order = True
 
     def task(self, batch: int) -> WorkerTask:
         partition, division = current_partition(), division_told()

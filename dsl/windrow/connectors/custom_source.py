@@ -32,6 +32,7 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
     """
 
     connector_name = "custom"
+    has_offsets = True
 
     @property
     def element_type(self) -> object | None:
@@ -47,11 +48,6 @@ class CustomSource(Source[T_co], Generic[T_co, P]):
     def is_bounded(self) -> bool:
         """Whether the source ends at its latest offset; by default it is a stream without an end."""
         return False
-
-    @property
-    def has_offsets(self) -> bool:
-        """True."""
-        return True
 
     def check_part(self, *, follows: bool) -> None:
         reads_arrow(self)

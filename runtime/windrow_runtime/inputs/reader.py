@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from windrow.errors import Location, UnsupportedOperationError, warn
 from windrow.plan import Step
@@ -33,6 +33,11 @@ class SourceReader(Generic[S_co]):
     A package registers its reader under the name that its source has as ``connector_name``. A reader whose
     :meth:`reads` are there needs nothing more: both engines read it.
     """
+
+    may_grow: ClassVar[bool] = True
+    """Whether a source that was read to its end, such as a folder, may have more in a later run."""
+    identity_is_exact: ClassVar[bool] = False
+    """Whether two sources with the same identity read the same elements."""
 
     def __init__(self, source: S_co, step: Step) -> None:
         self.source = source
@@ -122,11 +127,6 @@ class SourceReader(Generic[S_co]):
         return self.source.is_bounded or not self.has_partitions
 
     @property
-    def may_grow(self) -> bool:
-        """Whether a source that was read to its end, such as a folder, may have more in a later run."""
-        return True
-
-    @property
     def has_partitions(self) -> bool:
         """Whether the source may have several partitions, each with a watermark of its own."""
         return False
@@ -140,11 +140,6 @@ class SourceReader(Generic[S_co]):
     def identity(self) -> str | None:
         """A text by which a run that goes on from a checkpoint finds the source; None: nothing tells it from others."""
         return self.source.describe()
-
-    @property
-    def identity_is_exact(self) -> bool:
-        """Whether two sources with the same identity read the same elements."""
-        return False
 
     @property
     def stored_kind(self) -> str:

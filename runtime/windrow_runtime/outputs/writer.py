@@ -39,6 +39,9 @@ class SinkWriter(Generic[S_co]):
     extra: ClassVar[str] = ""
     """The extra of windrow that brings the library, if there is one."""
 
+    keeps_elements: ClassVar[bool] = False
+    """Whether the result of the run has the elements."""
+
     def __init__(self, sink: S_co, step: Step) -> None:
         self.sink = sink
         self.step = step
@@ -72,11 +75,6 @@ class SinkWriter(Generic[S_co]):
     def has_output(self) -> bool:
         """Whether :meth:`output` gives one."""
         return type(self).output is not SinkWriter.output
-
-    @property
-    def keeps_elements(self) -> bool:
-        """Whether the result of the run has the elements."""
-        return False
 
     def table(self, elements: list[Any]) -> Any:
         """Returns kept elements as a ``pyarrow.Table``, if the result of the run has them."""

@@ -30,6 +30,8 @@ from windrow_spark.worker import current_partition
 class CustomScanner(SparkScanner[CustomReader]):
     """Scans the partitions of a user's own source, which has to be picklable."""
 
+    is_divided = False
+
     def scan(self, context: ScanContext) -> Scan:
         self.check_sent()
         return super().scan(context)
@@ -45,13 +47,11 @@ class CustomScanner(SparkScanner[CustomReader]):
     def has_several_partitions(self) -> bool:
         return len(self.reader.reads().partitions()) > 1
 
-    @property
-    def is_divided(self) -> bool:
-        return False
-
 
 class CustomSparkWriter(SparkWriter[CustomWriter]):
     """Writes a user's own sink, on the driver or in workers."""
+
+    is_opened_by_server = True
 
     @property
     def written_by(self) -> WrittenBy:
@@ -60,10 +60,6 @@ class CustomSparkWriter(SparkWriter[CustomWriter]):
     @property
     def takes_columns(self) -> bool:
         return takes_arrow(self.writer.sink)
-
-    @property
-    def is_opened_by_server(self) -> bool:
-        return True
 
     def worker_sink(self, identity: Identity | None) -> WorkerSink:
         assert identity is not None, "it has a target"
@@ -80,14 +76,8 @@ class CustomWorkerSink(WorkerSink):
     step: Step
     sink: CustomSink[Any]
     identity: Identity
-
-    @property
-    def needs_division(self) -> bool:
-        return True
-
-    @property
-    def keeps_order(self) -> bool:
-        return True
+    needs_division = True
+    keeps_order = True
 
     def task(self, batch: int) -> WorkerTask:
         output = CustomOutput(self.step, self.sink, self.identity, current_partition())

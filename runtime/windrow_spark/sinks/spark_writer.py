@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from windrow.entry_points import has
 from windrow.errors import UnsupportedOperationError
@@ -43,6 +43,9 @@ class WrittenBy(Enum):
 class SparkWriter(Generic[W_co]):
     """Answers the questions that Spark alone asks about the sink of a step."""
 
+    is_opened_by_server: ClassVar[bool] = False
+    """Whether a server of Spark Connect opens the output, and not the user's process."""
+
     def __init__(self, writer: W_co) -> None:
         self.writer = writer
         self.sink: Sink[Any] = writer.sink
@@ -69,11 +72,6 @@ class SparkWriter(Generic[W_co]):
     def sees_order(self) -> bool:
         """Whether the target shows in which order the elements of a batch came."""
         return self.written_by in {WrittenBy.RESULTS, WrittenBy.OUTPUT}
-
-    @property
-    def is_opened_by_server(self) -> bool:
-        """Whether a server of Spark Connect opens the output, and not the user's process."""
-        return False
 
     def check_plan(self) -> None:
         """Refuse a sink that Spark cannot write, before there is a session."""

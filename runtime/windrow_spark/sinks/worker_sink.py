@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from windrow.plan import Step
 
@@ -41,20 +41,14 @@ class WorkerSink(ABC):
     """A sink that workers write; it is sent to them. Its step comes without the steps upstream."""
 
     step: Step
+    needs_division: ClassVar[bool] = False
+    """Whether a batch that runs again has to be divided into tasks as it was."""
+    keeps_order: ClassVar[bool] = False
+    """Whether the target shows in which order a task has written elements, or keeps the last one of several."""
 
     @abstractmethod
     def task(self, batch: int) -> WorkerTask:
         """Returns the writer of a task, in a worker."""
-
-    @property
-    def needs_division(self) -> bool:
-        """Whether a batch that runs again has to be divided into tasks as it was."""
-        return False
-
-    @property
-    def keeps_order(self) -> bool:
-        """Whether the target shows in which order a task has written elements, or keeps the last one of several."""
-        return False
 
     def check(self, batch: int, division: str, *, again: bool) -> None:  # noqa: B027  most targets have no numbers
         """Refuse the first batch of a run if the target has a later one; the driver calls this.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from windrow.entry_points import has
 from windrow.errors import UnsupportedOperationError
@@ -47,6 +47,9 @@ class ReadFiles:
 
 class SparkScanner(Generic[R_co]):
     """Scans the source of a step by Spark, and answers the questions that Spark alone asks about it."""
+
+    is_divided: ClassVar[bool] = True
+    """Whether Spark or windrow divides the source into tasks, and not its own partitions."""
 
     def __init__(self, reader: R_co) -> None:
         self.reader = reader
@@ -90,11 +93,6 @@ class SparkScanner(Generic[R_co]):
     @property
     def has_several_partitions(self) -> bool:
         """Whether a source with partitions has several at the begin of a query, or may find some later."""
-        return True
-
-    @property
-    def is_divided(self) -> bool:
-        """Whether Spark or windrow divides the source into tasks, and not its own partitions."""
         return True
 
     def has_large_files(self, size: int) -> bool:

@@ -54,6 +54,7 @@ class PushSource(Source[T]):
     """
 
     reading_hint: ClassVar[str] = "StreamHarness(stream, source) pushes into it; from_collection(...) is for runners"
+    has_timestamps = True
 
     @overload
     def __init__(self) -> None: ...
@@ -64,13 +65,7 @@ class PushSource(Source[T]):
 
     @property
     def element_type(self) -> object | None:
-        """The type that was given."""
         return self._element_type
-
-    @property
-    def has_timestamps(self) -> bool:
-        """True, as an element is pushed with its timestamp, or gets one from the stream under test."""
-        return True
 
     def describe(self) -> str:
         return "pushed by a test"

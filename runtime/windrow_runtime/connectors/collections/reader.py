@@ -22,6 +22,9 @@ _MOST_COMPARED = 100
 class CollectionReader(SourceReader[CollectionSource[Any]]):
     """Reads the elements of a collection."""
 
+    may_grow = False
+    identity_is_exact = True
+
     def batches(self, held: Held = tuple) -> Iterator[SourceBatch]:
         elements = self.source.elements
         size = self.source.batch_size or max(len(elements), 1)
@@ -37,10 +40,6 @@ class CollectionReader(SourceReader[CollectionSource[Any]]):
         return RowReads(self.step.where, None, self.source.batch_size, count, partial(_elements, elements))
 
     @property
-    def may_grow(self) -> bool:
-        return False
-
-    @property
     def identity(self) -> str | None:
         """The text of the first elements; None if it differs in each process, or ``repr`` raises an error."""
         try:
@@ -50,16 +49,14 @@ class CollectionReader(SourceReader[CollectionSource[Any]]):
         return None if " at 0x" in text else text
 
     @property
-    def identity_is_exact(self) -> bool:
-        return True
-
-    @property
     def row_count(self) -> int | None:
         return len(self.source.elements)
 
 
 class ArrowReader(SourceReader[ArrowSource[Any]]):
     """Reads Arrow data, such as a table or a data frame of the program."""
+
+    may_grow = False
 
     def table(self) -> tuple[RecordType, Any]:
         """Returns the type of the rows, and the table that is made of the data once."""
@@ -94,10 +91,6 @@ class ArrowReader(SourceReader[ArrowSource[Any]]):
     @property
     def timezone(self) -> object:
         return self.source.timezone
-
-    @property
-    def may_grow(self) -> bool:
-        return False
 
     @property
     def row_count(self) -> int | None:

@@ -17,9 +17,7 @@ from windrow_runtime.outputs.writer import SinkWriter
 class CollectWriter(SinkWriter[CollectSink[Any]]):
     """Leaves the elements to the engine, which keeps them in memory."""
 
-    @property
-    def keeps_elements(self) -> bool:
-        return True
+    keeps_elements = True
 
     def table(self, elements: list[Any]) -> Any:
         with field_errors(self.step.where):

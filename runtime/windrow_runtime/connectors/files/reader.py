@@ -22,6 +22,8 @@ from windrow_runtime.operators.errors import errors_at
 class FileSourceReader(SourceReader[FileSource[Any]]):
     """Reads text, JSON, CSV and Parquet files."""
 
+    identity_is_exact = True
+
     def batches(self, held: Held = tuple) -> Iterator[SourceBatch]:
         return self.batches_of(set)
 
@@ -80,10 +82,6 @@ class FileSourceReader(SourceReader[FileSource[Any]]):
     @property
     def identity(self) -> str | None:
         return self.source.path
-
-    @property
-    def identity_is_exact(self) -> bool:
-        return True
 
     @property
     def timezone(self) -> object:

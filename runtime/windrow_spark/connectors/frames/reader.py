@@ -13,9 +13,7 @@ from windrow_runtime.inputs.reader import SourceReader
 class DataFrameReader(SourceReader[DataFrameSource[Any]]):
     """Reads a DataFrame of a Spark session, which Spark alone can."""
 
-    @property
-    def may_grow(self) -> bool:
-        return False
+    may_grow = False
 
     @property
     def timezone(self) -> object:
