@@ -15,10 +15,9 @@ from typing import Any, Final, Generic
 from typing_extensions import TypeForm, TypeVar
 
 from windrow.builder.stream import DataStream
-from windrow.errors import InvalidArgumentError
 from windrow.kafka import KafkaSource, LostOffsets, OffsetsPerBatch
 from windrow.panes import Change, ChangeKind
-from windrow.plan.location import caller_location
+from windrow.plan.location import refusal
 from windrow.sources import OnMalformed
 from windrow.stream_sources import from_source
 
@@ -160,9 +159,7 @@ def from_debezium(
         DataStream(...)
     """
     if not isinstance(schemas_enabled, bool):
-        raise InvalidArgumentError(
-            "messages have a schema or not", given=schemas_enabled, expected="a bool", where=caller_location()
-        )
+        raise refusal("messages have a schema or not", given=schemas_enabled, expected="a bool")
     # Any: subscripting with a type that is known at run time only.
     change_class: Any = TableChange
     message_class: Any = DebeziumMessage

@@ -71,13 +71,11 @@ class Retry(Generic[T]):
     then: Then | OutputTag[Failed[T]] = "fail"
 
     def __post_init__(self) -> None:
-        try:
-            self._check()
-        except InvalidArgumentError as error:
-            # The plan needs this module while it is imported.
-            from windrow.plan.location import caller_location
+        # The plan needs this module while it is imported.
+        from windrow.plan.location import AtCaller
 
-            raise error.at(caller_location()) from None
+        with AtCaller():
+            self._check()
 
     def _check(self) -> None:
         if not isinstance(self.strategy, AsyncRetryStrategy):

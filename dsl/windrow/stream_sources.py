@@ -11,8 +11,7 @@ from typing_extensions import TypeForm
 from windrow.arrow import ArrowArray, ArrowStream
 from windrow.builder.stream import DataStream
 from windrow.connectors.custom_source import CustomSource, reads_arrow
-from windrow.errors import InvalidArgumentError, WindrowError
-from windrow.plan.location import caller_location
+from windrow.plan.location import AtCaller, caller_location, refusal
 from windrow.plan.nodes import SourceNode
 from windrow.plan.types import base_argument
 from windrow.sources import (
@@ -45,37 +44,31 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
         DataStream(...)
     """
     if not isinstance(source, Source):
-        raise InvalidArgumentError(
+        raise refusal(
             "a stream reads from a source",
             given=source,
             expected="a windrow Source",
-            where=caller_location(),
             hint="an instance, not the class"
             if isinstance(source, type)
             else "from_collection(elements) for elements of your program",
         )
-    location = caller_location()
-    try:
+    with AtCaller():
         check_on_malformed(source.on_malformed)
         if isinstance(source, CustomSource):
             reads_arrow(source)
-    except InvalidArgumentError as error:
-        error.at(location)
-        raise
     is_bounded: object = source.is_bounded
     if not isinstance(is_bounded, bool):
         # A method would be true, and the stream one that ends.
-        raise InvalidArgumentError(
+        raise refusal(
             "is_bounded says whether a source ends at its latest offset",
             given=is_bounded,
             expected="True or False",
-            where=location,
             hint="@property before a method" if callable(is_bounded) else None,
         )
     element_type = source.element_type
     if element_type is None:
         element_type = base_argument(source, Source, 0)
-    return DataStream(SourceNode(source=source, name=name, element_type=element_type, location=location))
+    return DataStream(SourceNode(source=source, name=name, element_type=element_type, location=caller_location()))
 
 
 @overload
@@ -166,12 +159,10 @@ def from_arrow(
         SourceError: If the type is derived, and the data cannot be taken.
         UnsupportedOperationError: If the type is derived, and pyarrow is not installed.
     """
-    try:
+    with AtCaller():
         source: ArrowSource[T] = ArrowSource(
             data, record_type, batch_size=batch_size, on_malformed=on_malformed, timezone=timezone
         )
-    except WindrowError as error:
-        raise error.at(caller_location()) from error.__cause__
     return from_source(source, name=name)
 
 

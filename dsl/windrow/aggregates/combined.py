@@ -16,7 +16,7 @@ from windrow.functions.rich import RuntimeContext
 from windrow.functions.target import check_target
 from windrow.functions.type_names import type_name
 from windrow.plan.fitting import accepts_none, can_fit
-from windrow.plan.location import caller_location
+from windrow.plan.location import caller_location, refusal
 from windrow.plan.types import base_argument, parameter_types, result_type
 
 # Any in this module: the members have accumulators and results of every type. The overloads of combine and into prove
@@ -384,11 +384,10 @@ def into(
     """
     require_callable(record, "what into makes", "a record class, or a function of the results", where=caller_location())
     if positional and named:
-        raise InvalidArgumentError(
+        raise refusal(
             "into got aggregates by position and by name",
             given=f"{len(positional)} by position; {', '.join(named)}",
             expected="one or the other",
-            where=caller_location(),
         )
     _checked((*positional, *named.values()), "into")
     check_target(record, "results", positional, named)
@@ -400,16 +399,13 @@ def _checked(
     members: tuple[AggregateFunction[Any, Any, Any, Any, Any], ...], call: str
 ) -> tuple[AggregateFunction[Any, Any, Any, Any, Any], ...]:
     if not members:
-        raise InvalidArgumentError(
-            f"{call} needs aggregates", expected="at least one, such as count()", where=caller_location()
-        )
+        raise refusal(f"{call} needs aggregates", expected="at least one, such as count()")
     for member in members:
         if not isinstance(member, AggregateFunction):
-            raise InvalidArgumentError(
+            raise refusal(
                 f"{call} combines aggregate functions",
                 given=member,
                 expected="aggregates such as count(), or instances of AggregateFunction",
-                where=caller_location(),
                 hint=f"{member.__name__}()" if callable(member) and hasattr(member, "__name__") else None,
             )
     return members

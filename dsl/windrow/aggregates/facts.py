@@ -18,7 +18,7 @@ from windrow.functions.aggregate import AggregateFunction
 from windrow.functions.type_names import type_name
 from windrow.functions.window_function import ProcessWindowContext, ProcessWindowFunction
 from windrow.plan.fitting import is_value_of
-from windrow.plan.location import caller_location
+from windrow.plan.location import refusal
 from windrow.plan.types import parameter_types
 from windrow.rows.equality import as_moment
 
@@ -130,11 +130,10 @@ def window_end(as_type: type[datetime] | None = None) -> WindowFact[T, Any, obje
 
 def _bound(kind: str, as_type: type[datetime] | None) -> WindowFact[Any, Any, object]:
     if as_type is not None and as_type is not datetime:
-        raise InvalidArgumentError(
+        raise refusal(
             "the bounds of windows are milliseconds or datetimes",
             given=as_type,
             expected=f"{kind}() or {kind}(datetime)",
-            where=caller_location(),
         )
     return WindowFact(kind, as_type is datetime)
 

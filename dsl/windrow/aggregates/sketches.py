@@ -21,8 +21,7 @@ from windrow.aggregates.numbers import as_number
 from windrow.aggregates.selectors import gives_none
 from windrow.calls.results import UnfitValueError
 from windrow.distribution import install_hint
-from windrow.errors import InvalidArgumentError
-from windrow.plan.location import caller_location
+from windrow.plan.location import refusal
 
 # Any in this module: DataSketches has no types; its sketches stay inside the classes that wrap them.
 
@@ -280,12 +279,7 @@ def approx_count_distinct(selector: Callable[[T], Any], *, rsd: float = 0.02) ->
     """
     check_selector(selector, "approx_count_distinct")
     if not isinstance(rsd, (int, float)) or not 0.001 <= rsd <= 0.09:
-        raise InvalidArgumentError(
-            "a sketch cannot count with that deviation",
-            given=rsd,
-            expected="a float from 0.001 to 0.09",
-            where=caller_location(),
-        )
+        raise refusal("a sketch cannot count with that deviation", given=rsd, expected="a float from 0.001 to 0.09")
     _check_installed("approx_count_distinct")
     lg_k = max(_LG_K_MIN, math.ceil(2 * math.log2(1.04 / rsd)))
     return ApproxCountDistinct(selector, float(rsd), lg_k)
@@ -338,18 +332,12 @@ def approx_quantiles(
 def _checked(selector: object, ranks: tuple[float, ...], k: int, call: str) -> tuple[float, ...]:
     check_selector(selector, call)
     if not ranks:
-        raise InvalidArgumentError(
-            f"{call} needs quantiles", expected="at least one, such as 0.5", where=caller_location()
-        )
+        raise refusal(f"{call} needs quantiles", expected="at least one, such as 0.5")
     for rank in ranks:
         if not isinstance(rank, (int, float)) or not 0 <= rank <= 1:
-            raise InvalidArgumentError(
-                "a quantile is a share", given=rank, expected="a float from 0 to 1", where=caller_location()
-            )
+            raise refusal("a quantile is a share", given=rank, expected="a float from 0 to 1")
     if type(k) is not int or not 8 <= k <= 65535:
-        raise InvalidArgumentError(
-            "a sketch cannot have that size", given=k, expected="an int from 8 to 65535", where=caller_location()
-        )
+        raise refusal("a sketch cannot have that size", given=k, expected="an int from 8 to 65535")
     _check_installed(call)
     return tuple([float(rank) for rank in ranks])
 
@@ -361,10 +349,9 @@ _LG_K_MIN: Final = 7
 
 def _check_installed(call: str) -> None:
     if importlib.util.find_spec("datasketches") is None:
-        raise InvalidArgumentError(
+        raise refusal(
             f"{call} needs Apache DataSketches, which is not installed",
             expected="the package datasketches",
-            where=caller_location(),
             hint=install_hint("sketches"),
         )
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from os import PathLike
 from typing import Any, Final, TypeVar
 
-from windrow.errors import AN_INSTANCE, InvalidArgumentError, check_arity, function_hint
+from windrow.errors import AN_INSTANCE, check_arity, function_hint
 from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.failures import ErrorPolicy, NoRetry, OnError, error_policy
 from windrow.functions.rich import RichFunction
-from windrow.plan.location import caller_location
+from windrow.plan.location import caller_location, refusal
 from windrow.sinks import Sink
 from windrow.windows import Window, WindowAssigner
 
@@ -35,13 +35,7 @@ _INSTEAD: Final[Mapping[str, str]] = {
 def check_callable(function: object, call: str) -> None:
     """Refuse what cannot be called."""
     if not callable(function):
-        raise InvalidArgumentError(
-            f"{call} needs a function",
-            given=function,
-            expected="a callable",
-            where=caller_location(),
-            hint=function_hint(function),
-        )
+        raise refusal(f"{call} needs a function", given=function, expected="a callable", hint=function_hint(function))
 
 
 def check_function(function: object, call: str, takes: str | None = None, *, may_yield: bool = False) -> None:
@@ -59,11 +53,10 @@ def check_plain_function(function: object, call: str, takes: str | None = None) 
     """Refuse what :func:`check_function` refuses, and rich functions, which nobody would open there."""
     check_function(function, call, takes)
     if isinstance(function, RichFunction):
-        raise InvalidArgumentError(
+        raise refusal(
             f"{call} takes a plain function, whose open and close nobody would call",
             given=function,
             expected="a function that needs no open",
-            where=caller_location(),
             hint="compute it in a map before",
         )
 
@@ -75,19 +68,17 @@ def check_result(function: object, call: str, *, may_yield: bool = False) -> Non
     """
     lazy = lazy_result(function, _methods(type(function)) if isinstance(function, RichFunction) else ())
     if lazy == COROUTINE:
-        raise InvalidArgumentError(
+        raise refusal(
             f"{call} does not await what a coroutine function gives",
             given=function,
             expected="a function without async, whose result is there when it returns",
-            where=caller_location(),
             hint=_INSTEAD.get(call, "use map_async(function, capacity=...) before it or after it"),
         )
     if lazy == GENERATOR and not may_yield:
-        raise InvalidArgumentError(
+        raise refusal(
             f"{call} takes the result of a function, and one with yield gives a generator",
             given=function,
             expected="a function without yield, which returns its result",
-            where=caller_location(),
             hint="use flat_map(function), which emits each value that it yields"
             if call == "map"
             else "return the result; flat_map takes functions that yield",
@@ -103,11 +94,10 @@ def _methods(class_: type) -> Iterator[str]:
 def check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:
     """The assigner, or an error where it is none."""
     if not isinstance(assigner, WindowAssigner):
-        raise InvalidArgumentError(
+        raise refusal(
             "windows need an assigner",
             given=assigner,
             expected="a WindowAssigner",
-            where=caller_location(),
             hint="TumblingEventTimeWindows.of(timedelta(seconds=5))",
         )
     return assigner
@@ -116,12 +106,8 @@ def check_assigner(assigner: WindowAssigner[T, W]) -> WindowAssigner[T, W]:
 def check_kind(argument: object, class_: type, message: str, expected: str, hint: str | None = None) -> None:
     """Refuse what is no instance of a class; the hint is for what is no class either."""
     if not isinstance(argument, class_):
-        raise InvalidArgumentError(
-            message,
-            given=argument,
-            expected=expected,
-            where=caller_location(),
-            hint=AN_INSTANCE if isinstance(argument, type) else hint,
+        raise refusal(
+            message, given=argument, expected=expected, hint=AN_INSTANCE if isinstance(argument, type) else hint
         )
 
 
@@ -141,11 +127,10 @@ def sink_policy(sink: Sink[Any], on_error: OnError[Any]) -> ErrorPolicy | None:
     where = caller_location()
     policy = error_policy(on_error, where, no_retry=_FAILS_AGAIN)
     if policy is not None and not sink.encodes_elements:
-        raise InvalidArgumentError(
+        raise refusal(
             f"a {type(sink).__name__} cannot tell which elements it will not write, and takes no on_error",
             given=f"on_error={on_error!r}",
             expected="a sink that encodes elements one by one, such as a file, a table or a topic",
-            where=where,
             hint="compute in map(function, on_error=tag) before the sink what may fail",
         )
     return policy
@@ -161,11 +146,10 @@ def check_sink(sink: object) -> None:
         InvalidArgumentError: If it is another object, or the class of a sink.
     """
     if not isinstance(sink, Sink):
-        raise InvalidArgumentError(
+        raise refusal(
             "a stream goes to a sink",
             given=sink,
             expected="a windrow Sink",
-            where=caller_location(),
             hint=AN_INSTANCE
             if isinstance(sink, type)
             else "JsonFileSink(path) or another sink of windrow.sinks writes to files"

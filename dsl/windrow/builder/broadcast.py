@@ -11,7 +11,7 @@ from windrow.failures import OnError, error_policy
 from windrow.functions.broadcast import KeyedBroadcastProcessFunction
 from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import BroadcastProcessNode
-from windrow.plan.location import caller_location
+from windrow.plan.location import caller_location, refusal
 from windrow.plan.nodes import BroadcastNode, KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
@@ -72,11 +72,10 @@ class BroadcastConnectedStream(Stage, Generic[T, B, K]):
             name: Names the step.
         """
         if not isinstance(function, KeyedBroadcastProcessFunction):
-            raise InvalidArgumentError(
+            raise refusal(
                 "a keyed stream with broadcast rules needs a process function of both",
                 given=function,
                 expected="an instance of KeyedBroadcastProcessFunction",
-                where=caller_location(),
                 hint=f"{function.__name__}()" if isinstance(function, type) else None,
             )
         type_form = base_argument(function, KeyedBroadcastProcessFunction, 3)
@@ -115,4 +114,4 @@ def broadcast_node(node: Node, descriptors: Sequence[MapStateDescriptor[Any, Any
 
 
 def _refused(message: str, given: object, expected: str) -> InvalidArgumentError:
-    return InvalidArgumentError(message, given=given, expected=expected, where=caller_location())
+    return refusal(message, given=given, expected=expected)

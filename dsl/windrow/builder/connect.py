@@ -11,14 +11,13 @@ from windrow.builder.arguments import check_function, check_result
 from windrow.builder.sides import both_inputs, keyed_by_both
 from windrow.builder.stage import Stage
 from windrow.calls.no_policy import KEY_BEFORE, no_on_error
-from windrow.errors import InvalidArgumentError
 from windrow.failures import ErrorPolicy, OnError, error_policy
 from windrow.functions.element import FlatMapFunction, MapFunction
 from windrow.functions.marked import CoProcess, CoProcessed, CoProcessWithoutKeys
 from windrow.functions.two_inputs import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from windrow.functions.wrapper import Wrapper
 from windrow.plan.keyed_nodes import KeyedProcessNode
-from windrow.plan.location import caller_location
+from windrow.plan.location import caller_location, refusal
 from windrow.plan.nodes import KeyByNode, ProcessNode, UnionNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
@@ -150,11 +149,10 @@ class ConnectedStreams(Stage, Generic[L, U]):
             hint = f"{function.__name__}()" if isinstance(function, type) else None
             if isinstance(function, KeyedCoProcessFunction):
                 hint = "key_by(first, second) splits both streams by key, for a function with state and timers"
-            raise InvalidArgumentError(
+            raise refusal(
                 "connected streams without keys need a process function of two inputs without keys",
                 given=function,
                 expected="an instance of CoProcessFunction",
-                where=caller_location(),
                 hint=hint,
             )
         type_form = base_argument(function, CoProcessFunction, 2)
@@ -248,11 +246,10 @@ class KeyedConnectedStreams(Stage, Generic[L, U, K]):
             name: Names the step.
         """
         if not isinstance(function, KeyedCoProcessFunction):
-            raise InvalidArgumentError(
+            raise refusal(
                 "connected streams need a process function of two inputs",
                 given=function,
                 expected="an instance of KeyedCoProcessFunction",
-                where=caller_location(),
                 hint=f"{function.__name__}()"
                 if isinstance(function, type)
                 else "connect(...) of streams without keys takes a CoProcessFunction",
@@ -314,16 +311,15 @@ def _both(
     """The functions of the first and of the second stream."""
     if isinstance(function, class_):
         if second is not None:
-            raise InvalidArgumentError(
+            raise refusal(
                 f"a {class_.__name__} is for both streams, and a second function was given",
                 given=second,
                 expected="no second function",
-                where=caller_location(),
             )
         check_result(function, call, may_yield=call == "flat_map")
         return first_half(function), second_half(function)
     if not callable(function) or not callable(second):
-        raise InvalidArgumentError(
+        raise refusal(
             "connected streams need a function for each stream",
             given="no second function"
             if callable(function) and second is None
@@ -331,6 +327,5 @@ def _both(
             if callable(function)
             else function,
             expected=f"a {class_.__name__}, or two callables",
-            where=caller_location(),
         )
     return function, second

@@ -11,13 +11,12 @@ from windrow.builder.arguments import check_function
 from windrow.builder.late import NOTHING_SAID, Lateness, LateStage, millis_once
 from windrow.builder.stage import Stage
 from windrow.calls.other_names import unknown_call
-from windrow.errors import InvalidArgumentError
 from windrow.failures import OnError, error_policy
 from windrow.functions.marked import JoinKind, OneRecord
 from windrow.functions.two_inputs import ProcessJoinFunction
 from windrow.joins.declared_join import DeclaredJoin, joined_by
 from windrow.plan.keyed_nodes import AsOfJoinNode, IntervalJoinNode
-from windrow.plan.location import caller_location
+from windrow.plan.location import AtCaller, caller_location, refusal
 from windrow.plan.nodes import KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
@@ -55,16 +54,13 @@ class IntervalJoin(Stage, Generic[L, U, K]):
         Raises:
             InvalidArgumentError: If ``lower`` is above ``upper``.
         """
-        try:
+        with AtCaller():
             bounds = duration_millis(lower, "the lower bound"), duration_millis(upper, "the upper bound")
-        except InvalidArgumentError as error:
-            raise error.at(caller_location()) from None
         if bounds[0] > bounds[1]:
-            raise InvalidArgumentError(
+            raise refusal(
                 "the lower bound of an interval join must not be above the upper one",
                 given=" and ".join(map(duration_text, bounds)),
                 expected="lower <= upper",
-                where=caller_location(),
             )
         return IntervalJoined(_Bounds(self._node, *bounds))
 
@@ -178,11 +174,10 @@ class IntervalJoined(_IntervalStage[L, U], Generic[L, U, K]):
             name: Names the step.
         """
         if not isinstance(function, ProcessJoinFunction):
-            raise InvalidArgumentError(
+            raise refusal(
                 "process needs a function of pairs",
                 given=function,
                 expected="an instance of ProcessJoinFunction",
-                where=caller_location(),
                 hint=f"{function.__name__}()"
                 if isinstance(function, type)
                 else "apply(...) takes a plain function that makes one record of a pair",

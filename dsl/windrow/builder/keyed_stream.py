@@ -24,7 +24,6 @@ from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.calls.no_policy import CALLS_NOTHING, no_on_error
 from windrow.calls.other_names import unknown_call
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError
 from windrow.failures import OnError, error_policy
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
@@ -35,7 +34,7 @@ from windrow.patterns.skip import NO_SKIP
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.keyed_nodes import KeyedProcessNode
 from windrow.plan.keys import key_type
-from windrow.plan.location import caller_location
+from windrow.plan.location import AtCaller, caller_location, refusal
 from windrow.plan.nodes import FromChangesNode, KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type
@@ -165,14 +164,11 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             >>> sorted(orders.key_by(lambda order: order[0]).group_into_batches(2).collect())
             [[('ann', 1), ('ann', 2)], [('ann', 5)], [('bob', 9)]]
         """
-        where = caller_location()
-        check_positive(max_size, "the size of a batch", where=where)
+        check_positive(max_size, "the size of a batch", where=caller_location())
         trigger: Trigger[T, GlobalWindow] = CountOrEndOfStreamTrigger.of(max_size)
         if timeout is not None:
-            try:
+            with AtCaller():
                 trigger = ProcessingTimeoutTrigger.of(trigger, timeout)
-            except InvalidArgumentError as error:
-                raise error.at(where) from None
         windows = self.window(GlobalWindows.create()).trigger(PurgingTrigger.of(trigger))
         lists: DataStream[list[T]] = windows.apply(as_one_list, name=name)
         element_type = self._node.element_type
@@ -258,11 +254,10 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
     def _without_keys(self, call: str) -> DataStream[T]:
         policy = self._node.on_error
         if policy is not None:
-            raise InvalidArgumentError(
+            raise refusal(
                 f"{call} selects no keys, so that on_error of key_by would leave no element out",
                 given=f"key_by(..., {policy.describe()})",
                 expected="key_by without on_error",
-                where=caller_location(),
                 hint=f"call {call} on the stream before key_by; what fails goes aside in map(..., on_error=tag)",
             )
         return self._stream_of(self._node.input)
@@ -355,11 +350,10 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
 
     def _keyed_with(self, other: object, call: str) -> KeyByNode:
         if not isinstance(other, KeyedStream):
-            raise InvalidArgumentError(
+            raise refusal(
                 f"{call} on a keyed stream needs another keyed stream",
                 given=other,
                 expected="a KeyedStream with keys of the same type",
-                where=caller_location(),
                 hint="call key_by on both streams; for rules that all keys get, other.broadcast(descriptor)"
                 if call == "connect"
                 else "call key_by on both streams",
@@ -367,11 +361,10 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         left, right = self._node, other._node
         for node in (left, right):
             if node.on_error is not None:
-                raise InvalidArgumentError(
+                raise refusal(
                     f"{call} selects the keys of two streams in one step, which has no on_error",
                     given=f"key_by(..., {node.on_error.describe()})",
                     expected="key_by without on_error",
-                    where=caller_location(),
                     hint="compute the key in map(function, on_error=tag) before key_by, which then only reads it",
                 )
         return keyed_by_both(
@@ -412,12 +405,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         if late is not None:
             check_kind(late, OutputTag, "late elements go to the side output of a tag", "an OutputTag")
         if max_buffered is not None and (type(max_buffered) is not int or max_buffered < 1):
-            raise InvalidArgumentError(
-                "max_buffered is a number of elements",
-                given=max_buffered,
-                expected="an int > 0",
-                where=caller_location(),
-            )
+            raise refusal("max_buffered is a number of elements", given=max_buffered, expected="an int > 0")
         location = caller_location()
         ordered = EventTimeOrderNode(
             input=self._node,
@@ -669,11 +657,10 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             ['a1', 'a2', 'b1']
         """
         if not isinstance(function, KeyedProcessFunction):
-            raise InvalidArgumentError(
+            raise refusal(
                 "process needs a process function",
                 given=function,
                 expected="an instance of KeyedProcessFunction",
-                where=caller_location(),
                 hint=f"an instance of a subclass, such as {function.__name__}()"
                 if isinstance(function, type)
                 else "map and flat_map take functions; here it is an instance of a subclass of KeyedProcessFunction",
@@ -865,11 +852,9 @@ def as_one_list(key: object, window: GlobalWindow, elements: Iterable[T]) -> lis
 
 def _remembered(within: timedelta, by: TimeDomain) -> StateTtlConfig:
     """How long an element is remembered; errors have the line of the program."""
-    try:
+    with AtCaller():
         positive_millis(within, "within")
         return StateTtlConfig(within, time_domain=by)
-    except InvalidArgumentError as error:
-        raise error.at(caller_location()) from None
 
 
 def _check_stateful(initial: object, function: object, ttl: object, call: str) -> None:

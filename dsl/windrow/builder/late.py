@@ -9,9 +9,8 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 from windrow.builder.arguments import check_kind
 from windrow.builder.stage import Stage
-from windrow.errors import InvalidArgumentError
 from windrow.plan.keyed_nodes import NO_LATE_TAGS, LateTags
-from windrow.plan.location import caller_location
+from windrow.plan.location import AtCaller, refusal
 from windrow.tags import OutputTag
 from windrow.time import duration_text, non_negative_millis
 
@@ -97,16 +96,13 @@ def millis_once(duration: timedelta, stated: int | None, what: str) -> int:
     Raises:
         InvalidArgumentError: If it is negative or no duration, or was stated before.
     """
-    try:
+    with AtCaller():
         millis = non_negative_millis(duration, what)
-    except InvalidArgumentError as error:
-        raise error.at(caller_location()) from None
     if stated is not None:
-        raise InvalidArgumentError(
+        raise refusal(
             f"{what} is set twice",
             given=f"{duration_text(stated)}, then {duration_text(millis)}",
             expected=f"one call that states {what}",
-            where=caller_location(),
         )
     return millis
 
@@ -121,10 +117,9 @@ def with_tag(tags: LateTags, tag: OutputTag[Any], *, left: bool) -> LateTags:
     check_kind(tag, OutputTag, "late elements go to the side output of a tag", "an OutputTag")
     earlier_tag = tags.left if left else tags.right
     if earlier_tag is not None:
-        raise InvalidArgumentError(
+        raise refusal(
             f"the side output for late data of the {'left' if left else 'right'} stream is set twice",
             given=f"{earlier_tag.name}, then another",
             expected="one side output for each stream",
-            where=caller_location(),
         )
     return tags._replace(left=tag) if left else tags._replace(right=tag)

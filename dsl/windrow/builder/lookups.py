@@ -12,12 +12,12 @@ from typing import Any, Final, get_args, get_origin
 from windrow.builder.arguments import check_callable, check_function, check_kind
 from windrow.calls.attributes import holds
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError, Location, check_arity
+from windrow.errors import check_arity
 from windrow.failures import NoRetry, OnError, error_policy
 from windrow.functions.retries import AsyncRetryStrategy, FixedDelayRetryStrategy
 from windrow.functions.stateless import AsyncFunction, ProcessFunction
 from windrow.plan.base_node import Node
-from windrow.plan.location import caller_location
+from windrow.plan.location import AtCaller, caller_location, refusal
 from windrow.plan.nodes import MapAsyncNode, MapBatchesNode, ProcessNode
 from windrow.plan.types import base_argument, iterable_item, made_type, result_type, sequence_type
 from windrow.tags import OutputTag
@@ -31,11 +31,10 @@ def process_node(
 ) -> ProcessNode:
     """The step of a process function without keys."""
     if not isinstance(function, ProcessFunction):
-        raise InvalidArgumentError(
+        raise refusal(
             "process needs a process function",
             given=function,
             expected="an instance of ProcessFunction; a KeyedProcessFunction goes after key_by",
-            where=caller_location(),
             hint=f"an instance of a subclass, such as {function.__name__}()"
             if isinstance(function, type)
             else "map and flat_map take functions; here it is an instance of a subclass of ProcessFunction",
@@ -91,59 +90,50 @@ def map_async_node(
     check_arity(function, "map_async", "element", where)
     check_positive(capacity, "the capacity of map_async", where=where)
     if not _is_asynchronous(function):
-        raise InvalidArgumentError(
+        raise refusal(
             "map_async needs a coroutine function",
             given=function,
             expected="async def f(element), or an AsyncFunction",
-            where=where,
             hint="wrap a function that returns an awaitable: async def f(element): return await ...; map(...) takes "
             "one that does not wait",
         )
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise InvalidArgumentError("retries are counted", given=retries, expected="an int, 0 or more", where=where)
+        raise refusal("retries are counted", given=retries, expected="an int, 0 or more")
     if retry_strategy is not None:
         check_kind(retry_strategy, AsyncRetryStrategy, "a strategy decides about retries", "an AsyncRetryStrategy")
         if retries:
-            raise InvalidArgumentError(
+            raise refusal(
                 "retries are counted, or a strategy decides about them",
                 given=f"retries={retries}, and {retry_strategy!r}",
                 expected="one of both",
-                where=where,
             )
-    try:
+    with AtCaller():
         millis = None if timeout is None else positive_millis(timeout, "the timeout of map_async")
-    except InvalidArgumentError as error:
-        raise error.at(where) from None
     # A bool is an int, and NaN is not above 0.
     if rate_limit is not None and (type(rate_limit) not in (int, float) or not 0 < rate_limit < math.inf):
-        raise InvalidArgumentError(
+        raise refusal(
             "the rate limit of map_async is a number of calls a second",
             given=rate_limit,
             expected="an int or a float > 0",
-            where=where,
         )
     if timed_out is not None:
         check_kind(timed_out, OutputTag, "what times out goes to the side output of a tag", "an OutputTag")
         if millis is None:
-            raise InvalidArgumentError(
-                "nothing times out without a timeout",
-                given=timed_out.name,
-                expected="timeout=timedelta(...)",
-                where=where,
+            raise refusal(
+                "nothing times out without a timeout", given=timed_out.name, expected="timeout=timedelta(...)"
             )
     if failed is not None:
         check_kind(failed, OutputTag, "what has failed goes to the side output of a tag", "an OutputTag")
     policy = error_policy(on_error, where, no_retry=_OWN_RETRIES)
     if policy is not None and failed is not None:
-        raise InvalidArgumentError(
+        raise refusal(
             "what has failed goes to one side output, or is dropped",
             given=f"failed={failed!r}, and on_error={on_error!r}",
             expected="one of both",
-            where=where,
             hint="on_error=tag has the error too, as a Failed",
         )
     if isinstance(function, AsyncFunction):
-        _check_life(function, where)
+        _check_life(function)
     return MapAsyncNode(
         input=node,
         function=function,
@@ -161,14 +151,13 @@ def map_async_node(
     )
 
 
-def _check_life(function: AsyncFunction[Any, Any], where: Location | None) -> None:
+def _check_life(function: AsyncFunction[Any, Any]) -> None:
     for name in ("open_async", "close_async"):
         if not iscoroutinefunction(getattr(function, name)):
-            raise InvalidArgumentError(
+            raise refusal(
                 f"{name} of an AsyncFunction runs in the event loop",
                 given=f"{type(function).__name__}.{name}, which is no coroutine function",
                 expected=f"async def {name}(self, ...)",
-                where=where,
                 hint="open and close are called outside of the event loop",
             )
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from windrow.builder.arguments import check_function, check_kind
 from windrow.builder.stage import Stage
-from windrow.errors import InvalidArgumentError
 from windrow.failures import OnError, error_policy
 from windrow.patterns import AfterMatchSkipStrategy, Pattern
 from windrow.patterns.ordered_nodes import PatternNode
 from windrow.patterns.selecting import MatchFunction, Shape, misfit, selected, shape_type, shapes_of
 from windrow.plan.fitting import accepts_none, can_fit
-from windrow.plan.location import caller_location
+from windrow.plan.location import AtCaller, caller_location, refusal
 from windrow.plan.nodes import KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import made_type, parameter_types
@@ -54,16 +53,13 @@ class PatternSettings:
             if tag is not None:
                 check_kind(tag, OutputTag, f"{what} to the side output of a tag", "an OutputTag")
         if self.late is not None and self.late == self.timed_out:
-            raise InvalidArgumentError(
+            raise refusal(
                 "late elements and partial matches go to one side output",
                 given=self.late.name,
                 expected="a tag for each",
-                where=caller_location(),
             )
-        try:
+        with AtCaller():
             self.pattern.check(self.skip)
-        except InvalidArgumentError as error:
-            raise error.at(caller_location()) from None
 
 
 class PatternStream(Stage, Generic[T]):
@@ -115,11 +111,9 @@ class PatternStream(Stage, Generic[T]):
             [Rise(low=1, higher=[2, 3])]
         """
         check_function(match, "select")
-        try:
+        with AtCaller():
             function = selected(match, self._settings.pattern)
             self._check_fields(match)
-        except InvalidArgumentError as error:
-            raise error.at(caller_location()) from None
         return self._stream(function, made_type(match), name, on_error)
 
     def apply(

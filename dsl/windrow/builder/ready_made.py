@@ -13,9 +13,8 @@ from windrow.aggregates.combined import combine
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import key
 from windrow.calls.no_policy import CALLS_NOTHING, no_on_error
-from windrow.errors import InvalidArgumentError
 from windrow.failures import OnError
-from windrow.plan.location import caller_location
+from windrow.plan.location import refusal
 from windrow.rolling import Comparable
 
 if TYPE_CHECKING:
@@ -179,9 +178,7 @@ class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
         with_key: bool,
     ) -> DataStream[Any]:
         if not isinstance(with_key, bool):
-            raise InvalidArgumentError(
-                "with_key must be a bool", given=with_key, expected="True or False", where=caller_location()
-            )
+            raise refusal("with_key must be a bool", given=with_key, expected="True or False")
         return self._declared(combine(key(), function) if with_key else function, name, on_error)
 
     @overload

@@ -17,7 +17,6 @@ from windrow.builder.late import millis_once
 from windrow.builder.side_inputs import SideInput
 from windrow.builder.stage import Stage, side_output_node
 from windrow.calls.other_names import unknown_call
-from windrow.errors import InvalidArgumentError
 from windrow.failures import OnError, error_policy
 from windrow.functions import FilterFunction, FlatMapFunction, MapFunction
 from windrow.functions.names import function_name
@@ -25,7 +24,7 @@ from windrow.functions.stateless import ProcessContext, ProcessFunction
 from windrow.functions.wrapper import Wrapper
 from windrow.plan.base_node import Node
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
-from windrow.plan.location import caller_location
+from windrow.plan.location import caller_location, refusal
 from windrow.plan.nodes import BroadcastNode, FilterNode, FlatMapNode, KeyByNode, MapNode, ProcessNode, UnionNode
 from windrow.plan.render import node_line
 from windrow.plan.types import iterable_item, made_type, result_type
@@ -299,11 +298,10 @@ class SideInputStream(Stage, Generic[T, *Vs]):
 
     def _check(self, function: object, call: str) -> None:
         if isinstance(function, (MapFunction, FlatMapFunction, FilterFunction)):
-            raise InvalidArgumentError(
+            raise refusal(
                 f"{call} of a stream with side inputs takes a function of an element and the values of the views",
                 given=function,
                 expected="a function, or an instance of a class of yours with RichFunction as its base",
-                where=caller_location(),
                 hint="class Rated(RichFunction): def open(...), and def __call__(self, element, view)",
             )
         views = ["first", "second", "third", "fourth"][: len(self._types) - 1]
@@ -395,9 +393,7 @@ def side_input_node(
             view, SideInput, "with_side_input takes views of streams", "as_singleton(...), as_dict(...) or as_list(...)"
         )
     if not 1 <= len(views) <= _MOST_VIEWS:
-        raise InvalidArgumentError(
-            "with_side_input takes one to four views", given=f"{len(views)} views", expected="one to four", where=where
-        )
+        raise refusal("with_side_input takes one to four views", given=f"{len(views)} views", expected="one to four")
     lateness = millis_once(allowed_lateness, None, "the allowed lateness")
     if late is not None:
         check_kind(late, OutputTag, "late elements go to a side output, which a tag names", "an OutputTag")

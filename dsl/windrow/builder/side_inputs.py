@@ -16,7 +16,7 @@ from windrow.plan.changing import repeating_origins
 from windrow.plan.fitting import widest
 from windrow.plan.keys import HINT as KEY_HINT
 from windrow.plan.keys import unhashable_part
-from windrow.plan.location import caller_location
+from windrow.plan.location import caller_location, refusal
 from windrow.plan.nodes import ChangelogNode
 from windrow.plan.render import node_line
 from windrow.plan.types import made_type
@@ -203,13 +203,7 @@ def as_dict(
     to_element = _ToElement(key=key, value=value)
     key_kind = made_type(key, node.element_type)
     if (part := unhashable_part(key_kind)) is not None:
-        raise InvalidArgumentError(
-            f"keys of type {type_name(part)} cannot be hashed",
-            given=key,
-            expected=_HASHABLE,
-            where=caller_location(),
-            hint=KEY_HINT,
-        )
+        raise refusal(f"keys of type {type_name(part)} cannot be hashed", given=key, expected=_HASHABLE, hint=KEY_HINT)
     kinds = (key_kind, node.element_type if value is None else made_type(value, node.element_type))
     value_type = None if None in kinds else GenericAlias(Mapping, kinds)
     return SideInput(node, DictView(**settings), to_element, value_type)

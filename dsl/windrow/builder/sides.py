@@ -11,7 +11,7 @@ from windrow.functions.marked import FromLeft, FromRight, SideKey, Tagged
 from windrow.functions.type_names import type_name
 from windrow.plan.base_node import Node
 from windrow.plan.fitting import can_fit
-from windrow.plan.location import caller_location
+from windrow.plan.location import caller_location, refusal
 from windrow.plan.nodes import KeyByNode, MapNode, UnionNode
 from windrow.plan.types import made_type, stated_type
 
@@ -73,10 +73,9 @@ def keyed_by_both(
 
 
 def _unlike_keys(kinds: Sequence[object]) -> InvalidArgumentError:
-    return InvalidArgumentError(
+    return refusal(
         "the keys of both streams must be of one type",
         given=" and ".join(map(type_name, kinds)),
         expected="two selectors that take keys of the same type",
-        where=caller_location(),
         hint="convert one of them: where(lambda order: str(order.id))",
     )

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from windrow.builder.arguments import check_function
 from windrow.calls.other_names import unknown_call
-from windrow.errors import InvalidArgumentError
 from windrow.functions.names import function_name
 from windrow.plan.base_node import Node
-from windrow.plan.location import caller_location, scope_name, within_scope
+from windrow.plan.location import caller_location, refusal, scope_name, within_scope
 from windrow.plan.nodes import SideOutputNode
 from windrow.plan.pipeline import PipelineSink
 from windrow.tags import OutputTag
@@ -99,9 +98,7 @@ def side_output_node(node: Node, tag: OutputTag[Any]) -> SideOutputNode:
         InvalidArgumentError: If it is no :class:`OutputTag`.
     """
     if not isinstance(tag, OutputTag):
-        raise InvalidArgumentError(
-            "a side output is named by a tag", given=tag, expected="an OutputTag", where=caller_location()
-        )
+        raise refusal("a side output is named by a tag", given=tag, expected="an OutputTag")
     step = node.aside_step
     type_form = step.aside_type(tag) if tag.element_type is None else tag.element_type
     return SideOutputNode(input=step, tag=tag, element_type=type_form, location=caller_location())
@@ -134,11 +131,10 @@ class DataStreamSink(PipelineSink):
         node = side_output_node(self.node, tag)
         if tag not in self.node.failed_tags:
             policy = self.node.error_policy
-            raise InvalidArgumentError(
+            raise refusal(
                 "the sink has no such side output",
                 given=tag.name,
                 expected="the tag of sink_to(..., on_error=tag)",
-                where=caller_location(),
                 hint=None if policy is None else f"the sink has the policy {policy.describe()!r}",
             )
         return DataStream(node)

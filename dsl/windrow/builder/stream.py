@@ -25,7 +25,6 @@ from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream
 from windrow.calls.no_policy import no_on_error
 from windrow.calls.other_names import unknown_call
-from windrow.errors import InvalidArgumentError
 from windrow.failures import Failed, OnError, Then, error_policy
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
@@ -33,7 +32,7 @@ from windrow.panes import Change, ChangeKind
 from windrow.plan.base_node import Node
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.fitting import widest
-from windrow.plan.location import caller_location
+from windrow.plan.location import caller_location, refusal
 from windrow.plan.nodes import (
     ChangelogNode,
     FilterNode,
@@ -247,11 +246,10 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
         nodes = [self._node]
         for other in others:
             if not isinstance(other, DataStream):
-                raise InvalidArgumentError(
+                raise refusal(
                     "a union is made of streams",
                     given=other,
                     expected="a DataStream",
-                    where=caller_location(),
                     hint="bring streams together before key_by",
                 )
             nodes.append(other._node)
@@ -345,22 +343,20 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             DataStream(...)
         """
         if not isinstance(strategy, WatermarkStrategy):
-            raise InvalidArgumentError(
+            raise refusal(
                 "watermarks need a strategy",
                 given=strategy,
                 expected="a WatermarkStrategy",
-                where=caller_location(),
                 hint="WatermarkStrategy.for_bounded_out_of_orderness(timedelta(seconds=1))",
             )
         if timestamp is not None:
             check_function(timestamp, "assign_timestamps_and_watermarks", "element")
         policy = error_policy(on_error, caller_location())
         if policy is not None and timestamp is None:
-            raise InvalidArgumentError(
+            raise refusal(
                 "on_error is for elements whose timestamp function raises, and there is none",
                 given=f"on_error={on_error!r}",
                 expected="timestamp=lambda element: ...",
-                where=caller_location(),
                 hint="leave on_error out: elements keep the timestamps that they have",
             )
         return DataStream(
@@ -832,12 +828,8 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
 def _stream(other: object, call: str) -> DataStream[Any]:
     """The other stream of a call, or an error where it is none."""
     if not isinstance(other, DataStream):
-        raise InvalidArgumentError(
-            f"{call} needs another stream",
-            given=other,
-            expected="a DataStream",
-            where=caller_location(),
-            hint=_HINTS.get(type(other)),
+        raise refusal(
+            f"{call} needs another stream", given=other, expected="a DataStream", hint=_HINTS.get(type(other))
         )
     return other
 

@@ -9,14 +9,14 @@ from typing_extensions import deprecated
 
 from windrow.builder.arguments import check_function
 from windrow.builder.window_stage import WindowStage, check_process, needs_process, result_of
-from windrow.errors import InvalidArgumentError, function_hint
+from windrow.errors import function_hint
 from windrow.failures import OnError
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.functions.plain import Applied, AppliedAll, WithoutKey
 from windrow.panes import WindowResult
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.keyed_nodes import ProcessSpec
-from windrow.plan.location import caller_location
+from windrow.plan.location import refusal
 from windrow.plan.types import iterable_item, made_type
 from windrow.windows import Window
 
@@ -343,11 +343,10 @@ class AllStage(WindowStage[T, W]):
 def check_apply(function: F, takes: str) -> F:
     """Refuse what ``apply`` cannot call with arguments of these names; returns the function."""
     if not callable(function):
-        raise InvalidArgumentError(
+        raise refusal(
             "apply needs a function",
             given=function,
             expected="a callable; process takes a ProcessWindowFunction",
-            where=caller_location(),
             hint=function_hint(function),
         )
     check_function(function, "apply", takes, may_yield=True)

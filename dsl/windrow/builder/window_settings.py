@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from windrow.counts import check_positive
-from windrow.errors import InvalidArgumentError
 from windrow.evictors import CountEvictor, Evictor
 from windrow.failures import ErrorPolicy
 from windrow.panes.settings import DEFAULT_PANES, PaneSettings
 from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import FunctionSpec, WindowNode
-from windrow.plan.location import caller_location
+from windrow.plan.location import caller_location, refusal
 from windrow.tags import OutputTag
 from windrow.triggers import CountOrEndOfStreamTrigger, CountTrigger, PurgingTrigger, Trigger
 from windrow.windows import GlobalWindows, WindowAssigner
@@ -67,9 +66,7 @@ def count_window(node: Node, size: int, slide: int | None, *, fire_at_end: bool)
         if number is not None:
             check_positive(number, f"the {name} of a count window", where=caller_location())
     if not isinstance(fire_at_end, bool):
-        raise InvalidArgumentError(
-            "fire_at_end must be a bool", given=fire_at_end, expected="True or False", where=caller_location()
-        )
+        raise refusal("fire_at_end must be a bool", given=fire_at_end, expected="True or False")
     assigner = GlobalWindows.create()
     class_ = CountOrEndOfStreamTrigger if fire_at_end else CountTrigger
     if slide is None:

@@ -24,7 +24,7 @@ from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, Tim
 from windrow.panes.settings import PaneSettings
 from windrow.plan.keyed_nodes import AggregateSpec, FunctionSpec, ReduceSpec
 from windrow.plan.keys import key_type
-from windrow.plan.location import caller_location
+from windrow.plan.location import AtCaller, caller_location, refusal
 from windrow.plan.types import base_argument, iterable_item, result_type, sequence_type
 from windrow.tags import OutputTag
 from windrow.time import duration_text, non_negative_millis
@@ -82,10 +82,8 @@ class WindowStage(Stage, Generic[T, W]):
             >>> minutes.allowed_lateness(timedelta(seconds=30)).count().collect()
             [1, 2, 1]
         """
-        try:
+        with AtCaller():
             millis = non_negative_millis(lateness, "the allowed lateness")
-        except InvalidArgumentError as error:
-            raise error.at(caller_location()) from None
         if self._settings.allowed_lateness is not None:
             raise set_twice("allowed lateness", duration_text(self._settings.allowed_lateness))
         return type(self)(replace(self._settings, allowed_lateness=millis))
@@ -232,11 +230,10 @@ class WindowStage(Stage, Generic[T, W]):
         on_error: OnError[Any],
     ) -> DataStream[Any]:
         if not callable(function):
-            raise InvalidArgumentError(
+            raise refusal(
                 "reduce needs a function of two elements",
                 given=function,
                 expected="a callable, or a ReduceFunction",
-                where=caller_location(),
                 hint=function_hint(function),
             )
         check_function(function, "reduce", "first, second")
@@ -247,12 +244,10 @@ class WindowStage(Stage, Generic[T, W]):
             return None
         if not isinstance(function, DeclaredAggregate):
             return base_argument(function, AggregateFunction, 2) or result_type(function.get_result)
-        try:
+        with AtCaller():
             return function.result_type(
                 self._settings.input.element_type, key_type=self._key_type(), may_be_empty=self._settings.may_be_empty
             )
-        except InvalidArgumentError as error:
-            raise error.at(caller_location()) from None
 
     # Any: the window function is checked here.
     def _following(
@@ -284,11 +279,10 @@ class WindowStage(Stage, Generic[T, W]):
         on_error: OnError[Any],
     ) -> DataStream[Any]:
         if not isinstance(function, AggregateFunction):
-            raise InvalidArgumentError(
+            raise refusal(
                 "aggregate needs an aggregate function",
                 given=function,
                 expected="an instance of AggregateFunction",
-                where=caller_location(),
                 hint=_instead_of(function),
             )
         spec = self._with_facts(function, following)
@@ -301,28 +295,24 @@ class WindowStage(Stage, Generic[T, W]):
         following: ProcessWindowFunction[Any, Any, Any, Any] | None,
     ) -> AggregateSpec | None:
         """The spec of an aggregate whose result has the key or the window in it; None: it has neither."""
-        try:
+        with AtCaller():
             split = filled(function, self._key_type(), self._settings.assigner.time_zone)
-        except InvalidArgumentError as error:
-            raise error.at(caller_location()) from None
         if split is None:
             return None
         inner, process = split
         if following is not None:
-            raise InvalidArgumentError(
+            raise refusal(
                 "key() and the window go into the result itself, or into a function after it",
                 given=f"{process.describe()} and {following.describe()}",
                 expected="one or the other",
-                where=caller_location(),
             )
         if isinstance(self._settings.assigner, GlobalWindows) and any(
             not isinstance(place, int) and place != "key" for place in process.places
         ):
-            raise InvalidArgumentError(
+            raise refusal(
                 "the window of all time has no start and no end",
                 given=process.describe(),
                 expected="key() and aggregates",
-                where=caller_location(),
             )
         return AggregateSpec(aggregate=inner, process=process, shown=process.describe())
 
@@ -358,21 +348,19 @@ def _instead_of(given: object) -> str:
 
 def needs_process(function: object, class_: type) -> InvalidArgumentError:
     """The error about what is no window function of a kind."""
-    return InvalidArgumentError(
+    return refusal(
         "the window function has the wrong kind",
         given=function,
         expected=f"an instance of {class_.__name__}",
-        where=caller_location(),
         hint=_INTO_RECORD if isinstance(function, AggregateFunction) else "apply(...) takes a plain function",
     )
 
 
 def set_twice(what: str, first: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
+    return refusal(
         f"the {what} of a window is set twice",
         given=f"first {first}, then another",
         expected="one call for each windowed stream",
-        where=caller_location(),
     )
 
 

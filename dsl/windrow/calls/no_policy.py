@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
-from windrow.errors import InvalidArgumentError
-from windrow.plan.location import caller_location
+from windrow.plan.location import refusal
 
 # Any: a call of any kind.
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,11 +26,10 @@ def no_on_error(hint: str) -> Callable[[F], F]:
         @wraps(call)
         def checked(*args: Any, **kwargs: Any) -> Any:
             if "on_error" in kwargs:
-                raise InvalidArgumentError(
+                raise refusal(
                     f"{call.__name__} has no on_error",
                     given=f"on_error={kwargs['on_error']!r}",
                     expected="a call without it",
-                    where=caller_location(),
                     hint=hint,
                 )
             return call(*args, **kwargs)

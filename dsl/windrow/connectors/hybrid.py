@@ -16,7 +16,7 @@ from windrow.addresses.redaction import longest_first
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, WindrowError, require_callable
 from windrow.functions.names import function_name
 from windrow.functions.type_names import type_name
-from windrow.plan.location import caller_location
+from windrow.plan.location import caller_location, refusal
 from windrow.plan.types import base_argument
 from windrow.sources import OnMalformed, Source, check_on_malformed
 
@@ -74,11 +74,10 @@ class HybridSource(Source[T], Generic[T]):
 
     def __init__(self, first: Source[T]) -> None:
         if not isinstance(first, Source):
-            raise InvalidArgumentError(
+            raise refusal(
                 "a hybrid source begins with a source",
                 given=first,
                 expected="a source that ends, such as JsonFileSource(...)",
-                where=caller_location(),
                 hint="then(...) takes the next source, or a function that makes it",
             )
         _check_part(first, None, None, where=caller_location(), follows=False)

@@ -80,13 +80,11 @@ class _Attempts(AsyncRetryStrategy):
         return self.retry_result is not None and truth(self.retry_result(result))
 
     def __post_init__(self) -> None:
-        try:
-            self._check()
-        except InvalidArgumentError as error:
-            # The plan needs this package while it is imported.
-            from windrow.plan.location import caller_location
+        # The plan needs this package while it is imported.
+        from windrow.plan.location import AtCaller
 
-            raise error.at(caller_location()) from None
+        with AtCaller():
+            self._check()
 
     @abstractmethod
     def _check(self) -> None:

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from windrow.errors import InvalidArgumentError, similar_name
+from windrow.errors import similar_name
 from windrow.functions.names import function_name
-from windrow.plan.location import caller_location
+from windrow.plan.location import refusal
 
 
 # Any: a record class of any type, whose parameters are looked at here.
@@ -36,10 +36,9 @@ def check_target(
         # Only the names that nobody asked for yet: the misspelt one stands for one of these.
         missing = [name for name in signature.parameters if name not in named]
         hints = [similar_name(name, missing) for name in named if name not in signature.parameters]
-        raise InvalidArgumentError(
+        raise refusal(
             f"{function_name(target)} does not take these {parts}: {error}",
             given=", ".join(named) or f"{len(positional)} {parts}",
             expected=f"{function_name(target)}{signature}",
-            where=caller_location(),
             hint=next(filter(None, hints), f"one of the {parts} for each argument, by position or by name"),
         ) from error

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar, final, get_args
 
 from windrow.aggregates.declared import optional
 from windrow.aggregates.selectors import selector_text
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.errors import UnsupportedOperationError
 from windrow.functions.marked import LEFT, RIGHT, JoinKind, SideKey
 from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction, RuntimeContext
@@ -18,7 +18,7 @@ from windrow.functions.type_names import type_name
 from windrow.plan.base_node import Node
 from windrow.plan.fitting import accepts_none, can_fit, holds_none
 from windrow.plan.keys import key_type
-from windrow.plan.location import caller_location
+from windrow.plan.location import refusal
 from windrow.plan.types import made_type, parameter_types, result_type
 
 __all__ = ["DeclaredJoin", "JoinField", "JoinSide", "joined_by"]
@@ -160,11 +160,10 @@ def joined_by(function: Callable[[Any, Any], Any], node: Node, kind: JoinKind) -
     assert isinstance(keys.selector, SideKey), "the streams are marked"
     _check_missing(function, kind)
     if function.has_key and any(isinstance(selector, RichFunction) for selector in keys.selector.selectors):
-        raise InvalidArgumentError(
+        raise refusal(
             "key() of a join takes no key by a rich function",
             given=keys.selector.__qualname__,
             expected="a selector that is a plain function",
-            where=caller_location(),
             hint="take the value from an element: left(lambda order: ...)",
         )
     _check_types(function, {JoinSide.LEFT: sides[0], JoinSide.RIGHT: sides[1]}, key_type(keys))
@@ -177,11 +176,10 @@ def _check_missing(function: DeclaredJoin[Any, Any, Any], kind: JoinKind) -> Non
     missing = [_SIDES[side] for side in kind.missing]
     for _, field in function.fields:
         if field.side in missing and not field.or_none:
-            raise InvalidArgumentError(
+            raise refusal(
                 f"an outer join may find no {field.side.value} element, of which a field is taken",
                 given=field.describe(),
                 expected=f"{field.side.value}_or_none(...), which gives None there",
-                where=caller_location(),
             )
 
 
@@ -199,9 +197,8 @@ def _check_types(
         if field_type is None or wanted is None:
             continue
         if not can_fit(field_type, wanted) or (field.or_none and holds_none(field_type) and not accepts_none(wanted)):
-            raise InvalidArgumentError(
+            raise refusal(
                 f"field {name} of {function_name(function.target)} cannot take what the join gives",
                 given=f"{field.describe()}, which gives {type_name(field_type)}",
                 expected=type_name(wanted),
-                where=caller_location(),
             )

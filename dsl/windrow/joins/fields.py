@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from windrow.errors import InvalidArgumentError, require_callable
+from windrow.errors import require_callable
 from windrow.functions.target import check_target
 from windrow.joins.declared_join import DeclaredJoin, JoinField, JoinSide
-from windrow.plan.location import caller_location
+from windrow.plan.location import caller_location, refusal
 
 # Any in this module: elements and fields of every type; the overloads prove that they fit.
 
@@ -175,22 +175,20 @@ def into(
     """
     require_callable(record, "what into makes", "a record class, or a function of the values", where=caller_location())
     if positional and named:
-        raise InvalidArgumentError(
+        raise refusal(
             "into got fields by position and by name",
             given=f"{len(positional)} by position; {', '.join(named)}",
             expected="one or the other",
-            where=caller_location(),
         )
     fields = tuple([("", field) for field in positional]) or tuple(named.items())
     if not fields:
-        raise InvalidArgumentError("into needs fields", expected="at least one, such as key()", where=caller_location())
+        raise refusal("into needs fields", expected="at least one, such as key()")
     for _, field in fields:
         if not isinstance(field, JoinField):
-            raise InvalidArgumentError(
+            raise refusal(
                 "into makes a record of fields of a join",
                 given=field,
                 expected="left(...), right(...) or key() of windrow.joins",
-                where=caller_location(),
             )
     check_target(record, "fields", positional, named)
     return DeclaredJoin(fields, record)

@@ -7,10 +7,9 @@ from copy import copy
 from typing import Any, Final, TypeVar
 
 from windrow.calls.attributes import attribute_of
-from windrow.errors import InvalidArgumentError
 from windrow.evictors import DeltaEvictor, Evictor, TimestampedValue
 from windrow.functions.marked import Tagged
-from windrow.plan.location import caller_location
+from windrow.plan.location import refusal
 from windrow.triggers import DeltaTrigger, Trigger
 from windrow.triggers.composable.contract import Part
 from windrow.windows import DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows, WindowAssigner
@@ -73,12 +72,11 @@ def _looking_at_elements(part: P, methods: Sequence[str], unmarked: Callable[[Ca
         object.__setattr__(clone, name, unmarked(getattr(part, name)))
     # Workers get copies of it.
     if any(name not in vars(copy(clone)) for name in methods):
-        raise InvalidArgumentError(
+        raise refusal(
             f"copies of a {type(part).__name__} lose attributes that are not its fields, and a join of two streams "
             "needs one",
             given=part,
             expected="an object whose copies have all its attributes",
-            where=caller_location(),
             hint="leave slots=True out of its dataclass, and __getstate__ and __reduce__ out of its class",
         )
     return clone

@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 from windrow.errors import InvalidArgumentError, UnsupportedOperationError, no_attribute, similar_name
 from windrow.patterns.parts import Condition, Part, Relation, describe_parts
 from windrow.patterns.skip import AfterMatchSkipStrategy
-from windrow.plan.location import caller_location
+from windrow.plan.location import refusal
 from windrow.time import duration_text, positive_millis
 
 __all__ = ["Pattern"]
@@ -496,11 +496,10 @@ def _on_a_pattern(call: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(call)
     def checked(*args: Any, **kwargs: Any) -> Any:
         if not args or not isinstance(args[0], Pattern):
-            raise InvalidArgumentError(
+            raise refusal(
                 "a pattern has a first part",
                 given=f"Pattern.{call.__name__}(...)",
                 expected="Pattern.begin(name, condition), and then the other calls",
-                where=caller_location(),
                 hint=f"Pattern.begin(name, condition).{call.__name__}(...)",
             )
         return call(*args, **kwargs)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from windrow.errors import InvalidArgumentError, Location
+from windrow.errors import InvalidArgumentError, Location, WindrowError
 from windrow.facts.packages import is_of_windrow
 from windrow.text_options import is_line
 
@@ -31,6 +31,24 @@ def caller_location(*others: str) -> Location | None:
             return Location(file, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+def refusal(
+    message: str, *, given: object = ..., expected: str | None = None, hint: str | None = None
+) -> InvalidArgumentError:
+    """Makes the error of a wrong argument, which stands in the line of the user's program that called."""
+    return InvalidArgumentError(message, given=given, expected=expected, where=caller_location(), hint=hint)
+
+
+class AtCaller:
+    """Fills the line of the user's program that called into the error that leaves the block."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, WindrowError):
+            error.at(caller_location())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

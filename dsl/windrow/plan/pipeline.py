@@ -15,7 +15,7 @@ from windrow.plan.base_node import Node
 from windrow.plan.explained.form import Form
 from windrow.plan.explained.lost import warn_of_what_is_lost
 from windrow.plan.explained.step_view import PlanFormat, views_of
-from windrow.plan.location import caller_location
+from windrow.plan.location import refusal
 from windrow.plan.nodes import SinkNode
 from windrow.plan.steps import Step, number_steps
 from windrow.plan.validation import validate
@@ -75,11 +75,10 @@ def checked_runner(runner: Runner | None) -> Runner:
         local: Runner = load("windrow.runners", "local")()
         return local
     if isinstance(runner, type) or not callable(attribute_of(runner, "run")):
-        raise InvalidArgumentError(
+        raise refusal(
             "a runner runs the pipeline",
             given=runner,
             expected="LocalRunner(), SparkRunner(), or None for the interpreter",
-            where=caller_location(),
             hint=f"an instance, not the class: {runner.__name__}()" if isinstance(runner, type) else None,
         )
     return runner
@@ -120,11 +119,10 @@ def _check_all_given(steps: Iterable[Step], sinks: Iterable[PipelineSink]) -> No
     given = {id(sink.node) for sink in sinks}
     for step in steps:
         if step.node.writes is not None and id(step.node) not in given:
-            raise InvalidArgumentError(
+            raise refusal(
                 "a pipeline reads the elements that a sink cannot write, and was not given that sink",
                 given=f"{step.node.describe()}, {step.node.location}",
                 expected="all sinks of the program",
-                where=caller_location(),
                 hint='written = stream.sink_to(sink, on_error=tag); Pipeline("name", written, ...); collect() and '
                 "StreamHarness run no sink",
             )
@@ -176,29 +174,26 @@ class Pipeline:
     def __init__(self, name: str, *sinks: PipelineSink, allow_pickled_state: bool = False) -> None:
         if not isinstance(name, str) or not name:
             _use_all((name, *sinks))
-            raise InvalidArgumentError(
+            raise refusal(
                 "a pipeline needs a name",
                 given=name,
                 expected="a non-empty string",
-                where=caller_location(),
                 hint='Pipeline("name", stream.sink_to(CollectSink()))',
             )
         if not is_line(name):
-            raise InvalidArgumentError(
+            raise refusal(
                 "the name of a pipeline is no line of text",
                 given=ascii(name),
                 expected="no control characters, and no half of a surrogate pair",
-                where=caller_location(),
                 hint="give it a name of characters that can be shown",
             )
         for sink in sinks:
             if not isinstance(sink, PipelineSink):
                 _use_all(sinks)
-                raise InvalidArgumentError(
+                raise refusal(
                     "a pipeline is made of sinks",
                     given=sink,
                     expected="what stream.sink_to(...) gives",
-                    where=caller_location(),
                     hint="Pipeline(name, *sinks)"
                     if isinstance(sink, (list, tuple))
                     else "Pipeline(name, stream.sink_to(CollectSink()))",

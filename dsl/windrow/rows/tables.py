@@ -8,10 +8,9 @@ from typing import Any, TypeVar, get_args, get_origin, overload
 
 from windrow.builder.arguments import check_plain_function
 from windrow.builder.stream import DataStream
-from windrow.errors import InvalidArgumentError
 from windrow.functions.names import function_name
 from windrow.panes import Change, ChangeKind
-from windrow.plan.location import caller_location
+from windrow.plan.location import caller_location, refusal
 from windrow.plan.nodes import FromChangesNode
 from windrow.plan.types import made_type
 from windrow.rows.newest import NewestRow, RowChange
@@ -84,26 +83,22 @@ def from_changes(
     changes, row_type = stream, known
     if op is not None:
         if row is None and key is None:
-            raise InvalidArgumentError(
+            raise refusal(
                 "from_changes needs the row, or the key of the row that is withdrawn",
                 given="op without row and key",
                 expected="row=, which takes from a record what is equal in a row and its withdrawal, or key=",
-                where=caller_location(),
             )
         row_type = known if row is None else made_type(row, known)
         change = RowChange(op, row)
         changes = stream.map(change) if key is None else _newest(stream, key, key, change, name)
     elif row is not None:
-        raise InvalidArgumentError(
-            "row= takes the row from a record that op= tells of", given="row without op", where=caller_location()
-        )
+        raise refusal("row= takes the row from a record that op= tells of", given="row without op")
     elif known is not None:
         if (get_origin(known) or known) is not Change:
-            raise InvalidArgumentError(
+            raise refusal(
                 "from_changes needs to know what the records do",
                 given=known,
                 expected="a stream of Change",
-                where=caller_location(),
                 hint="flat_map(TableChange.changes) before, which makes records of Change; or op=, row= and key=",
             )
         row_type = next(iter(get_args(known)), None)
