@@ -21,7 +21,7 @@ from windrow.functions.type_names import type_name
 from windrow.plan.fitting import options_of
 from windrow.plan.hints import resolved_hints
 from windrow.plan.records import is_record_class
-from windrow.plan.steps import Step
+from windrow.plan.steps import Step, StepFault
 
 _PLAIN: Final = (str, int, bool, datetime.date)
 _EXPECTED: Final = "str, int, bool, date or Enum, or one of them and None"
@@ -78,43 +78,38 @@ def _same(folder: str, other: str) -> bool:
         return False
 
 
-def partition_faults(names: tuple[str, ...], element_type: object, where: str) -> Iterator[Fault]:
+def partition_faults(names: tuple[str, ...], element_type: object) -> Iterator[StepFault]:
     """The faults of the names in ``partition_by``; what annotations do not tell is checked when the run begins."""
     record = typing.get_origin(element_type) or element_type
     argument = f"partition_by=({', '.join(map(repr, names))})"
     if not isinstance(record, type) or not (is_record_class(record) or typing_extensions.is_typeddict(record)):
-        yield Fault(
+        yield (
             f"{argument} names fields, and the elements are of {type_name(element_type)}, which is no record",
-            where,
             "map the elements to a record, such as a dataclass, before sink_to",
         )
         return
     fields = {name: kind for name, kind in resolved_hints(record).items() if typing.get_origin(kind) is not ClassVar}
     unknown = [name for name in names if name not in fields]
     if unknown:
-        yield Fault(
+        yield (
             f"{argument} names a field that {record.__name__} does not have: {', '.join(unknown)}",
-            where,
             f"name fields of {record.__name__}: {', '.join(fields)}",
         )
         return
     for name in names:
         if name.startswith(("_", ".")):
-            yield Fault(
+            yield (
                 f"{argument} names the field {name}, and readers pass over folders whose names begin with {name[0]!r}",
-                where,
                 "rename the field",
             )
         elif not _is_plain(fields[name]):
-            yield Fault(
+            yield (
                 f"{argument} names a field that cannot name folders: {name} is of {type_name(fields[name])}",
-                where,
                 f"expected {_EXPECTED}; map the field to the text that the folders are to have",
             )
     if len(names) == len(fields):
-        yield Fault(
+        yield (
             f"{argument} names all fields of {record.__name__}, and none is left for the files",
-            where,
             "leave a field out of partition_by",
         )
 

@@ -14,7 +14,6 @@ from inspect import isfunction
 from typing import Any, Final
 
 from windrow.calls.attributes import attribute_of
-from windrow.errors import Fault
 from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
 from windrow.facts.reached import expiring_state, reached_texts, state_time_domains
 from windrow.failures import Failed
@@ -24,7 +23,8 @@ from windrow.functions.names import function_name
 from windrow.functions.rich import RichFunction
 from windrow.functions.type_names import type_name
 from windrow.functions.wrapper import unwrapped
-from windrow.plan.steps import Step
+from windrow.plan.base_node import Node
+from windrow.plan.steps import Step, StepFault
 from windrow.plan.types import base_argument
 from windrow.sinks import Sink
 from windrow.state import (
@@ -68,19 +68,19 @@ _KINDS: Final = (
 )
 
 
-def unrun_faults(step: Step) -> Iterator[Fault]:
+def unrun_faults(node: Node) -> Iterator[StepFault]:
     """Give a fault for each method of a step whose call would run none of its code."""
-    for part in step.node.user_parts:
+    for part in node.user_parts:
         for name in _called_for_effect(type(part)):
-            yield from _faults_of(step, f"{type(part).__name__}.{name}", getattr(type(part), name, None))
-        yield from lazy_faults(type(part), step.where)
+            yield from _faults_of(f"{type(part).__name__}.{name}", getattr(type(part), name, None))
+        yield from lazy_faults(type(part))
         for descriptor in declared_state(part):
             if isinstance(descriptor, AggregatingStateDescriptor):
-                yield from lazy_faults(type(descriptor.aggregate_function), step.where)
-    for function in () if step.node.writes is None else step.node.writes.functions_called_for_effect:
-        yield from _faults_of(step, function_name(function), function)
-    for class_ in step.node.called_classes:
-        yield from lazy_faults(class_, step.where)
+                yield from lazy_faults(type(descriptor.aggregate_function))
+    for function in () if node.writes is None else node.writes.functions_called_for_effect:
+        yield from _faults_of(function_name(function), function)
+    for class_ in node.called_classes:
+        yield from lazy_faults(class_)
 
 
 def _called_for_effect(class_: type) -> Iterator[str]:
@@ -91,12 +91,11 @@ def _called_for_effect(class_: type) -> Iterator[str]:
         yield from class_.called_for_effect
 
 
-def lazy_faults(class_: type, where: str) -> Iterator[Fault]:
+def lazy_faults(class_: type) -> Iterator[StepFault]:
     """Give a fault for each method of a class that gives a coroutine or a generator where windrow takes a result.
 
     Args:
         class_: The class of a part of a step; methods that replace those of windrow's base classes are looked at.
-        where: The step.
     """
     checked = set(_called_for_effect(class_))
     for base in class_.__mro__:
@@ -108,15 +107,13 @@ def lazy_faults(class_: type, where: str) -> Iterator[Fault]:
                 continue
             lazy = lazy_result(own)
             if lazy == COROUTINE:
-                yield Fault(
+                yield (
                     f"{class_.__name__}.{name} is a coroutine function, and nobody awaits what it gives",
-                    where,
                     "write it without async; map_async(function, capacity=...) before the step, or after it, awaits",
                 )
             elif lazy == GENERATOR and not _SEVERAL.search(str(method.__annotations__.get("return"))):
-                yield Fault(
+                yield (
                     f"{class_.__name__}.{name} is a generator, and its result is taken, not what it yields",
-                    where,
                     "return the result, without yield",
                 )
             checked.add(name)
@@ -131,12 +128,11 @@ def counter_names(steps: Iterable[Step]) -> frozenset[str]:
     return reached_texts(part for step in steps for part in step.node.user_parts if part is not None)
 
 
-def _faults_of(step: Step, name: str, function: object) -> Iterator[Fault]:
+def _faults_of(name: str, function: object) -> Iterator[StepFault]:
     lazy = lazy_result(function)
     if lazy is not None:
-        yield Fault(
+        yield (
             f"{name} is {lazy}, so none of its code would run when it is called",
-            step.where,
             "write it without yield and async; nobody takes what it gives",
         )
 
@@ -168,9 +164,9 @@ def held_types(descriptor: StateDescriptor) -> tuple[object | None, ...]:
     return (getattr(descriptor, "type_", None) or (arguments[0] if arguments else None),)
 
 
-def state_faults(step: Step) -> Iterator[Fault]:
+def state_faults(node: Node) -> Iterator[StepFault]:
     """Give a fault for two descriptors of one function or trigger that have one name, and not one kind or type."""
-    for part in step.node.user_parts:
+    for part in node.user_parts:
         # A subclass replaces an attribute of its base, and an object one of its class.
         attributes = {name: value for space in _spaces(part) for name, value in space.items()}
         first: dict[str, tuple[str, StateDescriptor]] = {}
@@ -179,24 +175,22 @@ def state_faults(step: Step) -> Iterator[Fault]:
                 continue
             before, other = first.setdefault(descriptor.name, (attribute, descriptor))
             if not _is_one(other, descriptor):
-                yield Fault(
+                yield (
                     f"{type(part).__name__} has two descriptors of the name {descriptor.name!r}: "
                     f"{before} is {_shown(other)}, and {attribute} is {_shown(descriptor)}",
-                    step.where,
                     "give each state a name of its own",
                 )
 
 
-def expiry_faults(step: Step) -> Iterator[Fault]:
+def expiry_faults(node: Node) -> Iterator[StepFault]:
     """Give a fault for state with a time to live that it cannot have where it is."""
-    node, function = step.node, step.node.process_function
+    function = node.process_function
     if node.windows is not None:
         for part in node.user_parts:
             for descriptor in expiring_state(part):
-                yield Fault(
+                yield (
                     f"{type(part).__name__} gives the state {descriptor.name!r} a time to live, and the state of "
                     "windows and triggers does not expire",
-                    step.where,
                     "leave ttl out: the state goes with its window; clear what global_state holds in the function's "
                     "clear",
                 )
@@ -205,9 +199,8 @@ def expiry_faults(step: Step) -> Iterator[Fault]:
         and TimeDomain.EVENT_TIME in state_time_domains(function)
         and not node.inputs[0].has_timestamps
     ):
-        yield Fault(
+        yield (
             f"state of {function.describe()} expires in event time, and the stream has no timestamps",
-            step.where,
             "call assign_timestamps_and_watermarks(strategy, timestamp=lambda element: ...) before key_by, or let "
             "the state expire in processing time",
         )
@@ -229,13 +222,12 @@ def _shown(descriptor: StateDescriptor) -> str:
     return f"a {type(descriptor).__name__}" + (f" of {' and '.join(known)}" if known else "")
 
 
-def failed_tag_faults(step: Step) -> Iterator[Fault]:
+def failed_tag_faults(node: Node) -> Iterator[StepFault]:
     """Finds tags for failed elements that are of another type than these: a sink would meet it at the first failure."""
-    for tag in step.node.failed_tags:
+    for tag in node.failed_tags:
         type_form = getattr(tag.element_type, "__value__", tag.element_type)  # of `type Dead = Failed[Order]`
         if type_form not in (None, Any, object, Failed) and typing.get_origin(type_form) is not Failed:
-            yield Fault(
+            yield (
                 f"the tag {tag.name!r} of on_error is of {type_name(type_form)}, and gets failed elements",
-                step.where,
                 f"OutputTag[Failed[{type_name(type_form)}]]({tag.name!r}), with Failed of windrow.failures",
             )

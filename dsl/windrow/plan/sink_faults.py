@@ -14,45 +14,41 @@ from windrow.plan.folders import partition_faults
 from windrow.plan.keyed_nodes import WindowNode
 from windrow.plan.keys import key_type
 from windrow.plan.nodes import SinkNode
-from windrow.plan.steps import Step
+from windrow.plan.steps import Step, StepFault
 
 __all__ = ["sink_faults", "sink_set_faults"]
 
 
-def sink_faults(node: SinkNode, step: Step) -> Iterator[Fault]:
+def sink_faults(node: SinkNode) -> Iterator[StepFault]:
     """The faults of one sink."""
     type_form = node.input.element_type
     if node.input.keys is not None:
-        yield Fault("a keyed stream cannot go to a sink", step.where, "use the stream before key_by")
+        yield ("a keyed stream cannot go to a sink", "use the stream before key_by")
     if node.sink.needs_schema and type_form is None:
         takes = node.sink.takes
-        yield Fault(
+        yield (
             f"the columns of the sink {node.sink.describe()!r} cannot be known: the type of the elements is not"
             if takes is None
             else f"the sink {node.sink.describe()!r} takes {takes.__name__} only; the type of the elements is unknown",
-            step.where,
             _type_hint(node.input),
         )
     elif node.sink.takes not in (None, type_form):
-        yield Fault(
+        yield (
             f"the sink {node.sink.describe()!r} takes {node.sink.takes.__name__} only, and the elements are "
             f"{type_name(type_form)}",
-            step.where,
             "map the elements before sink_to",
         )
     elif node.sink.needs_schema and len(kinds := members(node.sink.encoded_type(type_form))) > 1:
-        yield Fault(
+        yield (
             f"the sink {node.sink.describe()!r} has the columns of one type, and the elements are of several: "
             f"{' and '.join(map(type_name, kinds))}",
-            step.where,
             "make one record type of all of them first, map(lambda element: Row(...)), or give the streams of each "
             "type a sink of their own",
         )
     else:
-        for message, hint in node.sink.misfits_of(type_form):
-            yield Fault(message, step.where, hint)
+        yield from node.sink.misfits_of(type_form)
         if node.sink.fields_of_folders:
-            yield from partition_faults(node.sink.fields_of_folders, type_form, step.where)
+            yield from partition_faults(node.sink.fields_of_folders, type_form)
 
 
 def _type_hint(node: Node) -> str:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, count
+from typing import TypeAlias
 
 from windrow.plan.base_node import Node
 from windrow.plan.location import Scope
+
+StepFault: TypeAlias = tuple[str, str]
+"""What is wrong with a step, and how to mend it: a :class:`~windrow.errors.Fault` without its place."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

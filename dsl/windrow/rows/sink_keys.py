@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from windrow.aggregates.facts import FilledWindow, WindowFact
-from windrow.errors import Fault
 from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
 from windrow.expressions.tree import Element, Field, Item, Record
 from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import WindowNode
-from windrow.plan.steps import Step
+from windrow.plan.steps import StepFault
 
 __all__ = ["row_key_faults"]
 
 
-def row_key_faults(node: Node, step: Step) -> Iterator[Fault]:
+def row_key_faults(node: Node) -> Iterator[StepFault]:
     """Sinks that would delete the rows of others, since several rows of the stream share the key of the sink."""
     sink = node.writes
     if sink is None or not sink.takes_changes:
@@ -29,18 +28,16 @@ def row_key_faults(node: Node, step: Step) -> Iterator[Fault]:
     if frozenset() in missing:
         assert origin.windows is not None, "the fields of tables are known or not"
         bound = "window_end" if "window_end" in origin.windows.spec.distinct_bounds else "window_start"
-        yield Fault(
+        yield (
             f"{sink.describe()} would delete rows of others: nothing in the results tells the windows of a key apart",
-            step.where,
             f"agg.{bound}() in the result, and its field in the key of the sink",
         )
         return
     names = " and ".join([" or ".join(sorted(each)) for each in missing])
     key = ", ".join(map(repr, (*sink.deletes_by, *map(max, missing))))
     other = "" if origin.windows is not None else f"; or a table by {' and '.join(sink.deletes_by)}"
-    yield Fault(
+    yield (
         f"{sink.describe()} would delete rows of others: {origin.begins_changes} tell rows apart by {names} too",
-        step.where,
         f"key=({key}){other}",
     )
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from windrow.calls.attributes import attributes_of
-from windrow.errors import PlanError, warn
+from windrow.errors import Fault, PlanError, warn
 from windrow.plan import Step, TimestampsNode
 from windrow.plan.own_parts import lazy_faults
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
@@ -136,7 +136,7 @@ class WatermarkTracker:
         self._idleness = node.strategy.idleness
         self._silence = Silence.of(node.strategy)
         self._generator = node.strategy.create_generator()
-        if faults := list(lazy_faults(type(self._generator), step.where)):
+        if faults := [Fault(message, step.where, hint) for message, hint in lazy_faults(type(self._generator))]:
             raise PlanError(faults)  # a lambda does not say before which class it makes
         self._last_active: int | None = None
         self._active = False
