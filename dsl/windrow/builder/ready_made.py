@@ -24,10 +24,14 @@ T = TypeVar("T")
 N = TypeVar("N", int, float, Decimal, timedelta)
 C = TypeVar("C", bound=Comparable)
 K = TypeVar("K")
+E = TypeVar("E")
 
 
-class ReadyMade(Generic[T]):
-    """The calls of windows that have elements when they fire."""
+class ReadyMade(Generic[T, E]):
+    """The calls of windows for single aggregates.
+
+    ``E`` is the type of their results where no element is left when a window fires, such as None; a count is 0 then.
+    """
 
     __slots__ = ()
 
@@ -57,7 +61,7 @@ class ReadyMade(Generic[T]):
 
     def sum(
         self, selector: Callable[[T], N], *, on_error: OnError[T | None] = "fail", name: str | None = None
-    ) -> DataStream[N]:
+    ) -> DataStream[N | E]:
         """Add up the values that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.sum`.
 
         Args:
@@ -72,7 +76,7 @@ class ReadyMade(Generic[T]):
 
     def min(
         self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
-    ) -> DataStream[C]:
+    ) -> DataStream[C | E]:
         """Find the lowest value that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.min`.
 
         Args:
@@ -87,7 +91,7 @@ class ReadyMade(Generic[T]):
 
     def max(
         self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
-    ) -> DataStream[C]:
+    ) -> DataStream[C | E]:
         """Find the highest value that ``selector`` takes; as ``aggregate`` of :func:`windrow.aggregates.max`.
 
         Args:
@@ -102,7 +106,7 @@ class ReadyMade(Generic[T]):
 
     def min_by(
         self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
-    ) -> DataStream[T]:
+    ) -> DataStream[T | E]:
         """Find the element with the lowest selected value; as ``aggregate`` of :func:`windrow.aggregates.min_by`.
 
         Args:
@@ -117,7 +121,7 @@ class ReadyMade(Generic[T]):
 
     def max_by(
         self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
-    ) -> DataStream[T]:
+    ) -> DataStream[T | E]:
         """Find the element with the highest selected value; as ``aggregate`` of :func:`windrow.aggregates.max_by`.
 
         Args:
@@ -131,40 +135,8 @@ class ReadyMade(Generic[T]):
         return self._declared(order.max_by(selector), name, on_error)
 
 
-class ReadyMadeOrNone(ReadyMade[T]):
-    """The calls of windows that may have no element left when they fire, whose result is None then; a count is 0."""
-
-    __slots__ = ()
-
-    # An empty window has a result too, so a variable for windows without an evictor hides that it may be None.
-    def sum(  # type: ignore[override]
-        self, selector: Callable[[T], N], *, on_error: OnError[T | None] = "fail", name: str | None = None
-    ) -> DataStream[N | None]:
-        return self._declared(arithmetic.sum(selector), name, on_error)
-
-    def min(  # type: ignore[override]
-        self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
-    ) -> DataStream[C | None]:
-        return self._declared(order.min(selector), name, on_error)
-
-    def max(  # type: ignore[override]
-        self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
-    ) -> DataStream[C | None]:
-        return self._declared(order.max(selector), name, on_error)
-
-    def min_by(  # type: ignore[override]
-        self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
-    ) -> DataStream[T | None]:
-        return self._declared(order.min_by(selector), name, on_error)
-
-    def max_by(  # type: ignore[override]
-        self, selector: Callable[[T], C], *, on_error: OnError[T | None] = "fail", name: str | None = None
-    ) -> DataStream[T | None]:
-        return self._declared(order.max_by(selector), name, on_error)
-
-
-class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
-    """The calls of windows with keys that have elements when they fire."""
+class KeyedReadyMade(ReadyMade[T, E], Generic[T, K, E]):
+    """The same calls of windows with keys."""
 
     __slots__ = ()
 
@@ -209,7 +181,7 @@ class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
         with_key: Literal[False] = False,
         on_error: OnError[T | None] = "fail",
         name: str | None = None,
-    ) -> DataStream[N]: ...
+    ) -> DataStream[N | E]: ...
     @overload
     def sum(
         self,
@@ -218,7 +190,7 @@ class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
         with_key: Literal[True],
         on_error: OnError[T | None] = "fail",
         name: str | None = None,
-    ) -> DataStream[tuple[K, N]]: ...
+    ) -> DataStream[tuple[K, N | E]]: ...
     def sum(
         self,
         selector: Callable[[T], N],
@@ -248,7 +220,7 @@ class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
         with_key: Literal[False] = False,
         on_error: OnError[T | None] = "fail",
         name: str | None = None,
-    ) -> DataStream[C]: ...
+    ) -> DataStream[C | E]: ...
     @overload
     def min(
         self,
@@ -257,7 +229,7 @@ class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
         with_key: Literal[True],
         on_error: OnError[T | None] = "fail",
         name: str | None = None,
-    ) -> DataStream[tuple[K, C]]: ...
+    ) -> DataStream[tuple[K, C | E]]: ...
     def min(
         self,
         selector: Callable[[T], C],
@@ -287,7 +259,7 @@ class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
         with_key: Literal[False] = False,
         on_error: OnError[T | None] = "fail",
         name: str | None = None,
-    ) -> DataStream[C]: ...
+    ) -> DataStream[C | E]: ...
     @overload
     def max(
         self,
@@ -296,7 +268,7 @@ class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
         with_key: Literal[True],
         on_error: OnError[T | None] = "fail",
         name: str | None = None,
-    ) -> DataStream[tuple[K, C]]: ...
+    ) -> DataStream[tuple[K, C | E]]: ...
     def max(
         self,
         selector: Callable[[T], C],
@@ -316,94 +288,4 @@ class KeyedReadyMade(ReadyMade[T], Generic[T, K]):
         Raises:
             InvalidArgumentError: If the selector cannot be called.
         """
-        return self._of_key(order.max(selector), name, on_error, with_key=with_key)
-
-
-class KeyedReadyMadeOrNone(ReadyMadeOrNone[T], KeyedReadyMade[T, K]):
-    """The calls of windows with keys that may have no element left when they fire."""
-
-    __slots__ = ()
-
-    @overload  # type: ignore[override]
-    def sum(
-        self,
-        selector: Callable[[T], N],
-        *,
-        with_key: Literal[False] = False,
-        on_error: OnError[T | None] = "fail",
-        name: str | None = None,
-    ) -> DataStream[N | None]: ...
-    @overload
-    def sum(
-        self,
-        selector: Callable[[T], N],
-        *,
-        with_key: Literal[True],
-        on_error: OnError[T | None] = "fail",
-        name: str | None = None,
-    ) -> DataStream[tuple[K, N | None]]: ...
-    def sum(  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
-        self,
-        selector: Callable[[T], N],
-        *,
-        with_key: bool = False,
-        on_error: OnError[T | None] = "fail",
-        name: str | None = None,
-    ) -> DataStream[Any]:
-        return self._of_key(arithmetic.sum(selector), name, on_error, with_key=with_key)
-
-    @overload  # type: ignore[override]
-    def min(
-        self,
-        selector: Callable[[T], C],
-        *,
-        with_key: Literal[False] = False,
-        on_error: OnError[T | None] = "fail",
-        name: str | None = None,
-    ) -> DataStream[C | None]: ...
-    @overload
-    def min(
-        self,
-        selector: Callable[[T], C],
-        *,
-        with_key: Literal[True],
-        on_error: OnError[T | None] = "fail",
-        name: str | None = None,
-    ) -> DataStream[tuple[K, C | None]]: ...
-    def min(  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
-        self,
-        selector: Callable[[T], C],
-        *,
-        with_key: bool = False,
-        on_error: OnError[T | None] = "fail",
-        name: str | None = None,
-    ) -> DataStream[Any]:
-        return self._of_key(order.min(selector), name, on_error, with_key=with_key)
-
-    @overload  # type: ignore[override]
-    def max(
-        self,
-        selector: Callable[[T], C],
-        *,
-        with_key: Literal[False] = False,
-        on_error: OnError[T | None] = "fail",
-        name: str | None = None,
-    ) -> DataStream[C | None]: ...
-    @overload
-    def max(
-        self,
-        selector: Callable[[T], C],
-        *,
-        with_key: Literal[True],
-        on_error: OnError[T | None] = "fail",
-        name: str | None = None,
-    ) -> DataStream[tuple[K, C | None]]: ...
-    def max(  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
-        self,
-        selector: Callable[[T], C],
-        *,
-        with_key: bool = False,
-        on_error: OnError[T | None] = "fail",
-        name: str | None = None,
-    ) -> DataStream[Any]:
         return self._of_key(order.max(selector), name, on_error, with_key=with_key)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar, overload
 
 from windrow.aggregates.declared import DeclaredAggregate
-from windrow.builder.ready_made import KeyedReadyMade, KeyedReadyMadeOrNone, ReadyMade, ReadyMadeOrNone
+from windrow.builder.ready_made import KeyedReadyMade, ReadyMade
 from windrow.builder.window_functions import AllStage, KeyedStage
 from windrow.builder.window_settings import WindowSettings
 from windrow.evictors import Evictor
@@ -36,14 +36,15 @@ R = TypeVar("R")
 A = TypeVar("A")
 V = TypeVar("V")
 E = TypeVar("E")
+N = TypeVar("N")
 W = TypeVar("W", bound=Window)
 
 
 # Any below: the overloads of aggregate say what its results are.
 
 
-class _Keyed(KeyedReadyMade[T, K], KeyedStage[T, K, W]):
-    """Windows of a keyed stream that have elements when they fire."""
+class _Keyed(KeyedReadyMade[T, K, N], KeyedStage[T, K, W], Generic[T, K, W, N]):
+    """Windows of a keyed stream; ``N`` is None if they may have no element left when they fire, else ``Never``."""
 
     __slots__ = ()
 
@@ -110,7 +111,7 @@ class _Keyed(KeyedReadyMade[T, K], KeyedStage[T, K, W]):
         return self._aggregate_keyed(function, None, name, on_error)
 
 
-class WindowedStream(_Keyed[T, K, W]):
+class WindowedStream(_Keyed[T, K, W, Never]):
     """Windows of a keyed stream: elements ``T``, keys ``K``, windows ``W``."""
 
     __slots__ = ()
@@ -162,7 +163,7 @@ class WindowedStream(_Keyed[T, K, W]):
         return MaybeEmptyWindowedStream(self._evicted(evictor))
 
 
-class MergingWindowedStream(_Keyed[T, K, W]):
+class MergingWindowedStream(_Keyed[T, K, W, Never]):
     """Windows of a keyed stream that may merge, such as sessions."""
 
     __slots__ = ()
@@ -203,8 +204,8 @@ class MergingWindowedStream(_Keyed[T, K, W]):
         return MaybeEmptyMergingWindowedStream(self._evicted(evictor))
 
 
-class _All(ReadyMade[T], AllStage[T, W]):
-    """Windows of a stream without keys that have elements when they fire."""
+class _All(ReadyMade[T, N], AllStage[T, W], Generic[T, W, N]):
+    """Windows of a stream without keys; see :class:`_Keyed`."""
 
     __slots__ = ()
 
@@ -263,7 +264,7 @@ class _All(ReadyMade[T], AllStage[T, W]):
         return self._aggregate_all(function, None, name, on_error)
 
 
-class AllWindowedStream(_All[T, W]):
+class AllWindowedStream(_All[T, W, Never]):
     """Windows of a stream without keys."""
 
     __slots__ = ()
@@ -304,7 +305,7 @@ class AllWindowedStream(_All[T, W]):
         return MaybeEmptyAllWindowedStream(self._evicted(evictor))
 
 
-class MergingAllWindowedStream(_All[T, W]):
+class MergingAllWindowedStream(_All[T, W, Never]):
     """Windows of a stream without keys that may merge."""
 
     __slots__ = ()
@@ -345,7 +346,7 @@ class MergingAllWindowedStream(_All[T, W]):
         return MaybeEmptyMergingAllWindowedStream(self._evicted(evictor))
 
 
-class MaybeEmptyKeyedWindows(KeyedReadyMadeOrNone[T, K], _Keyed[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+class MaybeEmptyKeyedWindows(_Keyed[T, K, W, None]):
     """Windows of a keyed stream that may have no element left when they fire."""
 
     __slots__ = ()
@@ -403,19 +404,19 @@ class MaybeEmptyKeyedWindows(KeyedReadyMadeOrNone[T, K], _Keyed[T, K, W]):  # py
         return self._aggregate_keyed(function, window_function, name, on_error)
 
 
-class MaybeEmptyWindowedStream(MaybeEmptyKeyedWindows[T, K, W], WindowedStream[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+class MaybeEmptyWindowedStream(MaybeEmptyKeyedWindows[T, K, W], WindowedStream[T, K, W]):  # pyright: ignore[reportGeneralTypeIssues]  # results may be None
     """Windows of a keyed stream that may have no element left when they fire: with an evictor, or discarding."""
 
     __slots__ = ()
 
 
-class MaybeEmptyMergingWindowedStream(MaybeEmptyKeyedWindows[T, K, W], MergingWindowedStream[T, K, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+class MaybeEmptyMergingWindowedStream(MaybeEmptyKeyedWindows[T, K, W], MergingWindowedStream[T, K, W]):  # pyright: ignore[reportGeneralTypeIssues]  # results may be None
     """Windows of a keyed stream that may merge, and may have no element left when they fire."""
 
     __slots__ = ()
 
 
-class MaybeEmptyAllWindows(ReadyMadeOrNone[T], _All[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+class MaybeEmptyAllWindows(_All[T, W, None]):
     """Windows of a stream without keys that may have no element left when they fire."""
 
     __slots__ = ()
@@ -458,13 +459,13 @@ class MaybeEmptyAllWindows(ReadyMadeOrNone[T], _All[T, W]):  # pyright: ignore[r
         return self._aggregate_all(function, window_function, name, on_error)
 
 
-class MaybeEmptyAllWindowedStream(MaybeEmptyAllWindows[T, W], AllWindowedStream[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+class MaybeEmptyAllWindowedStream(MaybeEmptyAllWindows[T, W], AllWindowedStream[T, W]):  # pyright: ignore[reportGeneralTypeIssues]  # results may be None
     """Windows of a stream without keys that may have no element left when they fire."""
 
     __slots__ = ()
 
 
-class MaybeEmptyMergingAllWindowedStream(MaybeEmptyAllWindows[T, W], MergingAllWindowedStream[T, W]):  # pyright: ignore[reportIncompatibleMethodOverride]  # results may be None
+class MaybeEmptyMergingAllWindowedStream(MaybeEmptyAllWindows[T, W], MergingAllWindowedStream[T, W]):  # pyright: ignore[reportGeneralTypeIssues]  # results may be None
     """Windows of a stream without keys that may merge, and may have no element left when they fire."""
 
     __slots__ = ()
