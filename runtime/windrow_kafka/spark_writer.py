@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -71,26 +70,11 @@ class TopicWorkerSink(WorkerSink):
 
     def task(self, batch: int) -> WorkerTask:
         partition, division = current_partition(), division_told()
-        return _TransactionTask(TopicTask(self.step, self.sink, self.identity, batch, partition, division))
+        return _TransactionTask(self.step, self.sink, self.identity, batch, partition, division)
 
     def check(self, batch: int, division: str, *, again: bool) -> None:
         check_marks(self.step, self.sink, self.identity, batch, division, again=again)
 
 
-@dataclass(slots=True)
-class _TransactionTask(WorkerTask):
+class _TransactionTask(TopicTask, WorkerTask):
     """Writes the records of one task in a transaction."""
-
-    records: TopicTask
-
-    def write(self, values: Sequence[Any]) -> int:
-        return self.records.write(values)
-
-    def write_rows(self, rows: Any) -> int:
-        return self.records.write_rows(rows) if rows.num_rows else 0
-
-    def finish(self) -> None:
-        self.records.finish()
-
-    def close(self) -> None:
-        self.records.close()

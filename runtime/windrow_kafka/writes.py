@@ -108,6 +108,8 @@ class TopicTask:
 
     def write_rows(self, rows: Any) -> int:
         """Does what :meth:`write` does, for elements of an Arrow batch that go to one topic without keys."""
+        if not rows.num_rows:
+            return 0
         # Arrow only where columns are written: the interpreter runs without it.
         from windrow_runtime.codecs.arrow.decoding import lines_of_rows
 

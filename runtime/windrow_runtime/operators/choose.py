@@ -47,37 +47,17 @@ from windrow_runtime.operators.windows.partials import PartialsOperator
 from windrow_runtime.operators.windows.session_loop import SessionLoopOperator
 from windrow_runtime.operators.windows.table_loop import TableOperator
 
-
-def _process_operator(step: Step, node: KeyedProcessNode) -> ProcessOperator:
-    return ProcessOperator(step, node) if node.error_policy is None else GuardedProcessOperator(step, node)
-
-
-def _interval_join(step: Step, node: IntervalJoinNode) -> IntervalJoinOperator:
-    return (IntervalJoinOperator if node.error_policy is None else GuardedIntervalJoinOperator)(step, node)
-
-
-def _as_of_join(step: Step, node: AsOfJoinNode) -> AsOfJoinOperator:
-    return (AsOfJoinOperator if node.error_policy is None else GuardedAsOfJoinOperator)(step, node)
-
-
-def _pattern(step: Step, node: PatternNode) -> PatternOperator:
-    return (PatternOperator if node.error_policy is None else GuardedPatternOperator)(step, node)
-
-
-def _broadcast(step: Step, node: BroadcastProcessNode) -> BroadcastOperator:
-    return (BroadcastOperator if node.error_policy is None else GuardedBroadcastOperator)(step, node)
-
-
 # Any: each operator takes the nodes of its kind.
-OPERATORS: Final[Mapping[type[Node], Callable[[Step, Any], KeyedOperator]]] = {
-    AsOfJoinNode: _as_of_join,
-    BroadcastProcessNode: _broadcast,
-    EventTimeOrderNode: EventTimeOrderOperator,
-    IntervalJoinNode: _interval_join,
-    KeyedProcessNode: _process_operator,
-    PatternNode: _pattern,
-    SideInputNode: SideInputOperator,
+OPERATORS: Final[Mapping[type[Node], tuple[Callable[[Step, Any], KeyedOperator], ...]]] = {
+    AsOfJoinNode: (AsOfJoinOperator, GuardedAsOfJoinOperator),
+    BroadcastProcessNode: (BroadcastOperator, GuardedBroadcastOperator),
+    EventTimeOrderNode: (EventTimeOrderOperator,),
+    IntervalJoinNode: (IntervalJoinOperator, GuardedIntervalJoinOperator),
+    KeyedProcessNode: (ProcessOperator, GuardedProcessOperator),
+    PatternNode: (PatternOperator, GuardedPatternOperator),
+    SideInputNode: (SideInputOperator,),
 }
+"""The operators of each kind of keyed steps without windows: the usual one, and that of steps with an error policy."""
 
 
 def operator_for(step: Step, *, fast: bool = True) -> KeyedOperator:
@@ -94,7 +74,8 @@ def _chosen(step: Step, *, fast: bool) -> tuple[Callable[[], KeyedOperator], str
     """Chooses what makes the operator of a keyed step, and describes it."""
     node = step.node.windows
     if node is None:
-        return partial(OPERATORS[type(step.node)], step, step.node), "element by element"
+        operator = OPERATORS[type(step.node)][0 if step.node.error_policy is None else -1]
+        return partial(operator, step, step.node), "element by element"
     if takes_changes(node):
         changing = ChangingPaneOperator if node.spec.fires_panes else ChangingWindowOperator
         return partial(changing, step, node), "changes: withdrawn elements are taken out again"

@@ -69,7 +69,7 @@ def function_failed(step: Step, error: BaseException, given: str) -> UserFunctio
 
 
 def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
-    """Raises an error of windrow again, with the step, or else the error for a user's function, from ``error``."""
+    """Raises the error of a call: windrow's own again, with the step; others as the cause of a ``UserFunctionError``."""
     if isinstance(error, UnusableResultError):
         message = f"a function of the step returned {error.given}: {error.message}"
         raise UserFunctionError(
@@ -102,6 +102,11 @@ def folded_behind(watermark: int, where: str | None = None) -> CheckpointError:
 def line_of_caller() -> Location | None:
     """Returns the innermost line on the stack that belongs neither to the language nor to the runtime."""
     return caller_location(*RUNTIME)
+
+
+def misuse(message: str, *, given: object = ..., expected: str, hint: str | None = None) -> InvalidArgumentError:
+    """Makes the error of a wrong argument, with the line of the user's program that called windrow."""
+    return InvalidArgumentError(message, given=given, expected=expected, where=line_of_caller(), hint=hint)
 
 
 @contextmanager

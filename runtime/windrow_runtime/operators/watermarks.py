@@ -67,10 +67,6 @@ class Arrivals(NamedTuple):
     any: bool  # whether one of the sources had something new, be it read or left for a later batch
     partitions: Collection[str] = ()  # the partitions that had something new, if the source has some
 
-    def of_partition(self, name: str) -> Arrivals:
-        """Returns what the batch tells of one partition."""
-        return Arrivals(self.asked, name in self.partitions)
-
 
 @dataclass(slots=True)
 class Silence:
@@ -223,7 +219,7 @@ class WatermarkTracker:
             for name in read.open:
                 self._partition(name)
         for name, each in self._partitions.items():
-            each.end_batch(now, None, arrivals and arrivals.of_partition(name))
+            each.end_batch(now, None, arrivals and Arrivals(arrivals.asked, name in arrivals.partitions))
         if read is not None and not more_to_come:
             self._release(self._partitions.keys() - set(read.open))
         holding = [each for each in self._partitions.values() if not each.idle] or self._active_last()

@@ -93,6 +93,18 @@ class TableOutput(Output):
         self._shown = sink.describe()
         self._record_type = written_type(step)
 
+    def refuse_lengths(self, target: str) -> None:
+        """Refuses fields of types that tables of Arrow's libraries lack: lengths of time, and a plain None."""
+        for field in self._record_type.columns:
+            if field.type.contains(Kind.TIMEDELTA, Kind.NONE):
+                raise InvalidArgumentError(
+                    f"{target} has no type for this field",
+                    given=f"{field.name}: {field.type}",
+                    expected="a field without a timedelta or a plain None",
+                    where=f"{self._where}, {self._record_type.name}.{field.name}",
+                    hint="write a length of time as a number of milliseconds",
+                )
+
     @abstractmethod
     def clean(self, text: str) -> str:
         """Removes secrets from an error text of the library."""

@@ -44,15 +44,7 @@ class DeltaOutput(TableOutput):
     # Any: elements of every type, and pyarrow has no types.
     def __init__(self, step: Step, sink: DeltaSink[Any], identity: Identity) -> None:
         super().__init__(step, sink)
-        for field in self._record_type.columns:
-            if field.type.contains(Kind.TIMEDELTA, Kind.NONE):
-                raise InvalidArgumentError(
-                    "Delta Lake has no type for this field",
-                    given=f"{field.name}: {field.type}",
-                    expected="a field without a timedelta or a plain None",
-                    where=f"{step.where}, {self._record_type.name}.{field.name}",
-                    hint="write a length of time as a number of milliseconds",
-                )
+        self.refuse_lengths("Delta Lake")
         partition_by = self.fields_named(sink.partition_by, "partition_by")
         for field in partition_by:
             if field.type.kind in (*JSON_CELLS, Kind.BYTES):

@@ -16,11 +16,10 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.utils.config import Config, merge_config
 
 from windrow.addresses.redaction import longest_first, redact, secrets_in
-from windrow.errors import InvalidArgumentError, SinkError
+from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import IcebergSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
-from windrow_runtime.codecs.value_type import Kind
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_newest
 from windrow_sql.iceberg.columns import column_faults, columns_of, partition_faults
@@ -62,15 +61,7 @@ class IcebergOutput(TableOutput):
         self, step: Step, sink: IcebergSink[Any], identity: Identity, properties: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(step, sink)
-        for field in self._record_type.columns:
-            if field.type.contains(Kind.TIMEDELTA, Kind.NONE):
-                raise InvalidArgumentError(
-                    "Iceberg has no type for this field",
-                    given=f"{field.name}: {field.type}",
-                    expected="a field without a timedelta or a plain None",
-                    where=f"{step.where}, {self._record_type.name}.{field.name}",
-                    hint="write a length of time as a number of milliseconds",
-                )
+        self.refuse_lengths("Iceberg")
         self._sink = sink
         self._identity = identity
         self._properties = catalog_properties(sink) if properties is None else properties

@@ -145,7 +145,7 @@ def cluster_findings(
         findings = [
             executors_finding(executors),
             *package_findings(executors, _own_versions()),
-            import_finding(executors, _own_connectors()),
+            import_finding(executors, sum(len(names(group)) for group in _CONNECTORS)),
             daemon_finding(executors, spark.conf.get(_DAEMON, None)),
             clock_finding(executors),
         ]
@@ -169,7 +169,7 @@ def found(spark: SparkSession, folder: str | None) -> list[Executor]:
     probe = udf(_probe([*_own_versions()], folder), "string", useArrow=False)
     executors: dict[str, Executor] = {}
     for number in range(_ROUNDS):
-        cores, known = _cores(spark), len(executors)
+        cores, count_before = _cores(spark), len(executors)
         # All tasks of the last rounds are short, so that the times around them are near.
         began, tasks = time.time(), 2 * cores
         rows = spark.range(0, tasks, 1, tasks).select(probe("id").alias("found")).collect()
@@ -181,7 +181,7 @@ def found(spark: SparkSession, folder: str | None) -> list[Executor]:
             lowest, highest = executor.ahead
             ahead = (max(lowest, at - ended), min(highest, at - began))
             executors[name] = replace(executor, ahead=ahead)
-        if number > 1 and len(executors) == known and cores == _cores(spark):
+        if number > 1 and len(executors) == count_before and cores == _cores(spark):
             break
     return sorted(executors.values(), key=lambda each: each.host)
 
@@ -207,10 +207,6 @@ def _own_versions() -> dict[str, str]:
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return versions
-
-
-def _own_connectors() -> int:
-    return sum(len(names(group)) for group in _CONNECTORS)
 
 
 def _probe(packages: Sequence[str], folder: str | None) -> Callable[[int], str]:
@@ -288,10 +284,10 @@ def package_findings(executors: Sequence[Executor], own: Mapping[str, str]) -> I
         if not others:
             same.append(f"{name} {version}")
             continue
-        told = [f"{other or 'not installed'} on {_hosts(hosts)}" for other, hosts in others.items()]
+        versions_of_others = [f"{other or 'not installed'} on {_hosts(hosts)}" for other, hosts in others.items()]
         package = DISTRIBUTION if name == "windrow" else name
         yield Finding(
-            f"{name}: {version} on the driver, {', '.join(told)}",
+            f"{name}: {version} on the driver, {', '.join(versions_of_others)}",
             f"pip install '{package}=={version}' in the Python of these workers, "
             "or ship one environment to all with --archives",
         )
@@ -333,12 +329,12 @@ def clock_finding(executors: Sequence[Executor]) -> Finding:
     """Compares the clocks with that of the driver. Results do not depend on them; signed requests and logins do."""
     behind, ahead = min(each.ahead[1] for each in executors), max(each.ahead[0] for each in executors)
     off = {each.host: each.ahead for each in executors if each.ahead[0] > 0 or each.ahead[1] < 0}
-    told = ", ".join(
+    hosts_off = ", ".join(
         f"{host} {abs(lowest + highest) / 2:.1f} s {'ahead' if lowest > 0 else 'behind'}"
         for host, (lowest, highest) in off.items()
     )
     widest = max((highest - lowest) / 2 for lowest, highest in (each.ahead for each in executors))
-    text = f"clocks: {told or 'as that of the driver'}, measured to {widest:.1f} s"
+    text = f"clocks: {hosts_off or 'as that of the driver'}, measured to {widest:.1f} s"
     if behind < -_CLOCK_SECONDS or ahead > _CLOCK_SECONDS:
         return Finding(text, "have the machines set their clocks by one server of time")
     return Finding(text)

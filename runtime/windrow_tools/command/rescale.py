@@ -11,20 +11,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
 from windrow_tools.command.failures import ExitCode
-from windrow_tools.command.user_file import add_pipeline, chosen_pipeline
+from windrow_tools.command.user_file import add_partitions, add_pipeline, chosen_pipeline
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the subcommand."""
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the folder of the checkpoint of a run on Spark")
     add_pipeline(parser)
-    parser.add_argument("--partitions", type=int, metavar="N", help="the new number of partitions; default: as before")
-    parser.add_argument(
-        "--key-groups-per-partition",
-        type=int,
-        metavar="N",
-        help="the new number of key groups of each; default: as before",
-    )
+    add_partitions(parser)
 
 
 def prepare(options: Namespace) -> Callable[[], int]:

@@ -12,7 +12,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
 from windrow_tools.command.failures import ExitCode
-from windrow_tools.command.user_file import add_accepted, add_pipeline, add_renamed, chosen_pipeline, renamed_in
+from windrow_tools.command.user_file import (
+    add_accepted,
+    add_partitions,
+    add_pipeline,
+    add_renamed,
+    chosen_pipeline,
+    renamed_in,
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -21,13 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_pipeline(parser)
     add_renamed(parser)
     add_accepted(parser)
-    parser.add_argument("--partitions", type=int, metavar="N", help="the new number of partitions; default: as before")
-    parser.add_argument(
-        "--key-groups-per-partition",
-        type=int,
-        metavar="N",
-        help="the new number of key groups of each; default: as before",
-    )
+    add_partitions(parser)
 
 
 def prepare(options: Namespace) -> Callable[[], int]:

@@ -47,6 +47,17 @@ def add_pipeline(parser: ArgumentParser) -> None:
     parser.set_defaults(words=[])  # those after --
 
 
+def add_partitions(parser: ArgumentParser) -> None:
+    """Adds the options that divide the state of a checkpoint anew."""
+    parser.add_argument("--partitions", type=int, metavar="N", help="the new number of partitions; default: as before")
+    parser.add_argument(
+        "--key-groups-per-partition",
+        type=int,
+        metavar="N",
+        help="the new number of key groups of each; default: as before",
+    )
+
+
 def add_accepted(parser: ArgumentParser) -> None:
     """Adds the option that names steps whose changes a checkpoint accepts."""
     parser.add_argument(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from windrow.drawing.svg import element, shortened, text, width_of, wrapped
 from windrow.errors import InvalidArgumentError
-from windrow_runtime.operators.errors import line_of_caller
+from windrow_runtime.operators.errors import misuse
 from windrow_runtime.operators.recording import Lane, ProcessRecording, RecordedEvent, Recording
 from windrow_tools.pictures.axes import Labels, is_finite
 from windrow_tools.pictures.picture import LEAST_WIDTH, Timeline, checked_input, page, whole
@@ -74,11 +74,10 @@ def lanes(
     named = {*process.lanes, *_TIMES}
     unknown = [lane for lane in names or () if lane not in named]
     if unknown:
-        raise InvalidArgumentError(
+        raise misuse(
             "the picture has no such lane",
             given=", ".join(map(str, unknown)),
             expected=f"lanes of {', '.join(str(lane) for lane in Lane if lane in named)}",
-            where=line_of_caller(),
         )
     words = f"Lanes of {process.name}" if title is None else title
     return _Drawing.of(process, width, show, names or {}).timeline(words, title)

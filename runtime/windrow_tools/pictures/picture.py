@@ -11,7 +11,7 @@ from windrow.drawing.html import table
 from windrow.drawing.style import colours_of
 from windrow.drawing.svg import picture, shortened, text
 from windrow.errors import InvalidArgumentError, require_callable
-from windrow_runtime.operators.errors import line_of_caller
+from windrow_runtime.operators.errors import line_of_caller, misuse
 from windrow_runtime.operators.recording import Recording
 from windrow_tools.pictures.style import RULES
 
@@ -25,27 +25,22 @@ _CLASS: Final = "windrow-timeline"
 def checked_input(recording: object, values: Callable[[Any], str]) -> Callable[[Any], str]:
     """Refuses what is no recording; returns a function that makes texts of values, and refuses what is none."""
     if not isinstance(recording, Recording):
-        raise InvalidArgumentError(
+        raise misuse(
             "a picture is drawn of a recording",
             given=f"a {type(recording).__name__}",
             expected="a Recording",
-            where=line_of_caller(),
             hint="harness.recording, or LocalRunner(record=True).run(pipeline).recording",
         )
     expected = "a function that makes a text of an element, and of a result"
     require_callable(values, "values of a picture", expected, takes="value", where=line_of_caller())
 
     def shown(value: Any) -> str:
-        made: object = values(value)
-        if not isinstance(made, str):
-            raise InvalidArgumentError(
-                "values of a picture makes no text",
-                given=made,
-                expected="a str",
-                where=line_of_caller(),
-                hint="lambda value: str(...)",
+        text: object = values(value)
+        if not isinstance(text, str):
+            raise misuse(
+                "values of a picture makes no text", given=text, expected="a str", hint="lambda value: str(...)"
             )
-        return made
+        return text
 
     return shown
 

@@ -33,7 +33,7 @@ from windrow_runtime.local.journal import (
     Purge,
     Silence,
 )
-from windrow_runtime.operators.errors import line_of_caller, shortened
+from windrow_runtime.operators.errors import misuse, shortened
 from windrow_runtime.operators.recording import RecordedElement
 from windrow_runtime.operators.state.model import NOTHING, WindowEntry
 
@@ -151,12 +151,7 @@ class Explainer:
             InvalidArgumentError: If it is no window, or no element of the key has come.
         """
         if not callable(getattr(window, "max_timestamp", None)):
-            raise InvalidArgumentError(
-                "it is no window",
-                given=shortened(window),
-                expected="a window, such as TimeWindow(0, 10_000)",
-                where=line_of_caller(),
-            )
+            raise misuse("it is no window", given=shortened(window), expected="a window, such as TimeWindow(0, 10_000)")
         (key,) = as_keys([key])
         self._check_key(key)
         operator, life, entry = self._operator, self._life(key, window), self._entry(key, window)
@@ -354,11 +349,8 @@ class Explainer:
         if not arrivals:
             return None
         if not -len(arrivals) <= which < len(arrivals):
-            raise InvalidArgumentError(
-                "fewer elements that equal it have come",
-                given=f"which={which}",
-                expected=f"less than {len(arrivals)}",
-                where=line_of_caller(),
+            raise misuse(
+                "fewer elements that equal it have come", given=f"which={which}", expected=f"less than {len(arrivals)}"
             )
         arrival = arrivals[which]
         at, element = arrival.at, arrival.element

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from windrow.errors import InvalidArgumentError, MissingTimestampError
+from windrow.errors import MissingTimestampError
 from windrow.time import MIN_TIMESTAMP
 from windrow.triggers import MergingTrigger, Trigger, TriggerResult
 from windrow.triggers.checks import check_trigger, parts_that_cannot_merge
 from windrow.windows import MergingWindowAssigner, Window, WindowAssigner
-from windrow_runtime.operators.errors import errors_at, line_of_caller
+from windrow_runtime.operators.errors import errors_at, line_of_caller, misuse
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.state.model import WindowEntry
 from windrow_runtime.operators.trigger_context import TriggerContextImpl
@@ -206,13 +206,7 @@ def assign_windows(
 
 def _check_assigner(given: object, class_: type, hint: str) -> None:
     if not isinstance(given, class_):
-        raise InvalidArgumentError(
-            "an assigner of windows is under test",
-            given=given,
-            expected=f"a {class_.__name__}",
-            where=line_of_caller(),
-            hint=hint,
-        )
+        raise misuse("an assigner of windows is under test", given=given, expected=f"a {class_.__name__}", hint=hint)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from windrow_runtime.local.execution import Execution, StampedElements
 from windrow_runtime.local.journal import Journal, recorders_of, recording_of
 from windrow_runtime.local.key_order import KeyOrder
 from windrow_runtime.operators.copies import own
-from windrow_runtime.operators.errors import line_of_caller
+from windrow_runtime.operators.errors import line_of_caller, misuse
 from windrow_runtime.operators.operator import KeyedOperator
 from windrow_runtime.operators.outcome import check_counter
 from windrow_runtime.operators.recording import Recording, recorded
@@ -162,11 +162,10 @@ class StreamHarness(Generic[In, Out]):
         shuffles_keys: int | None = None,
     ) -> None:
         if not isinstance(stream, DataStream):
-            raise InvalidArgumentError(
+            raise misuse(
                 "a harness tests a stream",
                 given=f"a {type(stream).__name__}",
                 expected="a DataStream",
-                where=line_of_caller(),
                 hint="the stream itself, without a sink and without a Pipeline",
             )
         self._stream = stream
@@ -210,22 +209,20 @@ class StreamHarness(Generic[In, Out]):
         sources = self._topology.sources
         if source is None:
             if len(sources) != 1:
-                raise InvalidArgumentError(
+                raise misuse(
                     "the harness must know which source to push into",
                     given=f"{len(sources)} sources",
                     expected="source=...",
-                    where=line_of_caller(),
                     hint="StreamHarness(stream, source), with one of those that the stream reads",
                 )
             return Port(sources[0].id)
         for step in sources:
             if getattr(step.node, "source", None) is source:
                 return Port(step.id)
-        raise InvalidArgumentError(
+        raise misuse(
             "the source is not part of the stream",
             given=f"a source {source.describe()}",
             expected=f"one that the stream reads, in {' or '.join(step.where for step in sources)}",
-            where=line_of_caller(),
             hint="from_source(source) takes the same object as the harness",
         )
 
@@ -368,11 +365,10 @@ class StreamHarness(Generic[In, Out]):
             InvalidArgumentError: If the harness does not watch this stream.
         """
         if id(stream.node) not in self._sink_steps:
-            raise InvalidArgumentError(
+            raise misuse(
                 "the harness does not watch this stream",
                 given=repr(stream),
                 expected="the stream under test, or one of also=",
-                where=line_of_caller(),
                 hint="StreamHarness(..., also=(stream,))",
             )
         return _drain(self._execution.sinks, self._sink_steps[id(stream.node)])
@@ -398,12 +394,11 @@ class StreamHarness(Generic[In, Out]):
         """
         names = self._names_of_side_outputs()
         if not isinstance(tag, OutputTag) or (names is not None and tag.name not in names):
-            raise InvalidArgumentError(
+            raise misuse(
                 "no step of the stream has this side output",
                 given=tag,
                 expected=" or ".join(map(repr, sorted(names or ())))
                 or ("a stream with side outputs" if isinstance(tag, OutputTag) else "an OutputTag"),
-                where=line_of_caller(),
                 hint=similar_name(tag.name, names or ()) if isinstance(tag, OutputTag) else f"OutputTag({tag!r})",
             )
         ports = [port for port in self._observed if port.tag == tag.name]
@@ -527,11 +522,10 @@ class StreamHarness(Generic[In, Out]):
         steps = [step for step in self._topology.keyed if step.node.windows is not None]
         fitting = [step for step in steps if name is None or name in {step.id, step.name}]
         if len(fitting) != 1:
-            raise InvalidArgumentError(
+            raise misuse(
                 "it must be clear which step with windows to explain",
                 given="no step" if name is None else f"step={name!r}",
                 expected=f"step= one of {', '.join(step.id for step in steps)}" if steps else "a stream with windows",
-                where=line_of_caller(),
             )
         if not self._explains:
             raise UnsupportedOperationError(
@@ -553,10 +547,9 @@ class StreamHarness(Generic[In, Out]):
 
     def _running(self) -> Execution:
         if self._is_closed:
-            raise InvalidArgumentError(
+            raise misuse(
                 "the harness is closed, and so are the functions of its stream",
                 expected="elements, watermarks and times before close(), or inside of its with block",
-                where=line_of_caller(),
                 hint="StreamHarness(stream, source) makes another one",
             )
         return self._execution
