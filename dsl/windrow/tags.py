@@ -50,8 +50,8 @@ class OutputTag(Generic[T]):
             return self._element_type
         # Any: a type or None, as Python's typing module keeps it.
         subscripts: tuple[Any, ...] = get_args(getattr(self, "__orig_class__", None))
-        known = [kind for kind in subscripts if kind is not Any and not isinstance(kind, (TypeVar, ForwardRef))]
-        return known[0] if known else None
+        types = [kind for kind in subscripts if kind is not Any and not isinstance(kind, (TypeVar, ForwardRef))]
+        return types[0] if types else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OutputTag) and other.name == self.name

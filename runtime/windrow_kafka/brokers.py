@@ -132,7 +132,7 @@ class TopicBrokers:
 
     @contextmanager
     def errors(self, what: str, *, was_there: bool) -> Iterator[None]:
-        """Turns errors of the client into those for what a source has asked, of topics that were there or not."""
+        """Turns errors of the client into windrow's, which name ``what`` a source asked the broker for."""
         try:
             yield
         except client_library().KafkaException as error:

@@ -59,8 +59,8 @@ class Division:
         return {**self.settings, _CORES: self.settings.get(_CORES) or cores, _SAMPLED: _ALL_FILES}
 
     def __str__(self) -> str:
-        given = {name: value for name, value in self.settings.items() if value is not None}
+        settings = {name: value for name, value in self.settings.items() if value is not None}
         numbers = {"cores": self.cores, SHUFFLE_PARTITIONS: self.partitions}
         return ", ".join(
-            f"{name}={value}" for name, value in {**numbers, **given, "large files": self.large_file_bytes}.items()
+            f"{name}={value}" for name, value in {**numbers, **settings, "large files": self.large_file_bytes}.items()
         )

@@ -30,8 +30,8 @@ def path_dataset(path: str) -> Dataset:
         return Dataset("file", real_path(path))
     scheme, _, rest = redact_address(path).partition("://")
     authority, _, name = rest.partition("/")
-    known = "s3" if scheme.lower() in {"s3a", "s3n"} else scheme.lower()  # Hadoop's names for the store
-    return Dataset(f"{known}://{authority}", name.strip("/") or "/")
+    store = "s3" if scheme.lower() in {"s3a", "s3n"} else scheme.lower()  # Hadoop's names for the store
+    return Dataset(f"{store}://{authority}", name.strip("/") or "/")
 
 
 def topic_datasets(servers: str, topics: Iterable[str]) -> list[Dataset]:

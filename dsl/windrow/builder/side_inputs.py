@@ -59,7 +59,7 @@ class SideInput(Generic[V_co]):
 
     @property
     def view(self) -> SideView:
-        """What the plan knows of the view."""
+        """The definition of the view in the plan."""
         return self._view
 
     @property

@@ -300,10 +300,10 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
         """
         if function is not None:
             check_function(function, "changelog", "kind, row")
-        known = self._node.element_type
-        type_form: object = Change if known is None else GenericAlias(Change, (known,))
+        element_type = self._node.element_type
+        type_form: object = Change if element_type is None else GenericAlias(Change, (element_type,))
         if function is not None:
-            type_form = made_type(function, ChangeKind, known)
+            type_form = made_type(function, ChangeKind, element_type)
         return DataStream(
             ChangelogNode(
                 input=self._node,

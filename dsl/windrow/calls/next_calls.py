@@ -32,12 +32,12 @@ def next_calls(class_: type, name: str) -> str | None:
     stages = {stage.__name__: stage for stage in _subclasses(base)}
     ways: deque[tuple[type, tuple[str, ...]]] = deque([(class_, ())])
     seen = {class_}
-    found: dict[str, str] = {}
-    while ways and len(found) < _MOST_WAYS:
+    by_first_call: dict[str, str] = {}
+    while ways and len(by_first_call) < _MOST_WAYS:
         stage, calls = ways.popleft()
         called = inspect.getattr_static(stage, name, None)
         if calls and isinstance(called, FunctionType):
-            found.setdefault(calls[0].partition("(")[0], ".".join((*calls, _text(called))))
+            by_first_call.setdefault(calls[0].partition("(")[0], ".".join((*calls, _text(called))))
         # A stream has all calls, so that what it leads to is another program.
         elif len(calls) < _FARTHEST and not (calls and stage.__name__ == "DataStream"):
             for function in _calls(stage):
@@ -45,7 +45,7 @@ def next_calls(class_: type, name: str) -> str | None:
                     if stages[made] not in seen:
                         seen.add(stages[made])
                         ways.append((stages[made], (*calls, _text(function))))
-    return ", or ".join(found.values()) or None
+    return ", or ".join(by_first_call.values()) or None
 
 
 def _subclasses(class_: type) -> Iterator[type]:

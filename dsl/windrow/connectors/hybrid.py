@@ -155,7 +155,7 @@ class HybridSource(Source[T], Generic[T]):
 
     @property
     def datasets(self) -> Sequence[Dataset]:
-        """What the parts read that no function makes."""
+        """The names of what the parts read, without parts that a function makes later."""
         return [dataset for source in self.sources for dataset in source.datasets]
 
     @property

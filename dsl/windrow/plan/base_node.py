@@ -303,8 +303,8 @@ class Node:
         """
         if tag not in self.failed_tags:
             return self.late_type(tag)
-        known = self.failing_type
-        return None if known is None else GenericAlias(Failed, (known,))
+        element_type = self.failing_type
+        return None if element_type is None else GenericAlias(Failed, (element_type,))
 
     @property
     def failing_type(self) -> object | None:
@@ -315,8 +315,8 @@ class Node:
     @property
     def unmarked_types(self) -> tuple[object | None, ...]:
         """The types of its elements without what marks them, such as the stream that they come from."""
-        known = self.element_type
-        return get_args(known) if get_origin(known) is Tagged else (known,)
+        element_type = self.element_type
+        return get_args(element_type) if get_origin(element_type) is Tagged else (element_type,)
 
     @property
     def fails_without_element(self) -> bool:

@@ -171,11 +171,11 @@ NO_LATE_TAGS: Final = LateTags()
 def _pair_type(marked: object | None, kind: JoinKind) -> object | None:
     """The type of the pairs of a join; None where it is not known."""
     sides = get_args(marked)
-    known = [
+    types = [
         widest([each, NoneType]) if side in kind.missing else each
         for side, each in zip((LEFT, RIGHT), sides, strict=False)
     ]
-    return GenericAlias(tuple, tuple(known)) if known and None not in known else None
+    return GenericAlias(tuple, tuple(types)) if types and None not in types else None
 
 
 # Without slots: `spec` is a cached property, which needs a `__dict__`.

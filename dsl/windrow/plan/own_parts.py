@@ -218,8 +218,8 @@ def _kind(descriptor: StateDescriptor) -> type[StateDescriptor] | None:
 
 
 def _shown(descriptor: StateDescriptor) -> str:
-    known = [type_name(kind) for kind in held_types(descriptor) if kind is not None]
-    return f"a {type(descriptor).__name__}" + (f" of {' and '.join(known)}" if known else "")
+    types = [type_name(kind) for kind in held_types(descriptor) if kind is not None]
+    return f"a {type(descriptor).__name__}" + (f" of {' and '.join(types)}" if types else "")
 
 
 def failed_tag_faults(node: Node) -> Iterator[StepFault]:

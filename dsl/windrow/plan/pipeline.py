@@ -116,9 +116,9 @@ def _use_all(arguments: Iterable[object]) -> None:
 
 def _check_all_given(steps: Iterable[Step], sinks: Iterable[PipelineSink]) -> None:
     """Refuse a plan that reads what a sink cannot write, and does not have that sink itself."""
-    given = {id(sink.node) for sink in sinks}
+    nodes = {id(sink.node) for sink in sinks}
     for step in steps:
-        if step.node.writes is not None and id(step.node) not in given:
+        if step.node.writes is not None and id(step.node) not in nodes:
             raise refusal(
                 "a pipeline reads the elements that a sink cannot write, and was not given that sink",
                 given=f"{step.node.describe()}, {step.node.location}",

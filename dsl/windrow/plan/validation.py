@@ -426,18 +426,18 @@ def _side_output_faults(node: SideOutputNode, earlier_tags: EarlierTags) -> Iter
     producer = node.input
     while producer.states_type or producer.side_output is not None:
         producer = producer.inputs[0]
-    known, process = producer.side_outputs, producer.outputs_aside
+    outputs, process = producer.side_outputs, producer.outputs_aside
     if process is not None:
-        known = (*known, *tags_of(process))
+        outputs = (*outputs, *tags_of(process))
     tags_before = earlier_tags.setdefault(id(producer), [])
-    yield from _tag_type_faults(node.tag, [*known, *tags_before])
+    yield from _tag_type_faults(node.tag, [*outputs, *tags_before])
     tags_before.append(node.tag)
-    if process is None and node.tag not in known:
-        names = ", ".join(repr(tag.name) for tag in known)
+    if process is None and node.tag not in outputs:
+        names = ", ".join(repr(tag.name) for tag in outputs)
         yield (
             f"the step {producer.name or producer.kind!r} has no side output {node.tag.name!r}",
             f"its side outputs are: {names}"
-            if known
+            if outputs
             else "a source with on_malformed=tag, a window or a join with late outputs, map_async with timed_out=tag, "
             "a step with on_error=tag, or a process function that outputs to the tag has one",
         )

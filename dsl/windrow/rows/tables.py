@@ -79,8 +79,8 @@ def from_changes(
     for argument, function in (("op", op), ("row", row), ("key", key)):
         if function is not None:
             check_plain_function(function, argument, "row" if argument == "key" else "record")
-    known = stream.node.element_type
-    changes, row_type = stream, known
+    record_type = stream.node.element_type
+    changes, row_type = stream, record_type
     if op is not None:
         if row is None and key is None:
             raise refusal(
@@ -88,20 +88,20 @@ def from_changes(
                 given="op without row and key",
                 expected="row=, which takes from a record what is equal in a row and its withdrawal, or key=",
             )
-        row_type = known if row is None else made_type(row, known)
+        row_type = record_type if row is None else made_type(row, record_type)
         change = RowChange(op, row)
         changes = stream.map(change) if key is None else _newest(stream, key, key, change, name)
     elif row is not None:
         raise refusal("row= takes the row from a record that op= tells of", given="row without op")
-    elif known is not None:
-        if (get_origin(known) or known) is not Change:
+    elif record_type is not None:
+        if (get_origin(record_type) or record_type) is not Change:
             raise refusal(
                 "from_changes needs to know what the records do",
-                given=known,
+                given=record_type,
                 expected="a stream of Change",
                 hint="flat_map(TableChange.changes) before, which makes records of Change; or op=, row= and key=",
             )
-        row_type = next(iter(get_args(known)), None)
+        row_type = next(iter(get_args(record_type)), None)
     if op is None and key is not None:
         take_key = key
         changes = _newest(stream, lambda change: take_key(change.value), key, _same, name)

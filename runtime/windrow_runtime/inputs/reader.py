@@ -52,7 +52,7 @@ class SourceReader(Generic[S_co]):
         return None
 
     def as_part(self, place: int) -> Reads:
-        """Returns the reads of the source as the part of a hybrid source that has the number ``place``."""
+        """Returns what reads the source as part number ``place`` of a hybrid source."""
         reads = self.reads()
         assert reads is not None, "a hybrid source refuses others"
         return reads

@@ -59,12 +59,12 @@ class Metrics:
     def histogram(self, name: str, boundaries: Sequence[float] = USUAL_BOUNDARIES) -> Histogram:
         """Returns the histogram of that name, for users' functions."""
         numbers = checked_boundaries(boundaries, name)
-        known = self.histograms.setdefault(name, Distribution(numbers))
-        if known.boundaries != numbers:
+        distribution = self.histograms.setdefault(name, Distribution(numbers))
+        if distribution.boundaries != numbers:
             raise InvalidArgumentError(
                 f"histogram {name!r} of the step has other boundaries",
                 given=list(numbers),
-                expected=f"{list(known.boundaries)}, as at its first use",
+                expected=f"{list(distribution.boundaries)}, as at its first use",
                 hint="give the other one another name",
             )
         return _Histogram(self, name, numbers)

@@ -103,10 +103,10 @@ class _Instruments:
 
     def of(self, instrument: Instrument) -> Any:
         """Returns an instrument of the meter."""
-        made = self._made.get(instrument.name)
-        if made is None:
-            made = self._made[instrument.name] = self._make(instrument)
-        return made
+        meter_instrument = self._made.get(instrument.name)
+        if meter_instrument is None:
+            meter_instrument = self._made[instrument.name] = self._make(instrument)
+        return meter_instrument
 
     def _make(self, instrument: Instrument) -> Any:
         name, unit, description = instrument.name, instrument.unit, instrument.description
@@ -269,8 +269,8 @@ class Telemetry:
                 instruments.of(listed.USER_GAUGE).set(value, self._named(step, name))
         for step, histograms in metrics.histograms.items():
             for name, recorded in histograms.items():
-                known = before.histograms.get(step, {}).get(name)
-                self._measure_values(instruments, self._named(step, name), recorded, known)
+                earlier = before.histograms.get(step, {}).get(name)
+                self._measure_values(instruments, self._named(step, name), recorded, earlier)
 
     def _named(self, step: str, name: str) -> _Attributes:
         # Exporters encode the names: half of a surrogate pair would fail each of their reports.

@@ -51,16 +51,16 @@ def check_counter(name: str, counted: Iterable[str], steps: Iterable[Step]) -> N
     Raises:
         InvalidArgumentError: If windrow has no such counter, and no function of the steps names one.
     """
-    known = {*_OWN_COUNTERS, *counted}
-    if name in known:
+    counters = {*_OWN_COUNTERS, *counted}
+    if name in counters:
         return
     in_code = counter_names(steps)
     if name not in in_code:
         raise InvalidArgumentError(
             "no step has a counter of that name",
             given=name,
-            expected=", ".join(sorted(known)),
-            hint=similar_name(name, [*sorted(known), *sorted(in_code)])
+            expected=", ".join(sorted(counters)),
+            hint=similar_name(name, [*sorted(counters), *sorted(in_code)])
             or "names that a function makes at run time exist once they count: result.counters has these",
         )
 

@@ -363,7 +363,7 @@ class RowPages(KeyedPages[KeyedRows, Hashes]):
     """The rows of one step in one key group, during a batch, which changes the step's record."""
 
     def shares(self, keys: pa.Array, watermark: int, now: int = NO_TIMER) -> Iterator[tuple[list[int], Mask | None]]:
-        """Yields the pages that fit into memory at a time, and the mask of their keys among the batch's; None: all."""
+        """Yields portions of the pages that fit into memory, each with a mask of the batch's keys in it; None: all."""
         count = self.record.pages
         if count == 1:
             yield [0], None

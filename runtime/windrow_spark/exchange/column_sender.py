@@ -84,7 +84,7 @@ class ColumnSender:
             self._records[form.step.id] += count
 
     def add_objects(self, targets: Sequence[StepEdge], values: Sequence[Any], timestamps: Sequence[int | None]) -> None:
-        """Turns objects into columns, and adds those of each stream to its target, without the mark of the stream.
+        """Turns elements into columns, and adds them to each target; a target of a join gets those of its side alone.
 
         Where a step needs no timestamps, elements may have none.
         """

@@ -52,7 +52,7 @@ class RunMeasure:
 def _tasks(spark: SparkSession) -> tuple[int, int]:
     """Returns how many tasks of the running job are done, and how many it has.
 
-    Nothing is known over Spark Connect, between two jobs, and where several jobs or queries run. That the jobs of a
+    Nothing is infos over Spark Connect, between two jobs, and where several jobs or queries run. That the jobs of a
     group are not asked for is on purpose: Spark gives all of a run, one call for each.
     """
     context = getattr(spark, "sparkContext", None)
@@ -64,8 +64,8 @@ def _tasks(spark: SparkSession) -> tuple[int, int]:
         return 0, 0
     job = tracker.getJobInfo(active[0])
     stages = [] if job is None else [tracker.getStageInfo(stage) for stage in job.stageIds]
-    known = [stage for stage in stages if stage is not None]
-    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+    infos = [stage for stage in stages if stage is not None]
+    return sum(stage.numCompletedTasks for stage in infos), sum(stage.numTasks for stage in infos)
 
 
 def has_own_bar(spark: SparkSession | None) -> bool:

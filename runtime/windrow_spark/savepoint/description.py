@@ -214,10 +214,10 @@ class SavepointFolder:
                 if size != file.size:
                     lost = "it is gone" if size < 0 else f"it has {size} bytes, and {file.size} were written"
                     raise damaged_file(path, lost)
-        found = self.checksums()
+        checksums = self.checksums()
         for name, written in description.logs.items():
-            if found.get(name) != written:
+            if checksums.get(name) != written:
                 raise damaged_file(
-                    Path(self.checkpoint.path, name), "it was changed" if name in found else "it is gone"
+                    Path(self.checkpoint.path, name), "it was changed" if name in checksums else "it is gone"
                 )
         return description

@@ -201,11 +201,11 @@ def _origins(
     stored: Description, streams: StoredStreams | None, names: Sequence[str], renamed: Mapping[str, str]
 ) -> dict[str, str]:
     """Returns the names of steps in a savepoint, by those in a plan."""
-    known = {*stored.steps}
+    names_before = {*stored.steps}
     if streams is not None:
-        known |= {*streams.steps, *(source.name for source in streams.sources if source.name is not None)}
+        names_before |= {*streams.steps, *(source.name for source in streams.sources if source.name is not None)}
     for old, new in renamed.items():
-        for name, those, where in ((old, known, "the savepoint"), (new, names, "the plan")):
+        for name, those, where in ((old, names_before, "the savepoint"), (new, names, "the plan")):
             if name not in those:
                 raise InvalidArgumentError(
                     f"renamed names a step that {where} does not have",
@@ -223,7 +223,7 @@ def _origins(
     return {
         name: old_names.get(name, name)
         for name in names
-        if name in old_names or (name in known and name not in renamed)
+        if name in old_names or (name in names_before and name not in renamed)
     }
 
 
@@ -301,7 +301,7 @@ class _Fit:
         return self._from_columns(step, fitted_step, before)
 
     def _from_columns(self, step: Step, fitted_step: FittedStep, before: Shape) -> FittedStep | None:
-        """Returns how a step goes on whose state is in columns: in these, or as objects."""
+        """Returns how a step restores state that was stored in columns: as columns, or as objects."""
         form = self.plan.keyed[step.id].form
         if isinstance(form, Objects):
             self.refused.append(f"{step.where}: its state lies in columns, and it would run without ({form.reason})")
@@ -429,8 +429,8 @@ def _fed_by(before: Mark, now: Mark, labels: Mapping[str, str]) -> Mark:
     What is new in the plan, and what is gone from it, is left out of the comparison: the warning names it.
     """
     was = {_renamed(label, labels) for label in before.text.split(_BETWEEN)} - {None}
-    known = {*labels.values()}
-    new = {label for label in now.text.split(_BETWEEN) if _owner(label) not in known}
+    labels_now = {*labels.values()}
+    new = {label for label in now.text.split(_BETWEEN) if _owner(label) not in labels_now}
     if was == {*now.text.split(_BETWEEN)} - new:
         return now
     return replace(before, text=_BETWEEN.join(sorted(label for label in was if label is not None)))

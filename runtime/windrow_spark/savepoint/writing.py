@@ -219,15 +219,15 @@ def _written(
     prepare_workers(session)
     reader = _StateReader(session, checkpoint, done, bytes.fromhex(description.fingerprint))
     with engine_errors(f"savepoint {folder.path}", secrets_of(pipeline.steps)):
-        taken = reader.facts(state)
+        facts_of_steps = reader.facts(state)
         times = {
             step: _latest([GroupTimes(each.watermark, each.now) for each in facts])
-            for step, facts in taken.steps.items()
+            for step, facts in facts_of_steps.steps.items()
         }
         written = reader.write(state, times, {step: str(folder.folder_of(step)) for step in state.parts})
     steps: dict[str, SavedStep] = {}
     for step, part in state.parts.items():
-        facts = taken.steps.get(step, [])
+        facts = facts_of_steps.steps.get(step, [])
         files = sorted((each for each in written if each.step == step), key=lambda each: each.file)
         steps[step] = SavedStep(
             form=COLUMNS if isinstance(part, ColumnPart) else OBJECTS,
@@ -244,8 +244,8 @@ def _written(
         batch=done,
         is_live=is_live,
         checkpoint=os.path.abspath(checkpoint.path),
-        watermark=taken.query.watermark,
-        now=taken.query.now,
+        watermark=facts_of_steps.query.watermark,
+        now=facts_of_steps.query.now,
         steps=steps,
         logs=folder.checksums(),
     )

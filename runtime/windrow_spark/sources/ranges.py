@@ -190,8 +190,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ranges = list(self._planner.ranges(start, end))
             if self._marks_partitions and end:
                 # A batch that runs again was planned by an earlier run.
-                known = self._latest if self._newest is None else self._newest
-                latest = self._planner.latest() if known is None else known
+                newest = self._latest if self._newest is None else self._newest
+                latest = self._planner.latest() if newest is None else newest
                 first = ranges[0] if ranges else Range(next(iter(end)), None, None)
                 partitions = self._planner.open_partitions(end, latest)
                 ranges[:1] = [(*first, (partitions.open, partitions.waiting if self._tells_waiting else ()))]

@@ -69,7 +69,7 @@ class SparkScanner(Generic[R_co]):
         return scan_reads(reads, context)
 
     def as_part(self, context: ScanContext, place: int) -> Reads:
-        """Returns the reads of the source as the part of a hybrid source that has the number ``place``."""
+        """Returns what reads the source as part number ``place`` of a hybrid source."""
         return self.reader.as_part(place)
 
     def check_sent(self) -> None:

@@ -144,8 +144,8 @@ class _Way:
 
     def within(self, limit: int | None) -> _Way:
         """Adds a limit of time."""
-        known = [each for each in (self.limit, limit) if each is not None]
-        return replace(self, limit=min(known, default=None))
+        limits = [each for each in (self.limit, limit) if each is not None]
+        return replace(self, limit=min(limits, default=None))
 
 
 class Automaton:

@@ -213,7 +213,7 @@ def _made_by(node: MapNode, element: RecordType) -> ColumnExpression | ColumnRec
 
 
 def _types_of_none(target: type[Any]) -> dict[str, ValueType]:
-    """The types of the fields of a record class that may be None, which has no type of its own."""
+    """The types of a record class's fields that may be None: where an expression gives None, they say its type."""
     record_type = columns_type(target)
     return {field.name: field.type for field in record_type.root.fields if field.type.nullable}
 

@@ -241,9 +241,9 @@ class SideSegments:
 
     def _note_next(self, number: int, times: Ints) -> None:
         if len(times):
-            known = self._nexts.get(number, NO_TIMER)
+            before = self._nexts.get(number, NO_TIMER)
             following = stored_timer(int(times.min()))
-            self._nexts[number] = following if known == NO_TIMER else min(known, following)
+            self._nexts[number] = following if before == NO_TIMER else min(before, following)
 
     def _next_decision(self, number: int, rows: pa.RecordBatch) -> None:
         """Notes when the next of the rows of a segment, or of the tail, is decided."""

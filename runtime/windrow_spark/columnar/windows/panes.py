@@ -390,7 +390,7 @@ class PanedOperator(KeyedWindowOperator[Panes]):
         return self._emitted(keyed, windows, results, over=over, at_end=at_end, are_last=are_last)
 
     def _stored(self, keyed: PaneRows) -> pa.RecordBatch:
-        """Builds rows of state, with empty ones for the large states of finished or discarded contents."""
+        """Builds rows of state; large accumulators of finished or discarded contents are replaced by empty ones."""
         stale = keyed.phase == FINISHED
         if self.rule.discards:
             stale |= ~keyed.fresh

@@ -58,7 +58,7 @@ class SliceRows:
         return encode_keys(self._rows.column(0))
 
     def held_by(self, starts: Iterable[Ints]) -> Iterator[WindowStates]:
-        """Merges the rows of each window that has any; the starts of windows ascend, and come in portions."""
+        """Merges the rows of each window that has any; ``starts`` are those of windows, ascending, in portions."""
         for portion in starts:
             begins, ends = self._windows.held_by(self.slices, portion)
             filled = begins < ends

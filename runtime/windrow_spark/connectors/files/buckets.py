@@ -89,8 +89,8 @@ def options_of(
         return None
     # Hadoop's client takes a setting where one of its classes for credentials is to look for it.
     takes_token = not providers or _TEMPORARY in providers
-    taken = _SECRETS if takes_token or _SIMPLE in providers else {}
-    credentials = {option: secret(name) for name, option in taken.items() if takes_token or name != "session.token"}
+    secrets = _SECRETS if takes_token or _SIMPLE in providers else {}
+    credentials = {option: secret(name) for name, option in secrets.items() if takes_token or name != "session.token"}
     by_others = any(credentials.values()) or not providers or providers & _OF_ENVIRONMENT
     if not by_others and _ANONYMOUS not in providers and "AWS_ACCESS_KEY_ID" in environment:
         return None  # obstore would take it
@@ -123,8 +123,8 @@ def _place(bucket: str, text: Callable[[str], str], environment: Any) -> dict[st
     if not host or host.rstrip("/").endswith(".amazonaws.com"):
         parts = host.split(".")
         region = region or (parts[1] if len(parts) == 4 and parts[0] == "s3" else "")
-        known = region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-        return {"aws_region": known} if known else None  # Hadoop's client asks Amazon for the region
+        own_region = region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+        return {"aws_region": own_region} if own_region else None  # Hadoop's client asks Amazon for the region
     scheme = endpoint.partition("://")[0] if "://" in endpoint else ""
     scheme = scheme or ("http" if text("connection.ssl.enabled").lower() == "false" else "https")
     in_path = text("path.style.access").lower() == "true"

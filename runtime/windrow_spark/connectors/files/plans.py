@@ -129,7 +129,7 @@ class FilePlans:
         """Does nothing: a batch has a file, unless all have been read."""
 
     def advance_but(self, held: Collection[str], start: dict[str, Any], latest: set[str]) -> dict[str, Any]:
-        """Returns the offset at which the next batch ends: no file waits for others."""
+        """Returns the offset at which the next batch ends, whatever is held back: no file waits for others."""
         return self.advance(start, latest)
 
     def open_partitions(self, reached: dict[str, Any], latest: set[str]) -> OpenPartitions:
