@@ -69,7 +69,7 @@ def function_failed(step: Step, error: BaseException, given: str) -> UserFunctio
 
 
 def raise_call_error(step: Step, error: BaseException, given: str) -> NoReturn:
-    """Raises the error of a call: windrow's own again, with the step; others as the cause of a ``UserFunctionError``."""
+    """Raises the error of a call: windrow's own again, with the step; others as the cause of a UserFunctionError."""
     if isinstance(error, UnusableResultError):
         message = f"a function of the step returned {error.given}: {error.message}"
         raise UserFunctionError(
