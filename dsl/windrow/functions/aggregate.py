@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic
 from typing_extensions import TypeVar
 
 from windrow.errors import UnsupportedOperationError
-from windrow.functions.rich import RichFunction
+from windrow.functions.rich import DescribedFunction, RichFunction
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -19,7 +19,7 @@ E_co = TypeVar("E_co", covariant=True, default=Any)
 K_contra = TypeVar("K_contra", contravariant=True, default=object)
 
 
-class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co, E_co, K_contra]):
+class AggregateFunction(DescribedFunction, ABC, Generic[T_contra, A, R_co, E_co, K_contra]):
     """Folds elements into an accumulator, from which the result is taken when the window fires.
 
     The type parameters are the element, the accumulator and the result. Two more have defaults, and a function of yours
@@ -126,10 +126,6 @@ class AggregateFunction(RichFunction, ABC, Generic[T_contra, A, R_co, E_co, K_co
     def can_share(self) -> bool:
         """Whether windows that overlap may share accumulators; asked when the plan is built."""
         return self.commutative and self.can_merge
-
-    def describe(self) -> str:
-        """A few words for ``explain()``."""
-        return type(self).__name__
 
 
 class ReduceFunction(RichFunction, ABC, Generic[T]):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from windrow.functions.process import KeyedProcessContext, OnTimerContext
-from windrow.functions.rich import RichFunction
+from windrow.functions.rich import DescribedFunction
 from windrow.state import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -134,7 +134,7 @@ class BroadcastContext(KeyedStateStore, Clocks, Protocol[K_co, R_contra]):
         ...
 
 
-class KeyedBroadcastProcessFunction(RichFunction, ABC, Generic[K, T_contra, B_contra, R_co]):
+class KeyedBroadcastProcessFunction(DescribedFunction, ABC, Generic[K, T_contra, B_contra, R_co]):
     """Sees every element of a keyed stream together with rules, which elements of a broadcast stream change.
 
     The type parameters are the key, the elements of the keyed and of the broadcast stream, and the result. One instance
@@ -186,7 +186,3 @@ class KeyedBroadcastProcessFunction(RichFunction, ABC, Generic[K, T_contra, B_co
             The records to emit, or None for none.
         """
         return ()
-
-    def describe(self) -> str:
-        """One line for ``explain()``."""
-        return type(self).__name__

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from windrow.functions.rich import RichFunction
+from windrow.functions.rich import DescribedFunction
 from windrow.state import KeyedStateStore
 from windrow.time import TimeDomain, Timers
 
@@ -65,7 +65,7 @@ class OnTimerContext(KeyedProcessContext[K_co], Protocol[K_co]):
         ...
 
 
-class KeyedProcessFunction(RichFunction, ABC, Generic[K, T_contra, R_co]):
+class KeyedProcessFunction(DescribedFunction, ABC, Generic[K, T_contra, R_co]):
     """Sees every element of a key, keeps state, and sets timers in both time domains.
 
     The type parameters are the key, the element and the result. One instance serves all keys: what it remembers
@@ -105,7 +105,3 @@ class KeyedProcessFunction(RichFunction, ABC, Generic[K, T_contra, R_co]):
             have no timestamp.
         """
         return ()
-
-    def describe(self) -> str:
-        """One line for ``explain()``."""
-        return type(self).__name__

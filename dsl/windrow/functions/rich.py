@@ -126,3 +126,11 @@ class RichFunction:
 
     def close(self) -> None:
         """Called once on each worker after the last element, also when the step failed."""
+
+
+class DescribedFunction(RichFunction):
+    """A function that describes itself in ``explain()``."""
+
+    def describe(self) -> str:
+        """A few words for ``explain()``: by default the name of the class."""
+        return type(self).__name__

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from windrow.functions.rich import RichFunction, RuntimeContext
+from windrow.functions.rich import DescribedFunction, RichFunction, RuntimeContext
 
 if TYPE_CHECKING:
     from windrow.functions.process import TimerService
@@ -49,7 +49,7 @@ class ProcessContext(Protocol):
         ...
 
 
-class ProcessFunction(RichFunction, ABC, Generic[T_contra, R_co]):
+class ProcessFunction(DescribedFunction, ABC, Generic[T_contra, R_co]):
     """Makes records from each element, and splits a stream into side outputs. It has no keys, state or timers.
 
     The type parameters are the element and the result. With keys, see
@@ -67,10 +67,6 @@ class ProcessFunction(RichFunction, ABC, Generic[T_contra, R_co]):
         Returns:
             The records to emit; a generator will do, and None emits nothing. They carry the timestamp of the element.
         """
-
-    def describe(self) -> str:
-        """One line for ``explain()``."""
-        return type(self).__name__
 
 
 class AsyncFunction(RichFunction, ABC, Generic[T_contra, R_co]):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from windrow.functions.process import KeyedProcessContext, OnTimerContext
-from windrow.functions.rich import RichFunction
+from windrow.functions.rich import DescribedFunction, RichFunction
 from windrow.functions.stateless import ProcessContext
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class CoFlatMapFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
         """
 
 
-class CoProcessFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
+class CoProcessFunction(DescribedFunction, ABC, Generic[L_contra, U_contra, R_co]):
     """Makes records from each element of two connected streams, also for side outputs; without keys.
 
     The type parameters are the elements of the first and of the second stream, and the result. It may ask
@@ -105,12 +105,8 @@ class CoProcessFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
             The records to emit, or None for none.
         """
 
-    def describe(self) -> str:
-        """One line for ``explain()``."""
-        return type(self).__name__
 
-
-class KeyedCoProcessFunction(RichFunction, ABC, Generic[K, L_contra, U_contra, R_co]):
+class KeyedCoProcessFunction(DescribedFunction, ABC, Generic[K, L_contra, U_contra, R_co]):
     """Sees every element of two connected streams by key, with state that both share, and timers.
 
     The type parameters are the key, the elements of the first and of the second stream, and the result. One instance
@@ -159,10 +155,6 @@ class KeyedCoProcessFunction(RichFunction, ABC, Generic[K, L_contra, U_contra, R
             The records to emit, or None for none.
         """
         return ()
-
-    def describe(self) -> str:
-        """One line for ``explain()``."""
-        return type(self).__name__
 
 
 class JoinFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
@@ -233,7 +225,7 @@ class ProcessJoinContext(Protocol):
         ...
 
 
-class ProcessJoinFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
+class ProcessJoinFunction(DescribedFunction, ABC, Generic[L_contra, U_contra, R_co]):
     """Makes records from a pair of elements whose timestamps lie within the bounds of an interval join."""
 
     @abstractmethod
@@ -248,7 +240,3 @@ class ProcessJoinFunction(RichFunction, ABC, Generic[L_contra, U_contra, R_co]):
         Returns:
             The records to emit; a generator will do, and None emits nothing. They carry the later timestamp.
         """
-
-    def describe(self) -> str:
-        """One line for ``explain()``."""
-        return type(self).__name__

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from windrow.functions.rich import RichFunction
+from windrow.functions.rich import DescribedFunction
 from windrow.state import KeyedStateStore
 from windrow.time import Clocks
 
@@ -65,7 +65,7 @@ class ProcessWindowContext(Clocks, Protocol[W_co]):
         ...
 
 
-class ProcessWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, K_contra, W]):
+class ProcessWindowFunction(DescribedFunction, ABC, Generic[T_contra, R_co, K_contra, W]):
     """Makes records from the contents of a window.
 
     The type parameters are the element, the result, the key and the window. Together with a reduce or an aggregate it
@@ -98,12 +98,8 @@ class ProcessWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, K_contra,
             context: The window, the time and state; it is not to be kept beyond the call.
         """
 
-    def describe(self) -> str:
-        """A few words for ``explain()``."""
-        return type(self).__name__
 
-
-class ProcessAllWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, W]):
+class ProcessAllWindowFunction(DescribedFunction, ABC, Generic[T_contra, R_co, W]):
     """As :class:`ProcessWindowFunction`, for windows of a stream without keys."""
 
     @abstractmethod
@@ -124,7 +120,3 @@ class ProcessAllWindowFunction(RichFunction, ABC, Generic[T_contra, R_co, W]):
         Args:
             context: The window, the time and state; it is not to be kept beyond the call.
         """
-
-    def describe(self) -> str:
-        """A few words for ``explain()``."""
-        return type(self).__name__
