@@ -9,8 +9,6 @@ from windrow.addresses.database_url import DatabaseUrl
 from windrow.addresses.paths import local_path, real_path
 from windrow.addresses.redaction import redact_address
 
-__all__ = ["Dataset"]
-
 
 class Dataset(NamedTuple):
     """The name of data that a source reads or a sink writes, under which catalogs of lineage know it.

@@ -25,8 +25,6 @@ from windrow.plan.types import base_argument, iterable_item, result_type
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
 
-__all__ = ["ConnectedStreams", "KeyedConnectedStreams"]
-
 L = TypeVar("L")
 U = TypeVar("U")
 K = TypeVar("K")

@@ -34,8 +34,6 @@ from windrow.windows import GlobalWindows, Window, WindowAssigner
 if TYPE_CHECKING:
     from windrow.builder.stream import DataStream
 
-__all__ = ["WindowStage", "check_process", "needs_process", "result_of"]
-
 T = TypeVar("T")
 K = TypeVar("K")
 R = TypeVar("R")
@@ -357,6 +355,7 @@ def needs_process(function: object, class_: type) -> InvalidArgumentError:
 
 
 def set_twice(what: str, first: str) -> InvalidArgumentError:
+    """The error about a setting of windows that two calls make."""
     return refusal(
         f"the {what} of a window is set twice",
         given=f"first {first}, then another",

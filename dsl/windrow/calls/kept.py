@@ -29,8 +29,6 @@ from windrow.functions.wrapper import unwrapped
 from windrow.plan.steps import Step
 from windrow.triggers import Trigger
 
-__all__ = ["warn_of_what_calls_keep"]
-
 # Any in this module: functions of every type.
 
 _HINTS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (

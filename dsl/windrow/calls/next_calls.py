@@ -10,8 +10,6 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Final, get_overloads
 
-__all__ = ["next_calls"]
-
 _MOST_WAYS: Final = 2
 _FARTHEST: Final = 3
 """The most calls before the one that is looked for."""

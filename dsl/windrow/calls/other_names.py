@@ -10,8 +10,6 @@ from typing import Final
 from windrow.calls.next_calls import next_calls
 from windrow.errors import no_attribute, snake_case
 
-__all__ = ["unknown_call", "unknown_name"]
-
 
 def unknown_call(stage: object, name: str, own: Mapping[str, str]) -> AttributeError:
     """Makes the error for a call that a stage does not have, with a hint where another system has it.

@@ -9,8 +9,6 @@ from typing import Any, ClassVar, TypeVar
 from windrow.errors import UnsupportedOperationError
 from windrow.sinks import Sink
 
-__all__ = ["CustomSink", "SinkContext", "takes_arrow"]
-
 T_contra = TypeVar("T_contra", contravariant=True)
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from windrow.addresses.redaction import redact, redact_options, secrets_in
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["AvroFormat", "ProtobufFormat", "RegistryFormat"]
-
 # Any in this module: generated message classes have no common type that the language knows.
 
 

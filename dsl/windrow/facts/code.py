@@ -13,8 +13,6 @@ from typing import Final
 
 from windrow.facts.packages import is_library
 
-__all__ = ["ONCE", "FunctionFacts", "closure_of", "facts", "globals_of", "is_generated", "is_special", "named_values"]
-
 _GLOBAL: Final = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _REST: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _NO_PLAIN_RESULT: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR

@@ -7,8 +7,6 @@ from typing import Union, get_args, get_origin
 
 from windrow.functions.marked import Tagged
 
-__all__ = ["type_name"]
-
 
 def type_name(type_form: object) -> str:
     """How a type is called in a plan."""

@@ -21,8 +21,6 @@ from windrow.plan.keys import key_type
 from windrow.plan.location import refusal
 from windrow.plan.types import made_type, parameter_types, result_type
 
-__all__ = ["DeclaredJoin", "JoinField", "JoinSide", "joined_by"]
-
 L_contra = TypeVar("L_contra", contravariant=True)
 U_contra = TypeVar("U_contra", contravariant=True)
 V_co = TypeVar("V_co", covariant=True)

@@ -13,8 +13,6 @@ from windrow.plan.base_node import NAMES, OneInputNode, PlainFunction, Words, fa
 from windrow.tags import OutputTag
 from windrow.time import duration_text
 
-__all__ = ["EventTimeOrderNode", "InEventTimeNode", "PatternNode"]
-
 # Any in this module: elements of every type.
 
 

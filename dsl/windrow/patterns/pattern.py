@@ -18,8 +18,6 @@ from windrow.patterns.skip import AfterMatchSkipStrategy
 from windrow.plan.location import refusal
 from windrow.time import duration_text, positive_millis
 
-__all__ = ["Pattern"]
-
 # Any: Pattern.begin("small", lambda event: ...) says no type; Pattern[Payment].begin(...) does.
 T = TypeVar("T", default=Any)
 

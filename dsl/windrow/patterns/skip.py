@@ -8,8 +8,6 @@ from typing import Final
 
 from windrow.errors import InvalidArgumentError
 
-__all__ = ["AfterMatchSkipStrategy", "SkipTo"]
-
 
 class SkipTo(Enum):
     """Which partial and waiting matches a match drops, by where they began."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from windrow.plan.keyed_nodes import WindowNode
     from windrow.plan.nodes import KeyByNode
 
-__all__ = ["NAMES", "FunctionNode", "Node", "OneInputNode", "PlainFunction", "Words", "fate_with"]
-
 F = TypeVar("F")
 
 # Any throughout this module: a plan holds functions and elements of every type side by side. The builder stages have

@@ -14,8 +14,6 @@ from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import AggregateSpec, WindowNode
 from windrow.rolling import RollingReduce, RollingValue
 
-__all__ = ["carries_changes", "origin_of_changes", "repeating_origins", "repeating_windows", "takes_changes"]
-
 _NOT_ADDED_UP: Final = frozenset(
     [
         *("min", "max", "min_by", "max_by", "first", "last"),

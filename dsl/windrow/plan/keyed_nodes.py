@@ -31,22 +31,6 @@ from windrow.triggers.trigger import with_parts
 from windrow.windows import GlobalWindows, MergingWindowAssigner, WindowAssigner
 from windrow.windows.spec import WindowSpec
 
-__all__ = [
-    "NO_LATE_TAGS",
-    "AggregateSpec",
-    "AsOfJoinNode",
-    "BroadcastInputNode",
-    "BroadcastProcessNode",
-    "FunctionSpec",
-    "IntervalJoinNode",
-    "KeyedProcessNode",
-    "LateTags",
-    "ProcessSpec",
-    "ReduceSpec",
-    "TimedJoinNode",
-    "WindowNode",
-]
-
 # Any throughout this module: a plan holds functions and elements of every type side by side. The builder stages have
 # proved that they fit; the nodes only carry them.
 

@@ -20,25 +20,6 @@ from windrow.tags import OutputTag
 from windrow.time import duration_text
 from windrow.watermarks import WatermarkStrategy
 
-__all__ = [
-    "BroadcastNode",
-    "ChangelogNode",
-    "FilterNode",
-    "FlatMapNode",
-    "FromChangesNode",
-    "KeyByNode",
-    "MapAsyncNode",
-    "MapBatchesNode",
-    "MapNode",
-    "ProcessNode",
-    "ReturnsNode",
-    "SideOutputNode",
-    "SinkNode",
-    "SourceNode",
-    "TimestampsNode",
-    "UnionNode",
-]
-
 # Any throughout this module: a plan holds functions and elements of every type side by side. The builder stages have
 # proved that they fit; the nodes only carry them.
 

@@ -37,17 +37,6 @@ from windrow.state import (
 )
 from windrow.triggers import ComposableTrigger, Trigger
 
-__all__ = [
-    "counter_names",
-    "declared_state",
-    "expiry_faults",
-    "failed_tag_faults",
-    "held_types",
-    "lazy_faults",
-    "state_faults",
-    "unrun_faults",
-]
-
 # Any in this module: attributes of the user's classes, and state of every type.
 
 _CALLED_FOR_EFFECT: Final[tuple[tuple[type, tuple[str, ...]], ...]] = (

@@ -16,8 +16,6 @@ from windrow.plan.keys import key_type
 from windrow.plan.nodes import SinkNode
 from windrow.plan.steps import Step, StepFault
 
-__all__ = ["sink_faults", "sink_set_faults"]
-
 
 def sink_faults(node: SinkNode) -> Iterator[StepFault]:
     """The faults of one sink."""

@@ -57,8 +57,6 @@ from windrow.triggers.composable import AfterEndOfWindow, AfterWatermark, Defaul
 from windrow.triggers.trigger import with_parts
 from windrow.windows import GlobalWindows, MergingWindowAssigner
 
-__all__ = ["validate"]
-
 EarlierTags: TypeAlias = dict[int, list[OutputTag[Any]]]
 """The tags of the side outputs that were taken so far of each node, by the node's id()."""
 

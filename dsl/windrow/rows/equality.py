@@ -23,8 +23,6 @@ from weakref import WeakValueDictionary
 
 from windrow.calls.results import UnfitValueError
 
-__all__ = ["as_key", "as_keys", "as_moment", "as_stored", "field_names", "is_same", "precedes"]
-
 # Any in this module: keys and values are of every type.
 K = TypeVar("K", bound=Sequence[Any])
 

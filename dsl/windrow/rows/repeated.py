@@ -13,8 +13,6 @@ from windrow.rows.equality import as_key, as_stored, is_same
 from windrow.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from windrow.time import TimeDomain, duration_text
 
-__all__ = ["DistinctOfKey", "FirstOfKey", "OnChange", "PassesFirst", "StatefulFlatMap", "StatefulMap"]
-
 T = TypeVar("T")
 K = TypeVar("K")
 R = TypeVar("R")

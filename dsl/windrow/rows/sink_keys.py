@@ -13,8 +13,6 @@ from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import WindowNode
 from windrow.plan.steps import StepFault
 
-__all__ = ["row_key_faults"]
-
 
 def row_key_faults(node: Node) -> Iterator[StepFault]:
     """Sinks that would delete the rows of others, since several rows of the stream share the key of the sink."""

@@ -12,8 +12,6 @@ from windrow.windows.assigner import AssignerContext, InEventTime, InProcessingT
 from windrow.windows.calendar_cuts import Calendar, Days, Hours, Months
 from windrow.windows.window import TimeWindow
 
-__all__ = ["CalendarProcessingTimeWindows", "CalendarWindows", "Weekday"]
-
 Weekday: TypeAlias = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 """The name of a day of the week."""
 

@@ -19,8 +19,6 @@ from itertools import pairwise
 from typing import ClassVar, Final
 from zoneinfo import ZoneInfo
 
-__all__ = ["Calendar", "Days", "Hours", "Months", "day_of_month_start", "month_of_day"]
-
 HOUR: Final = 3_600_000
 DAY: Final = 24 * HOUR
 

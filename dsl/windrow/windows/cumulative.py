@@ -11,8 +11,6 @@ from windrow.triggers.call_text import call_text, millis_text
 from windrow.windows.assigner import AssignerContext, InEventTime
 from windrow.windows.window import TimeWindow
 
-__all__ = ["CumulativeEventTimeWindows"]
-
 _NO_OFFSET: Final = timedelta(0)
 _MOST_WINDOWS: Final = 100_000
 

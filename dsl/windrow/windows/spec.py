@@ -64,25 +64,6 @@ from windrow.windows import (
 )
 from windrow.windows.calendar_cuts import Calendar
 
-__all__ = [
-    "FARTHEST",
-    "UNFIRED",
-    "AlignedWindows",
-    "AtEnd",
-    "CalendarSpans",
-    "Condition",
-    "Counts",
-    "CumulativeSteps",
-    "Declined",
-    "FiringRule",
-    "GapWindows",
-    "Intervals",
-    "Panes",
-    "WindowOfAllTime",
-    "WindowShape",
-    "WindowSpec",
-]
-
 # Any throughout this module: triggers of elements and windows of every type.
 
 UNFIRED: Final = "unfired_window_records_dropped"

@@ -20,8 +20,6 @@ from deltalake.transaction import AddAction
 from windrow_runtime.codecs.arrow.parquet import ParquetWriter
 from windrow_runtime.codecs.value_type import RecordType
 
-__all__ = ["TableFile", "added_file", "read_rows"]
-
 # Any in this module: pyarrow has no types.
 
 _LONGEST: Final = 32

@@ -14,8 +14,6 @@ from windrow.windows import (
 )
 from windrow_tools.view.snapshot import OpenWindows
 
-__all__ = ["open_windows"]
-
 _MOST_SPANS: Final = 40
 _MOST_UNITS: Final = 10_000
 

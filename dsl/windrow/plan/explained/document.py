@@ -11,8 +11,6 @@ from windrow.plan.explained.step_view import StepView
 from windrow.plan.keyed_nodes import WindowNode
 from windrow.windows import GlobalWindows
 
-__all__ = ["VERSION", "PlanDocument", "StepDocument", "WindowDocument", "render_json"]
-
 VERSION: Final = 1
 """The version of the schema. It grows where a field goes, or means something else; a new field does not change it."""
 

@@ -19,8 +19,6 @@ from windrow.plan.explained.lost import TagsRead, waits_for_ever
 from windrow.plan.steps import Step
 from windrow.windows import GlobalWindows
 
-__all__ = ["PlanFormat", "StepView", "sides_of", "views_of"]
-
 PlanFormat: TypeAlias = Literal["text", "mermaid", "json", "svg"]
 """The name of a format of ``explain()``."""
 
