@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -12,7 +12,7 @@ from windrow.errors import AN_INSTANCE, InvalidArgumentError, similar_name
 from windrow.functions.retries import AsyncRetryStrategy
 from windrow.tags import OutputTag
 
-__all__ = ["ErrorPolicy", "Failed", "NoRetry", "OnError", "Retry", "error_policy"]
+__all__ = ["ErrorPolicy", "Failed", "OnError", "Retry"]
 
 # Any: a policy without a tag is for elements of every type.
 T = TypeVar("T", default=Any)
@@ -92,12 +92,12 @@ class Retry(Generic[T]):
                 expected="a strategy that does not judge results",
                 hint="raise an exception in the function where its result is not good enough",
             )
-        if not isinstance(self.then, OutputTag) and not _is_word(self.then):
+        if not isinstance(self.then, OutputTag) and not is_word(self.then):
             raise InvalidArgumentError(
                 "a retry ends with one of the other policies",
                 given=self.then,
                 expected='then="fail", then="drop" or then=tag',
-                hint=_policy_hint(self.then),
+                hint=policy_hint(self.then),
             )
 
 
@@ -127,53 +127,7 @@ class ErrorPolicy:
         return f"on error: {then}" if self.retry is None else f"on error: {self.retry.describe()}, then {then}"
 
 
-class NoRetry(NamedTuple):
-    """Says why a step takes no :class:`Retry`, and what to write instead."""
-
-    reason: str
-    hint: str
-
-
-# Any: elements of every type; the methods of streams have proved that they fit.
-def error_policy(on_error: OnError[Any], where: object, *, no_retry: NoRetry | None = None) -> ErrorPolicy | None:
-    """The policy that an argument ``on_error`` states.
-
-    Args:
-        on_error: The argument.
-        where: The line of the user's program.
-        no_retry: Why the step takes no :class:`Retry`; None: it takes one.
-
-    Returns:
-        The policy; None where the run fails, as without the argument.
-
-    Raises:
-        InvalidArgumentError: If the argument has an unknown value.
-    """
-    if isinstance(on_error, Retry):
-        if no_retry is not None:
-            raise InvalidArgumentError(
-                no_retry.reason,
-                given=f"on_error={on_error!r}",
-                expected='on_error="drop" or a tag',
-                where=where,
-                hint=no_retry.hint,
-            )
-        then = error_policy(on_error.then, where)
-        return ErrorPolicy(on_error.strategy) if then is None else replace(then, retry=on_error.strategy)
-    if isinstance(on_error, OutputTag):
-        return ErrorPolicy(tag=on_error)
-    if not _is_word(on_error):
-        raise InvalidArgumentError(
-            "on_error has an unknown value",
-            given=on_error,
-            expected='"fail", "drop", an OutputTag or a Retry',
-            where=where,
-            hint=_policy_hint(on_error),
-        )
-    return ErrorPolicy(drops=True) if on_error == "drop" else None
-
-
-def _policy_hint(given: object) -> str | None:
+def policy_hint(given: object) -> str | None:
     """What is meant by a value that is no policy."""
     if isinstance(given, str):
         return similar_name(given.lower(), ("fail", "drop"))
@@ -182,7 +136,8 @@ def _policy_hint(given: object) -> str | None:
     return AN_INSTANCE if isinstance(given, type) else None
 
 
-def _is_word(value: object) -> bool:
+def is_word(value: object) -> bool:
+    """Whether a value is one of the policies that are words."""
     # Arrays compare element by element.
     return isinstance(value, str) and value in {"fail", "drop"}
 

@@ -11,7 +11,7 @@ from typing_extensions import TypeForm
 from windrow.arrow import ArrowArray, ArrowStream
 from windrow.builder.stream import DataStream
 from windrow.connectors.custom_source import CustomSource, reads_arrow
-from windrow.plan.location import AtCaller, caller_location, refusal
+from windrow.plan.location import AtCaller, refusal
 from windrow.plan.nodes import SourceNode
 from windrow.plan.types import base_argument
 from windrow.sources import (
@@ -68,7 +68,7 @@ def from_source(source: Source[T], *, name: str | None = None) -> DataStream[T]:
     element_type = source.element_type
     if element_type is None:
         element_type = base_argument(source, Source, 0)
-    return DataStream(SourceNode(source=source, name=name, element_type=element_type, location=caller_location()))
+    return DataStream(SourceNode(source=source, name=name, element_type=element_type))
 
 
 @overload

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from os import PathLike
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from windrow.errors import AN_INSTANCE, check_arity, function_hint
 from windrow.facts.lazy import COROUTINE, GENERATOR, lazy_result
-from windrow.failures import ErrorPolicy, NoRetry, OnError, error_policy
+from windrow.failures import ErrorPolicy, OnError, Retry, is_word, policy_hint
 from windrow.functions.rich import RichFunction
 from windrow.plan.location import caller_location, refusal
 from windrow.sinks import Sink
+from windrow.tags import OutputTag
 from windrow.windows import Window, WindowAssigner
 
 T = TypeVar("T")
@@ -111,6 +113,46 @@ def check_kind(argument: object, class_: type, message: str, expected: str, hint
         )
 
 
+class NoRetry(NamedTuple):
+    """Says why a step takes no :class:`Retry`, and what to write instead."""
+
+    reason: str
+    hint: str
+
+
+# Any: elements of every type; the methods of streams have proved that they fit.
+def error_policy(on_error: OnError[Any], *, no_retry: NoRetry | None = None) -> ErrorPolicy | None:
+    """The policy that an argument ``on_error`` states.
+
+    Args:
+        on_error: The argument.
+        no_retry: Why the step takes no :class:`Retry`; None: it takes one.
+
+    Returns:
+        The policy; None where the run fails, as without the argument.
+
+    Raises:
+        InvalidArgumentError: If the argument has an unknown value.
+    """
+    if isinstance(on_error, Retry):
+        if no_retry is not None:
+            raise refusal(
+                no_retry.reason, given=f"on_error={on_error!r}", expected='on_error="drop" or a tag', hint=no_retry.hint
+            )
+        then = error_policy(on_error.then)
+        return ErrorPolicy(on_error.strategy) if then is None else replace(then, retry=on_error.strategy)
+    if isinstance(on_error, OutputTag):
+        return ErrorPolicy(tag=on_error)
+    if not is_word(on_error):
+        raise refusal(
+            "on_error has an unknown value",
+            given=on_error,
+            expected='"fail", "drop", an OutputTag or a Retry',
+            hint=policy_hint(on_error),
+        )
+    return ErrorPolicy(drops=True) if on_error == "drop" else None
+
+
 _FAILS_AGAIN: Final = NoRetry(
     "an element that a sink cannot write fails at each try",
     "on_error=tag; a batch that the target has refused is tried again by a run from the checkpoint",
@@ -124,8 +166,7 @@ def sink_policy(sink: Sink[Any], on_error: OnError[Any]) -> ErrorPolicy | None:
     Raises:
         InvalidArgumentError: If it is no policy or one with retries, or the sink cannot tell which elements fail.
     """
-    where = caller_location()
-    policy = error_policy(on_error, where, no_retry=_FAILS_AGAIN)
+    policy = error_policy(on_error, no_retry=_FAILS_AGAIN)
     if policy is not None and not sink.encodes_elements:
         raise refusal(
             f"a {type(sink).__name__} cannot tell which elements it will not write, and takes no on_error",

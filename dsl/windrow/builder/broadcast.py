@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from windrow.builder.arguments import error_policy
 from windrow.builder.stage import Stage
 from windrow.errors import InvalidArgumentError
-from windrow.failures import OnError, error_policy
+from windrow.failures import OnError
 from windrow.functions.broadcast import KeyedBroadcastProcessFunction
 from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import BroadcastProcessNode
-from windrow.plan.location import caller_location, refusal
+from windrow.plan.location import refusal
 from windrow.plan.nodes import BroadcastNode, KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
@@ -84,10 +85,9 @@ class BroadcastConnectedStream(Stage, Generic[T, B, K]):
                 input=self._keyed,
                 rules=self._rules,
                 function=function,
-                on_error=error_policy(on_error, caller_location()),
+                on_error=error_policy(on_error),
                 name=name,
                 element_type=type_form or iterable_item(result_type(function.process_element)),
-                location=caller_location(),
             )
         )
 
@@ -108,9 +108,7 @@ def broadcast_node(node: Node, descriptors: Sequence[MapStateDescriptor[Any, Any
             raise _refused("rules do not expire", descriptor, "a descriptor without a time to live")
         if any(descriptor.name == other.name for other in descriptors[:place]):
             raise _refused("two maps of rules have one name", descriptor, "a name of its own for each")
-    return BroadcastNode(
-        input=node, descriptors=tuple(descriptors), element_type=node.element_type, location=caller_location()
-    )
+    return BroadcastNode(input=node, descriptors=tuple(descriptors), element_type=node.element_type)
 
 
 def _refused(message: str, given: object, expected: str) -> InvalidArgumentError:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Protocol, TypeVar, overlo
 
 from typing_extensions import TypeVar as TypeVarWithDefault
 
-from windrow.builder.arguments import check_function, check_result
+from windrow.builder.arguments import check_function, check_result, error_policy
 from windrow.builder.sides import both_inputs, keyed_by_both
 from windrow.builder.stage import Stage
 from windrow.calls.no_policy import KEY_BEFORE, no_on_error
-from windrow.failures import ErrorPolicy, OnError, error_policy
+from windrow.failures import ErrorPolicy, OnError
 from windrow.functions.element import FlatMapFunction, MapFunction
 from windrow.functions.marked import CoProcess, CoProcessed, CoProcessWithoutKeys
 from windrow.functions.two_inputs import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from windrow.functions.wrapper import Wrapper
 from windrow.plan.keyed_nodes import KeyedProcessNode
-from windrow.plan.location import caller_location, refusal
+from windrow.plan.location import refusal
 from windrow.plan.nodes import KeyByNode, ProcessNode, UnionNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
@@ -155,7 +155,7 @@ class ConnectedStreams(Stage, Generic[L, U]):
             )
         type_form = base_argument(function, CoProcessFunction, 2)
         type_form = type_form or iterable_item(result_type(function.process_element1))
-        return self._processed(function, type_form, error_policy(on_error, caller_location()), name)
+        return self._processed(function, type_form, error_policy(on_error), name)
 
     # Any: the calls have proved that the function fits.
     def _processed(
@@ -172,7 +172,6 @@ class ConnectedStreams(Stage, Generic[L, U]):
                 on_error=policy,
                 name=name,
                 element_type=element_type,
-                location=caller_location(),
             )
         )
 
@@ -180,7 +179,7 @@ class ConnectedStreams(Stage, Generic[L, U]):
         self, together: DataStream[Any], function: CoProcessed, on_error: OnError[Any], name: str | None
     ) -> DataStream[Any]:
         """Returns the stream of results without a policy, or one step of both streams with it."""
-        policy = error_policy(on_error, caller_location())
+        policy = error_policy(on_error)
         return together if policy is None else self._processed(function, together.node.element_type, policy, name)
 
     @no_on_error(KEY_BEFORE)
@@ -209,8 +208,7 @@ class ConnectedStreams(Stage, Generic[L, U]):
         The type of its elements is known if the class of the function states it.
         """
         union = first.union(second).node
-        kind_of_both, location = union.element_type, union.location
-        node = UnionNode(streams=union.inputs, counts_at_once=True, element_type=kind_of_both, location=location)
+        node = UnionNode(streams=union.inputs, counts_at_once=True, element_type=union.element_type)
         union_stream = self._stream_of(node)
         # Any: what a class says of its parameters is a type.
         kind: Any = base_argument(function, base, 2) if isinstance(function, base) else None
@@ -257,10 +255,9 @@ class KeyedConnectedStreams(Stage, Generic[L, U, K]):
             KeyedProcessNode(
                 input=self._node,
                 function=CoProcess(function),
-                on_error=error_policy(on_error, caller_location()),
+                on_error=error_policy(on_error),
                 name=name,
                 element_type=type_form or iterable_item(result_type(function.process_element1)),
-                location=caller_location(),
             )
         )
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
-from windrow.builder.arguments import check_function
+from windrow.builder.arguments import check_function, error_policy
 from windrow.builder.late import NOTHING_SAID, Lateness, LateStage, millis_once
 from windrow.builder.stage import Stage
 from windrow.calls.other_names import unknown_call
-from windrow.failures import OnError, error_policy
+from windrow.failures import OnError
 from windrow.functions.marked import JoinKind, OneRecord
 from windrow.functions.two_inputs import ProcessJoinFunction
 from windrow.joins.declared_join import DeclaredJoin, joined_by
 from windrow.plan.keyed_nodes import AsOfJoinNode, IntervalJoinNode
-from windrow.plan.location import AtCaller, caller_location, refusal
+from windrow.plan.location import AtCaller, refusal
 from windrow.plan.nodes import KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import base_argument, iterable_item, result_type
@@ -114,11 +114,10 @@ class _IntervalStage(LateStage[L, U]):
                 join_kind=bounds.kind,
                 allowed_lateness=self._lateness.allowed or 0,
                 late_tags=self._lateness.tags,
-                on_error=error_policy(on_error, caller_location()),
+                on_error=error_policy(on_error),
                 function=function,
                 element_type=element_type,
                 name=name,
-                location=caller_location(),
             )
         )
 
@@ -321,10 +320,9 @@ class _AsOfStage(LateStage[L, U], Generic[L, U, K]):
                 retention=self._retention,
                 allowed_lateness=self._lateness.allowed or 0,
                 late_tags=self._lateness.tags,
-                on_error=error_policy(on_error, caller_location()),
+                on_error=error_policy(on_error),
                 element_type=record_type,
                 name=name,
-                location=caller_location(),
             )
         )
 

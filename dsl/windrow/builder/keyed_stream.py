@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, o
 from typing_extensions import deprecated
 
 from windrow.aggregates.selectors import refuse_texts
-from windrow.builder.arguments import check_assigner, check_function, check_kind, check_plain_function
+from windrow.builder.arguments import check_assigner, check_function, check_kind, check_plain_function, error_policy
 from windrow.builder.broadcast import BroadcastConnectedStream, BroadcastStream
 from windrow.builder.connect import KeyedConnectedStreams
 from windrow.builder.interval_join import AsOfJoin, IntervalJoin, LeftAsOfJoin
@@ -24,7 +24,7 @@ from windrow.builder.windowed import MergingWindowedStream, WindowedStream
 from windrow.calls.no_policy import CALLS_NOTHING, no_on_error
 from windrow.calls.other_names import unknown_call
 from windrow.counts import check_positive
-from windrow.failures import OnError, error_policy
+from windrow.failures import OnError
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
 from windrow.panes import Change
@@ -406,14 +406,8 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             check_kind(late, OutputTag, "late elements go to the side output of a tag", "an OutputTag")
         if max_buffered is not None and (type(max_buffered) is not int or max_buffered < 1):
             raise refusal("max_buffered is a number of elements", given=max_buffered, expected="an int > 0")
-        location = caller_location()
         ordered = EventTimeOrderNode(
-            input=self._node,
-            late_tag=late,
-            max_buffered=max_buffered,
-            element_type=self._node.element_type,
-            name=name,
-            location=location,
+            input=self._node, late_tag=late, max_buffered=max_buffered, element_type=self._node.element_type, name=name
         )
         return KeyedStream(
             KeyByNode(
@@ -421,7 +415,6 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
                 selector=self._node.selector,
                 key_type=self._node.key_type,
                 element_type=self._node.element_type,
-                location=location,
             )
         )
 
@@ -800,13 +793,7 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         newest: NewestRow[K, T, T] = NewestRow(NewestOrDeleted(is_deleted), "the newest element")
         changes = self._process(newest, change_type, name, "fail")
         return self._stream_of(
-            FromChangesNode(
-                input=changes.node,
-                element_type=element_type,
-                call="latest",
-                row_key=self._node.selector,
-                location=caller_location(),
-            )
+            FromChangesNode(input=changes.node, element_type=element_type, call="latest", row_key=self._node.selector)
         )
 
     # Any: a policy for elements alone, or for those of timers too.
@@ -821,10 +808,9 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             KeyedProcessNode(
                 input=self._node,
                 function=function,
-                on_error=error_policy(on_error, caller_location()),
+                on_error=error_policy(on_error),
                 name=name,
                 element_type=element_type,
-                location=caller_location(),
             )
         )
 

@@ -9,11 +9,11 @@ from inspect import iscoroutinefunction
 from types import CoroutineType
 from typing import Any, Final, get_args, get_origin
 
-from windrow.builder.arguments import check_callable, check_function, check_kind
+from windrow.builder.arguments import NoRetry, check_callable, check_function, check_kind, error_policy
 from windrow.calls.attributes import holds
 from windrow.counts import check_positive
 from windrow.errors import check_arity
-from windrow.failures import NoRetry, OnError, error_policy
+from windrow.failures import OnError
 from windrow.functions.retries import AsyncRetryStrategy, FixedDelayRetryStrategy
 from windrow.functions.stateless import AsyncFunction, ProcessFunction
 from windrow.plan.base_node import Node
@@ -40,11 +40,8 @@ def process_node(
             else "map and flat_map take functions; here it is an instance of a subclass of ProcessFunction",
         )
     type_form = base_argument(function, ProcessFunction, 1) or iterable_item(result_type(function.process_element))
-    where = caller_location()
-    policy = error_policy(on_error, where)
-    return ProcessNode(
-        input=node, function=function, on_error=policy, name=name, element_type=type_form, location=where
-    )
+    policy = error_policy(on_error)
+    return ProcessNode(input=node, function=function, on_error=policy, name=name, element_type=type_form)
 
 
 def map_batches_node(
@@ -57,10 +54,9 @@ def map_batches_node(
         input=node,
         function=function,
         size=size,
-        on_error=error_policy(on_error, caller_location()),
+        on_error=error_policy(on_error),
         name=name,
         element_type=iterable_item(made_type(function, sequence_type(node.element_type))),
-        location=caller_location(),
     )
 
 
@@ -124,7 +120,7 @@ def map_async_node(
             )
     if failed is not None:
         check_kind(failed, OutputTag, "what has failed goes to the side output of a tag", "an OutputTag")
-    policy = error_policy(on_error, where, no_retry=_OWN_RETRIES)
+    policy = error_policy(on_error, no_retry=_OWN_RETRIES)
     if policy is not None and failed is not None:
         raise refusal(
             "what has failed goes to one side output, or is dropped",
@@ -147,7 +143,6 @@ def map_async_node(
         on_error=policy,
         name=name,
         element_type=_awaited(function),
-        location=where,
     )
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from windrow.builder.arguments import check_function, check_kind
+from windrow.builder.arguments import check_function, check_kind, error_policy
 from windrow.builder.stage import Stage
-from windrow.failures import OnError, error_policy
+from windrow.failures import OnError
 from windrow.patterns import AfterMatchSkipStrategy, Pattern
 from windrow.patterns.ordered_nodes import PatternNode
 from windrow.patterns.selecting import MatchFunction, Shape, misfit, selected, shape_type, shapes_of
 from windrow.plan.fitting import accepts_none, can_fit
-from windrow.plan.location import AtCaller, caller_location, refusal
+from windrow.plan.location import AtCaller, refusal
 from windrow.plan.nodes import KeyByNode
 from windrow.plan.render import node_line
 from windrow.plan.types import made_type, parameter_types
@@ -174,9 +174,8 @@ class PatternStream(Stage, Generic[T]):
                 tie_break=settings.tie_break,
                 late_tag=settings.late,
                 timed_out_tag=settings.timed_out,
-                on_error=error_policy(on_error, caller_location()),
+                on_error=error_policy(on_error),
                 element_type=element_type,
                 name=name,
-                location=caller_location(),
             )
         )

@@ -12,19 +12,19 @@ from zlib import crc32
 
 from typing_extensions import deprecated
 
-from windrow.builder.arguments import check_function, check_kind
+from windrow.builder.arguments import check_function, check_kind, error_policy
 from windrow.builder.late import millis_once
 from windrow.builder.side_inputs import SideInput
 from windrow.builder.stage import Stage, side_output_node
 from windrow.calls.other_names import unknown_call
-from windrow.failures import OnError, error_policy
+from windrow.failures import OnError
 from windrow.functions import FilterFunction, FlatMapFunction, MapFunction
 from windrow.functions.names import function_name
 from windrow.functions.stateless import ProcessContext, ProcessFunction
 from windrow.functions.wrapper import Wrapper
 from windrow.plan.base_node import Node
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
-from windrow.plan.location import caller_location, refusal
+from windrow.plan.location import refusal
 from windrow.plan.nodes import BroadcastNode, FilterNode, FlatMapNode, KeyByNode, MapNode, ProcessNode, UnionNode
 from windrow.plan.render import node_line
 from windrow.plan.types import iterable_item, made_type, result_type
@@ -309,8 +309,7 @@ class SideInputStream(Stage, Generic[T, *Vs]):
         check_function(function, call, takes, may_yield=call in {"flat_map", "process"})
 
     def _settings(self, on_error: OnError[T], name: str | None) -> dict[str, Any]:
-        where = caller_location()
-        return {"input": self._node, "on_error": error_policy(on_error, where), "name": name, "location": where}
+        return {"input": self._node, "on_error": error_policy(on_error), "name": name}
 
     if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
 
@@ -369,9 +368,7 @@ def spread_by_hash(node: Node) -> KeyByNode:
     Args:
         node: The step that makes the stream.
     """
-    return KeyByNode(
-        input=node, selector=spread, key_type=int, element_type=node.element_type, location=caller_location()
-    )
+    return KeyByNode(input=node, selector=spread, key_type=int, element_type=node.element_type)
 
 
 def side_input_node(
@@ -387,7 +384,6 @@ def side_input_node(
         InvalidArgumentError: If a view is none, there is none or more than four, the lateness is no duration or
             negative, or ``late`` is no tag.
     """
-    where = caller_location()
     for view in views:
         check_kind(
             view, SideInput, "with_side_input takes views of streams", "as_singleton(...), as_dict(...) or as_list(...)"
@@ -402,18 +398,17 @@ def side_input_node(
     rules: Node = (
         elements[0]
         if len(elements) == 1
-        else UnionNode(streams=tuple(elements), counts_at_once=True, element_type=SideElement, location=where)
+        else UnionNode(streams=tuple(elements), counts_at_once=True, element_type=SideElement)
     )
     types = [keyed.element_type, *[view.value_type for view in views]]
     return SideInputNode(
         input=keyed,
-        rules=BroadcastNode(input=rules, descriptors=(), element_type=SideElement, location=where),
+        rules=BroadcastNode(input=rules, descriptors=(), element_type=SideElement),
         views=tuple(view.view for view in views),
         allowed_lateness=lateness,
         late_tag=late,
         name=name,
         element_type=GenericAlias(tuple, tuple(object if each is None else each for each in types)),
-        location=where,
     )
 
 

@@ -11,7 +11,7 @@ from windrow.functions.marked import FromLeft, FromRight, SideKey, Tagged
 from windrow.functions.type_names import type_name
 from windrow.plan.base_node import Node
 from windrow.plan.fitting import can_fit
-from windrow.plan.location import caller_location, refusal
+from windrow.plan.location import refusal
 from windrow.plan.nodes import KeyByNode, MapNode, UnionNode
 from windrow.plan.types import made_type, stated_type
 
@@ -28,12 +28,11 @@ def both_inputs(left: Node, right: Node, *, counts_at_once: bool) -> UnionNode:
     """
     kinds = (left.element_type, right.element_type)
     kind = None if None in kinds else GenericAlias(Tagged, kinds)
-    location = caller_location()
     marked = (
-        MapNode(input=left, function=FromLeft(), element_type=kind, location=location),
-        MapNode(input=right, function=FromRight(), element_type=kind, location=location),
+        MapNode(input=left, function=FromLeft(), element_type=kind),
+        MapNode(input=right, function=FromRight(), element_type=kind),
     )
-    return UnionNode(streams=marked, element_type=kind, counts_at_once=counts_at_once, location=location)
+    return UnionNode(streams=marked, element_type=kind, counts_at_once=counts_at_once)
 
 
 # Any: keys and elements of every type; the stages have proved that they fit.
@@ -68,7 +67,6 @@ def keyed_by_both(
         selector=SideKey(left[1], right[1]),
         key_type=known_types[0] if known_types[0] is not None else known_types[1],
         element_type=union.element_type,
-        location=caller_location(),
     )
 
 

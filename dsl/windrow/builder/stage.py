@@ -101,7 +101,7 @@ def side_output_node(node: Node, tag: OutputTag[Any]) -> SideOutputNode:
         raise refusal("a side output is named by a tag", given=tag, expected="an OutputTag")
     step = node.aside_step
     type_form = step.aside_type(tag) if tag.element_type is None else tag.element_type
-    return SideOutputNode(input=step, tag=tag, element_type=type_form, location=caller_location())
+    return SideOutputNode(input=step, tag=tag, element_type=type_form)
 
 
 class DataStreamSink(PipelineSink):

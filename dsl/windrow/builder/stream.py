@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from typing_extensions import TypeForm, deprecated
 
-from windrow.builder.arguments import check_assigner, check_function, check_sink, sink_policy
+from windrow.builder.arguments import check_assigner, check_function, check_sink, error_policy, sink_policy
 from windrow.builder.broadcast import BroadcastStream, broadcast_node
 from windrow.builder.connect import ConnectedStreams
 from windrow.builder.keyed_stream import KeyedStream
@@ -25,14 +25,14 @@ from windrow.builder.window_settings import WindowSettings, count_window
 from windrow.builder.windowed import AllWindowedStream, MergingAllWindowedStream
 from windrow.calls.no_policy import no_on_error
 from windrow.calls.other_names import unknown_call
-from windrow.failures import Failed, OnError, Then, error_policy
+from windrow.failures import Failed, OnError, Then
 from windrow.functions import AsyncRetryStrategy, FlatMapFunction, MapFunction, ProcessFunction
 from windrow.functions.marked import JoinKind
 from windrow.panes import Change, ChangeKind
 from windrow.plan.base_node import Node
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.fitting import widest
-from windrow.plan.location import caller_location, refusal
+from windrow.plan.location import refusal
 from windrow.plan.nodes import (
     ChangelogNode,
     FilterNode,
@@ -116,10 +116,9 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             MapNode(
                 input=self._node,
                 function=function,
-                on_error=error_policy(on_error, caller_location()),
+                on_error=error_policy(on_error),
                 name=name,
                 element_type=made_type(function, self._node.element_type) or base_argument(function, MapFunction, 1),
-                location=caller_location(),
             )
         )
 
@@ -170,11 +169,10 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             FlatMapNode(
                 input=self._node,
                 function=function,
-                on_error=error_policy(on_error, caller_location()),
+                on_error=error_policy(on_error),
                 name=name,
                 element_type=iterable_item(made_type(function, self._node.element_type))
                 or base_argument(function, FlatMapFunction, 1),
-                location=caller_location(),
             )
         )
 
@@ -201,10 +199,9 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             FilterNode(
                 input=self._node,
                 function=function,
-                on_error=error_policy(on_error, caller_location()),
+                on_error=error_policy(on_error),
                 name=name,
                 element_type=self._node.element_type,
-                location=caller_location(),
             )
         )
 
@@ -253,13 +250,7 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
                     hint="bring streams together before key_by",
                 )
             nodes.append(other._node)
-        return DataStream(
-            UnionNode(
-                streams=tuple(nodes),
-                element_type=widest([node.element_type for node in nodes]),
-                location=caller_location(),
-            )
-        )
+        return DataStream(UnionNode(streams=tuple(nodes), element_type=widest([node.element_type for node in nodes])))
 
     @overload
     def returns(self, element_type: TypeForm[T_co]) -> DataStream[T_co]: ...
@@ -276,7 +267,7 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
                 the known type of the elements does not fit. Elements are not looked at one by one, but for plain
                 tuples: a wrong type shows where a sink or a state needs it.
         """
-        return DataStream(ReturnsNode(input=self._node, element_type=element_type, location=caller_location()))
+        return DataStream(ReturnsNode(input=self._node, element_type=element_type))
 
     @overload
     def changelog(self, *, name: str | None = None) -> DataStream[Change[T_co]]: ...
@@ -305,13 +296,7 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
         if function is not None:
             type_form = made_type(function, ChangeKind, element_type)
         return DataStream(
-            ChangelogNode(
-                input=self._node,
-                function=function or Change,
-                element_type=type_form,
-                name=name,
-                location=caller_location(),
-            )
+            ChangelogNode(input=self._node, function=function or Change, element_type=type_form, name=name)
         )
 
     def assign_timestamps_and_watermarks(
@@ -351,7 +336,7 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             )
         if timestamp is not None:
             check_function(timestamp, "assign_timestamps_and_watermarks", "element")
-        policy = error_policy(on_error, caller_location())
+        policy = error_policy(on_error)
         if policy is not None and timestamp is None:
             raise refusal(
                 "on_error is for elements whose timestamp function raises, and there is none",
@@ -367,7 +352,6 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
                 on_error=policy,
                 name=name,
                 element_type=self._node.element_type,
-                location=caller_location(),
             )
         )
 
@@ -404,10 +388,9 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
             KeyByNode(
                 input=self._node,
                 selector=selector,
-                on_error=error_policy(on_error, caller_location()),
+                on_error=error_policy(on_error),
                 key_type=key_type if key_type is not None else stated_type(selector, self._node.element_type),
                 element_type=self._node.element_type,
-                location=caller_location(),
             )
         )
 
@@ -773,7 +756,6 @@ class DataStream(SideInputCalls[T_co], Generic[T_co]):
                 on_error=sink_policy(sink, on_error),
                 name=name,
                 element_type=self._node.element_type,
-                location=caller_location(),
             )
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, get_args, overload
 
-from windrow.builder.arguments import check_assigner, check_function
+from windrow.builder.arguments import check_assigner, check_function, error_policy
 from windrow.builder.late import with_tag
 from windrow.builder.sides import keyed_by_both
 from windrow.builder.stage import Stage
@@ -14,14 +14,13 @@ from windrow.builder.window_settings import WindowSettings
 from windrow.builder.window_stage import WindowStage
 from windrow.calls.no_policy import KEY_BEFORE, no_on_error
 from windrow.evictors import Evictor
-from windrow.failures import OnError, error_policy
+from windrow.failures import OnError
 from windrow.functions.marked import CoGroup, JoinKind, JoinPairs
 from windrow.functions.window_function import ProcessWindowFunction
 from windrow.joins.declared_join import DeclaredJoin, joined_by
 from windrow.joins.unmarked import assigner_of_both, evictor_of_both, trigger_of_both
 from windrow.plan.base_node import Node
 from windrow.plan.keyed_nodes import NO_LATE_TAGS, LateTags, ProcessSpec
-from windrow.plan.location import caller_location
 from windrow.plan.render import node_line
 from windrow.plan.types import iterable_item, made_type, sequence_type
 from windrow.tags import OutputTag
@@ -298,7 +297,7 @@ class WithWindow(WindowStage[L | U, W], Generic[L, U, W]):
         name: str | None,
         on_error: OnError[Any],
     ) -> DataStream[Any]:
-        policy = error_policy(on_error, caller_location())
+        policy = error_policy(on_error)
         node = self._both.node(ProcessSpec(process=function), element_type, name, policy)
         return self._stream_of(replace(node, late_tags=self._both.late))
 

@@ -53,7 +53,6 @@ class WindowSettings:
             function=function,
             element_type=element_type,
             name=name,
-            location=caller_location(),
         )
 
 

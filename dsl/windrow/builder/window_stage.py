@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import filled
-from windrow.builder.arguments import check_function, check_kind
+from windrow.builder.arguments import check_function, check_kind, error_policy
 from windrow.builder.stage import Stage
 from windrow.builder.window_settings import WindowSettings
 from windrow.calls.other_names import unknown_call
 from windrow.errors import InvalidArgumentError, function_hint
 from windrow.evictors import Evictor
-from windrow.failures import OnError, error_policy
+from windrow.failures import OnError
 from windrow.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction, WithPane
 from windrow.functions.with_pane import ResultWithPane
 from windrow.panes import AccumulationMode, ClosingBehavior, OnTimeBehavior, TimestampCombiner, WindowResult
 from windrow.panes.settings import PaneSettings
 from windrow.plan.keyed_nodes import AggregateSpec, FunctionSpec, ReduceSpec
 from windrow.plan.keys import key_type
-from windrow.plan.location import AtCaller, caller_location, refusal
+from windrow.plan.location import AtCaller, refusal
 from windrow.plan.types import base_argument, iterable_item, result_type, sequence_type
 from windrow.tags import OutputTag
 from windrow.time import duration_text, non_negative_millis
@@ -216,7 +216,7 @@ class WindowStage(Stage, Generic[T, W]):
     def _stream(
         self, function: FunctionSpec, element_type: object | None, name: str | None, on_error: OnError[Any] = "fail"
     ) -> DataStream[Any]:
-        policy = error_policy(on_error, caller_location())
+        policy = error_policy(on_error)
         return self._stream_of(self._settings.node(function, element_type, name, policy))
 
     def _reduce(

@@ -19,7 +19,7 @@ from windrow.functions.names import function_name
 from windrow.functions.type_names import type_name
 from windrow.functions.wrapper import unwrapped
 from windrow.plan.fitting import widest
-from windrow.plan.location import Scope, current_scope
+from windrow.plan.location import Scope, caller_location, current_scope
 from windrow.sinks import Sink
 from windrow.sources import Source
 from windrow.state import MapStateDescriptor
@@ -90,7 +90,7 @@ class Node:
     """One step.
 
     Attributes:
-        location: The line of the user's program that made it.
+        location: The line of the user's program that made it; by default the one that is calling.
         name: The name that the user gave it.
         element_type: The type of its output, where it is known.
         scope: The call of a user's function that made it; None outside of such functions.
@@ -120,7 +120,7 @@ class Node:
     has_watermark: ClassVar[bool] = False
     """Whether a watermark of its own is computed for it, though it keeps no state by key."""
 
-    location: Location | None = None
+    location: Location | None = field(default_factory=caller_location)
     name: str | None = None
     element_type: object | None = None
     scope: Scope | None = field(default_factory=current_scope)

@@ -10,7 +10,7 @@ from windrow.builder.arguments import check_plain_function
 from windrow.builder.stream import DataStream
 from windrow.functions.names import function_name
 from windrow.panes import Change, ChangeKind
-from windrow.plan.location import caller_location, refusal
+from windrow.plan.location import refusal
 from windrow.plan.nodes import FromChangesNode
 from windrow.plan.types import made_type
 from windrow.rows.newest import NewestRow, RowChange
@@ -111,13 +111,7 @@ def from_changes(
     if key is not None:
         name = None  # that of the step with the state
     return DataStream(
-        FromChangesNode(
-            input=changes.node,
-            element_type=row_type,
-            name=name,
-            row_key=key if row is None else None,
-            location=caller_location(),
-        )
+        FromChangesNode(input=changes.node, element_type=row_type, name=name, row_key=key if row is None else None)
     )
 
 
