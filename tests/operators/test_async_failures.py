@@ -25,8 +25,9 @@ from windrow.functions import (
 from windrow.plan import MapAsyncNode
 from windrow.sinks import CollectSink
 from windrow_runtime.local import LocalRunner
+from windrow_runtime.operators.async_step import AsyncStep
 from windrow_runtime.operators.guarded.trail import Trail
-from windrow_runtime.operators.lookup_steps import AsyncStep, Taps
+from windrow_runtime.operators.lookup_steps import Taps
 from windrow_runtime.operators.topology import topology_of
 
 SHORT = timedelta(milliseconds=30)

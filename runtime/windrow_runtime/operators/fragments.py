@@ -44,6 +44,7 @@ from windrow.rows.equality import as_keys
 from windrow.rows.newest import TimedChange
 from windrow.side_inputs.views import ElementNode
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, timestamp_millis
+from windrow_runtime.operators.async_step import AsyncStep
 from windrow_runtime.operators.changes import Changed, runs_of
 from windrow_runtime.operators.class_facts import CONSTANT_TYPES, is_constant_type
 from windrow_runtime.operators.copies import own
@@ -51,7 +52,7 @@ from windrow_runtime.operators.errors import lifecycle_errors, shortened
 from windrow_runtime.operators.fused_step import FusedStep, PutAside, Timestamps, Values
 from windrow_runtime.operators.guarded.encoding import EncodableOnly, EncoderOf
 from windrow_runtime.operators.guarded.trail import Trail, both, grouped, kept
-from windrow_runtime.operators.lookup_steps import AsyncStep, BatchStep, Observe, ProcessStep, StepTimes, Taps
+from windrow_runtime.operators.lookup_steps import BatchStep, Observe, ProcessStep, StepTimes, Taps
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_runtime.operators.watermarks import TimestampObserver
 from windrow_runtime.origins import Origin, moved
