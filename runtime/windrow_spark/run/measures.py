@@ -52,7 +52,7 @@ class RunMeasure:
 def _tasks(spark: SparkSession) -> tuple[int, int]:
     """Returns how many tasks of the running job are done, and how many it has.
 
-    Nothing is infos over Spark Connect, between two jobs, and where several jobs or queries run. That the jobs of a
+    Nothing is known over Spark Connect, between two jobs, and where several jobs or queries run. That the jobs of a
     group are not asked for is on purpose: Spark gives all of a run, one call for each.
     """
     context = getattr(spark, "sparkContext", None)

@@ -83,7 +83,7 @@ def rescale(
         The path of the savepoint, which is that of the checkpoint with ``.rescaled`` behind it.
 
     Raises:
-        InvalidArgumentError: As :func:`take`; if neither number is changed, one is not positive, or the savepoint of an
+        InvalidArgumentError: As :func:`take`; if neither number is given, one is not positive, or the savepoint of an
             earlier call is still there.
         IncompatibleStateError: As :func:`take`.
         UnsupportedOperationError: As :func:`take`.
@@ -92,7 +92,7 @@ def rescale(
     numbers = {"partitions": partitions, "key_groups_per_partition": key_groups_per_partition}
     changed = {name: number for name, number in numbers.items() if number is not None}
     if not changed:
-        raise InvalidArgumentError("no other parallelism is changed", expected="partitions, key_groups_per_partition")
+        raise InvalidArgumentError("no other parallelism is given", expected="partitions, key_groups_per_partition")
     for name, number in changed.items():
         check_positive(number, name)
     check_imported(pipeline.steps)
