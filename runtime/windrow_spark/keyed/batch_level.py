@@ -7,7 +7,7 @@ after all of the first, so the next level does the same with both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from windrow_spark.exchange.rows import PackedRow, RowKind, exchange_batch, sequ
 from windrow_spark.faults import failures_marked
 from windrow_spark.keyed.group_task import GroupTask, GroupUpdate
 from windrow_spark.keyed.level import Level
+from windrow_spark.storage.group_record import PagesInMemory
 from windrow_spark.worker import infrequent_gc
 
 if TYPE_CHECKING:
@@ -38,19 +39,6 @@ SECOND_ROUND: Final = 1
 _SECOND: Final = sequence_number(SECOND_ROUND, 0, 0)
 _PORTION_BYTES: Final = 16 << 20
 _ROWS_BYTES: Final = 8 << 20  # an Arrow batch for Spark holds about this much
-
-
-class _Pages(dict[int, bytes]):
-    """Holds the pages of one group in memory while the group is run."""
-
-    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
-        return list(map(self.get, numbers))
-
-    def put(self, number: int, data: bytes) -> None:
-        self[number] = data
-
-    def remove(self, number: int) -> None:
-        self.pop(number, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +74,7 @@ class BatchLevel:
     ) -> Iterator[PackedRow]:
         """Runs one key group through both rounds."""
         origin = self.level.groups.labels.index(label)
-        pages = _Pages()
+        pages = PagesInMemory()
         data: bytes | None = None
         numbers = count()
         for round_number, times, portion in self._calls(rows):

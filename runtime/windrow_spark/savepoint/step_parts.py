@@ -22,7 +22,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.state.model import NOTHING, OperatorState
-from windrow_spark.columnar.forms.kept_objects import KeptForm, kept_objects
+from windrow_spark.columnar.forms.kept_objects import KeptForm, NoOutput, kept_objects
 from windrow_spark.columnar.rows.groups import Groups, encode_keys
 from windrow_spark.columnar.state import dump_rows, load_rows
 from windrow_spark.exchange.classes import state_codec
@@ -269,17 +269,7 @@ def _refuse_segment(data: bytes) -> int:
     raise AssertionError(f"a segment of {len(data)} bytes: lists of savepoints are whole")
 
 
-class _NoOutput:
-    """Stands for an output to which nothing is emitted."""
-
-    def collect(self, value: Any, timestamp: int | None) -> None:
-        raise AssertionError("nothing fires")
-
-    def side_output(self, tag: str, value: Any, timestamp: int | None) -> None:
-        raise AssertionError("nothing fires")
-
-
-_NOWHERE: Final[OperatorOutput] = _NoOutput()
+_NOWHERE: Final[OperatorOutput] = NoOutput()
 
 
 def general(step: Step, state: OperatorState) -> OperatorState:

@@ -19,7 +19,7 @@ from windrow_spark.exchange.classes import register_classes
 from windrow_spark.exchange.rows import dump_values, load_values
 from windrow_spark.faults import failures_marked
 from windrow_spark.savepoint.step_parts import StepPart
-from windrow_spark.storage.group_record import GroupState, PageStore
+from windrow_spark.storage.group_record import GroupState, PagesInMemory
 from windrow_spark.worker import infrequent_gc
 
 # Any in this module: pyarrow has no types.
@@ -30,22 +30,6 @@ GROUP_SCHEMA: Final = "level int, `group` int, number bigint, data binary"
 FACT_SCHEMA: Final = "fact binary"
 
 _ROWS_OF_A_GROUP: Final = 64 << 10
-
-
-class PagesInMemory(dict[int, bytes]):
-    """The pages of one key group in memory: the store of a group that is read, or one that is made."""
-
-    def get_all(self, numbers: Iterable[int]) -> list[bytes | None]:
-        return list(map(self.get, numbers))
-
-    def put(self, number: int, data: bytes) -> None:
-        self[number] = data
-
-    def remove(self, number: int) -> None:
-        self.pop(number, None)
-
-
-_: type[PageStore] = PagesInMemory
 
 
 class GroupTimes(NamedTuple):

@@ -49,6 +49,19 @@ class PageStore(Protocol):
     def remove(self, number: int) -> None: ...
 
 
+class PagesInMemory(dict[int, bytes]):
+    """The pages of one key group in memory: the store of a group that is read, or one that is made."""
+
+    def get_all(self, numbers: Sequence[int]) -> list[bytes | None]:
+        return list(map(self.get, numbers))
+
+    def put(self, number: int, data: bytes) -> None:
+        self[number] = data
+
+    def remove(self, number: int) -> None:
+        self.pop(number, None)
+
+
 State = TypeVar("State")
 """The type of the state of some keys: objects, or rows."""
 

@@ -38,7 +38,7 @@ KeptForm: TypeAlias = ColumnarForm | FirstForm
 """The forms whose state may become objects."""
 
 
-class _NoOutput:
+class NoOutput:
     """Stands for an output to which nothing is emitted."""
 
     def collect(self, value: Any, timestamp: int | None) -> None:
@@ -107,7 +107,7 @@ def _windows_of(form: ColumnarForm, rows: pa.RecordBatch, watermark: int) -> Ope
     holds_elements = node is not None and isinstance(node.function, ProcessSpec)
     operator = operator_for(step, fast=False)
     assert isinstance(operator, WindowOperator), "a form with windows is that of a window step"
-    operator.bind(OperatorState(), _NoOutput())
+    operator.bind(OperatorState(), NoOutput())
     for keys, starts, ends, states in form.operator.kept_windows(rows, watermark):
         # In order of time, as windows that merge were created.
         order = np.lexsort((ends, starts))
