@@ -105,7 +105,7 @@ def test_at_most_three_modules_name_the_types_of_each_other() -> None:
     assert [sorted(circle) for circle in circles(import_graph(for_types=True)) if len(circle) > 3] == []
 
 
-MOST_MODULES, MOST_LINES_TO_RUN = 230, 40_320
+MOST_MODULES, MOST_LINES_TO_RUN = 230, 39_870
 """What the interpreter may need: the modules that it imports, also inside functions, and their lines."""
 
 
@@ -277,12 +277,12 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 
 
 BUDGETS = {
-    "windrow": 34_470,
-    "windrow_runtime": 25_380,
-    "windrow_spark": 33_140,
-    "windrow_kafka": 4_080,
-    "windrow_sql": 2_950,
-    "windrow_tools": 7_140,
+    "windrow": 33_680,
+    "windrow_runtime": 25_370,
+    "windrow_spark": 33_090,
+    "windrow_kafka": 4_060,
+    "windrow_sql": 2_930,
+    "windrow_tools": 7_110,
 }
 """The most lines of each package, docstrings and blank lines included; who raises one says what users get for it."""
 
