@@ -18,7 +18,7 @@ from tests.working_sets import small_working_sets
 from windrow import DataStream, KeyedStream, Pipeline, WatermarkStrategy, from_source
 from windrow.errors import UnsupportedOperationError
 from windrow.evictors import CountEvictor
-from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProcessFunction, OnTimerContext
+from windrow.functions import AggregateFunction, KeyedProcessContext, KeyedProcessFunction, OnTimerContext, TimeDomain
 from windrow.sinks import CollectSink
 from windrow.sources import CollectionSource
 from windrow.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
@@ -131,7 +131,10 @@ class Fading(KeyedProcessFunction[Any, Element, tuple[Any, ...]]):
     """State that expires by the clock."""
 
     uses_processing_time = True
-    seen = ListStateDescriptor[int]("seen", ttl=StateTtlConfig(millis(25)))
+    ttl: StateTtlConfig | None = StateTtlConfig(millis(25))
+
+    def __init__(self) -> None:
+        self.seen = ListStateDescriptor[int]("seen", ttl=self.ttl)
 
     def process_element(self, value: Element, context: KeyedProcessContext[Any]) -> Iterable[tuple[Any, ...]]:
         context.get_state(self.seen).add(value[2])
@@ -522,3 +525,51 @@ class CountedByTimer(KeyedProcessFunction[Any, Element, tuple[Any, int]]):
 
     def on_timer(self, timestamp: int, context: OnTimerContext[Any]) -> Iterable[tuple[Any, int]]:
         yield context.key, context.get_state(self.seen).value() or 0
+
+
+class Lasting(Fading):
+    """The same function in a later program, whose state stays for ever."""
+
+    uses_processing_time = False
+    ttl: StateTtlConfig | None = None
+
+
+class FadingInEventTime(Lasting):
+    ttl: StateTtlConfig | None = StateTtlConfig(millis(5_000), time_domain=TimeDomain.EVENT_TIME)
+
+
+#  batch     1            2                3
+#  program   the former   the later one    the later one
+#  state     expires by the clock, in the later program no more: nobody waits for the timers that would remove it
+@pytest.mark.parametrize("later", [Lasting, FadingInEventTime])
+@pytest.mark.usefixtures("shares")
+def test_state_that_no_longer_expires_by_the_clock_goes_on(later: type[Fading]) -> None:
+    former = Engine(topology_of(lambda keyed: keyed.process(Fading())), by_clock=True)
+    time = BatchTime(MIN_TIMESTAMP, 0)
+    former.batch([(key, 0, 7) for key in range(60)], BatchTimes(time, time), crash=False)
+    engine = Engine(topology_of(lambda keyed: keyed.process(later())), by_clock=False)
+    engine.records, engine.stores = former.records, former.stores
+    for number in (8, 9):
+        engine.batch([(key, 1, number) for key in range(5)], BatchTimes(time, time), crash=True)
+    assert [values for _, values in engine.found[3]] == [[7, 8], [7, 8, 9]]
+
+
+class Waiting(KeyedProcessFunction[Any, Element, tuple[Any, ...]]):
+    """Sets a timer by the clock, or in a later program none."""
+
+    def __init__(self, *, waits: bool) -> None:
+        self.uses_processing_time = waits
+
+    def process_element(self, value: Element, context: KeyedProcessContext[Any]) -> None:
+        if self.uses_processing_time:
+            context.timer_service.register_processing_time_timer(50)
+
+
+def test_a_timer_by_the_clock_of_a_former_program_is_refused_where_nobody_waits() -> None:
+    time = BatchTime(MIN_TIMESTAMP, 0)
+    former = Engine(topology_of(lambda keyed: keyed.process(Waiting(waits=True))), by_clock=True)
+    former.batch([("a", 0, 7)], BatchTimes(time, time), crash=False)
+    engine = Engine(topology_of(lambda keyed: keyed.process(Waiting(waits=False))), by_clock=False)
+    engine.records, engine.stores = former.records, former.stores
+    with pytest.raises(UnsupportedOperationError, match="nothing in the plan says so"):
+        engine.batch([("a", 1, 8)], BatchTimes(time, time), crash=False)

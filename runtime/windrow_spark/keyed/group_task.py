@@ -27,7 +27,8 @@ from windrow_runtime.operators.copies import own, own_all
 from windrow_runtime.operators.errors import errors_at
 from windrow_runtime.operators.operator import OperatorRuntimeContext
 from windrow_runtime.operators.state.counting import timers_in, windows_in
-from windrow_runtime.operators.state.model import OperatorState
+from windrow_runtime.operators.state.model import OperatorState, TimerQueue
+from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.windows.partials import Partials, PartialsOperator
 from windrow_spark.clock import BatchTimes, encode_timer
 from windrow_spark.exchange.classes import state_codec
@@ -195,15 +196,26 @@ class ObjectRunner(StepRunner):
         for elements in (*for_all.after, *share.after):
             self._process(elements, after)
             yield from after.full()
-        if len(state.processing_timers) and not self._level.by_clock:
-            raise UnsupportedOperationError(
-                "a timer in processing time was set, or state expires, and nothing in the plan says so",
-                given=self.step.step_id,
-                expected="a class that says uses_processing_time = True",
-                where=self.step.where,
-                hint="Spark has to run batches for the clock; set the attribute on the trigger or the process function",
-            )
+        if not self._level.by_clock:
+            self._check_timers(state.processing_timers)
         yield from self._fire(self._operator.ending_round(), after)
+
+    def _check_timers(self, timers: TimerQueue) -> None:
+        """Refuses timers that no batch comes for, and deletes those of state that expires no more by the clock.
+
+        An earlier program set the latter: the next call for the key converts such state, and a new one is refused.
+        """
+        for key, namespace, time in list(timers):
+            if not isinstance(namespace, TtlTimer):
+                raise UnsupportedOperationError(
+                    "a timer in processing time was set, and nothing in the plan says so",
+                    given=self.step.step_id,
+                    expected="a class that says uses_processing_time = True",
+                    where=self.step.where,
+                    hint="Spark has to run batches for the clock; set the attribute on the trigger or the process "
+                    "function",
+                )
+            timers.delete(key, namespace, time)
 
     def _advance(self, watermark: int, packer: Packer) -> Iterator[PackedRow]:
         """Fires the timers that the watermark makes due."""
