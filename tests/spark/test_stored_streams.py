@@ -100,6 +100,10 @@ def nearest(how: str, retention: int | None = None) -> Topology:
     return plan(stage.apply(lambda a, b: (a, b)))
 
 
+def distinct(selector: Any, **options: Any) -> Topology:
+    return plan(read("a").key_by(lambda click: click.user, str).distinct(selector, within=SECOND, **options))
+
+
 def opaque(attribute: str) -> Any:
     if attribute == "user":
         return lambda click: f"{click.user}"
@@ -231,6 +235,17 @@ REFUSED: dict[str, tuple[Topology, Topology, str]] = {
         plan(read("a").key_by(lambda c: c.user, str).max(lambda c: c.at)),
         plan(read("a").key_by(lambda c: c.user, str).max(lambda c: c.cost)),
         r"what it takes was \.at and is \.cost",
+    ),
+    "what repeats": (
+        distinct(lambda c: c.at),
+        distinct(lambda c: c.cost, on_error="drop"),
+        r"what it compares was \.at and is \.cost",
+    ),
+    "what repeats as a whole": (distinct(None), distinct(lambda c: c.at), r"compares was the element and is \.at"),
+    "what changes": (
+        plan(read("a").key_by(lambda c: c.user, str).on_change(lambda c: c.at)),
+        plan(read("a").key_by(lambda c: c.user, str).on_change(lambda c: c.cost)),
+        r"what it compares was \.at and is \.cost",
     ),
     "the last row before, or none": (
         nearest("as_of_join"),

@@ -16,6 +16,7 @@ from windrow.errors import InvalidArgumentError
 from windrow.functions.type_names import type_name
 from windrow.plan import Node, Step
 from windrow.rolling import Extreme, RollingReduce, RollingValue
+from windrow.rows.repeated import DistinctOfKey, OnChange
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.topology import timestamps_of
 from windrow_runtime.outputs.writer import writer_of
@@ -240,7 +241,7 @@ def _parts(step: Step, keys: Node | None) -> dict[str, Mark]:
                 for number, member in enumerate(_plain(part.declaration), start=1)
                 for role, mark in _selectors(member)
             }
-        marks |= _rolling(part)
+        marks |= _selected(part)
     return marks
 
 
@@ -259,8 +260,13 @@ def _selectors(declaration: Declaration) -> Iterator[tuple[str, Mark]]:
         yield "" if role == "value" else f" by {role!r}", mark_of(selector)
 
 
-def _rolling(function: object) -> dict[str, Mark]:
-    inner = getattr(function, "_function", None) if isinstance(function, RollingReduce) else None
+def _selected(function: object) -> dict[str, Mark]:
+    """Returns the mark of what a function of the language takes from elements, and keeps in its state."""
+    inner = getattr(function, "_function", None) if isinstance(function, RollingReduce) else function
     if isinstance(inner, Extreme):
         return {"what it compares": mark_of(inner.selector)}
-    return {"what it takes": mark_of(function._called)} if isinstance(function, RollingValue) else {}
+    if isinstance(inner, DistinctOfKey):
+        return {"what it compares": Mark("the element") if inner.selector is None else mark_of(inner.selector)}
+    if isinstance(inner, OnChange):
+        return {"what it compares": mark_of(inner._called)}
+    return {"what it takes": mark_of(inner._called)} if isinstance(inner, RollingValue) else {}
