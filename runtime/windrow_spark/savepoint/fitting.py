@@ -316,8 +316,9 @@ class _Fit:
         except DeclinedError as declined:
             self.refused.append(f"{step.where}: its state cannot leave its columns: {declined}")
             return None
-        if former.state_text_of(fields) != before["form"]:
-            self.refused.append(f"{step.where}: the columns of its state were {before['form']}")
+        columns = former.state_text_of(fields)
+        if columns != before["form"]:
+            self.refused.append(f"{step.where}: the columns of its state were {before['form']}, and would be {columns}")
             return None
         self.other_forms.append(f"{step.where}: its state becomes Python objects, since {why}")
         return replace(fitted_step, former=former)
