@@ -103,6 +103,24 @@ def test_a_folder_without_a_checkpoint(windrow: Command, write: Write, tmp_path:
     assert "expected: a checkpoint in a mounted file system" in windrow("check-upgrade", "s3a://b/c", "any_plan.py").err
 
 
+MOVES: list[tuple[str, ...]] = [
+    ("upgrade", "nothing", "any_plan.py"),
+    ("rescale", "nothing", "any_plan.py", "--partitions", "2"),
+    ("savepoint", "nothing", "any_plan.py", "saved"),
+]
+
+
+@pytest.mark.parametrize("call", MOVES)
+def test_what_needs_workers_starts_no_spark_without_a_checkpoint(
+    call: tuple[str, ...], windrow: Command, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windrow_spark.savepoint.stopped.local_session", lambda cores: pytest.fail("Spark starts"))
+    write("any_plan.py", ONE)
+    done = windrow(*call)
+    assert done.code != 0
+    assert "there is no checkpoint of a pipeline\n  given:    nothing\n" in done.err
+
+
 @pytest.mark.parametrize("command", ["check-upgrade", "replay"])
 def test_a_file_in_the_place_of_the_checkpoint(command: str, windrow: Command, write: Write) -> None:
     write("swapped.py", ONE)

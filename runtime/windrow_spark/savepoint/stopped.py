@@ -96,8 +96,8 @@ def rescale(
     for name, number in changed.items():
         check_positive(number, name)
     check_imported(pipeline.steps)
-    session = spark or local_session(os.cpu_count() or 1)
     with _locked(checkpoint) as own:
+        session = spark or local_session(os.cpu_count() or 1)
         folder = InPlace.RESCALE.folder(own)
         # The savepoint has the defaults of both numbers.
         restoration = Restoration(Parallelism(partitions, key_groups_per_partition, 0), is_in_place=True)
@@ -144,9 +144,9 @@ def upgrade(
             check_positive(number, name)
     check_imported(pipeline.steps)
     check_accepted(pipeline.steps, accept_changes)
-    session = spark or local_session(os.cpu_count() or 1)
     change = PlanChange(dict(renamed or {}), accept_changes)
     with _locked(checkpoint) as own:
+        session = spark or local_session(os.cpu_count() or 1)
         folder = InPlace.UPGRADE.folder(own)
         restoration = Restoration(
             Parallelism(partitions, key_groups_per_partition, 0),
