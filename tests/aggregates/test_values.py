@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, Inexact
 from typing import Any
@@ -223,3 +224,26 @@ def test_values_without_a_hash_are_refused() -> None:
         result(agg.count_distinct(identity), [[1]])
     with pytest.raises(InvalidArgumentError, match=r"^collect_set got a value that has no hash"):
         result(agg.collect_set(identity), [[1]])
+
+
+@dataclass(frozen=True)
+class Level:
+    name: str
+    value: float
+
+
+#  accumulator   of a batch                of the next one
+#  value         a NaN that was stored     another one
+@pytest.mark.parametrize(
+    "value",
+    [("a", math.nan), ("a", (Decimal("NaN"),)), Level("a", math.nan), frozenset([math.nan])],
+    ids=["tuple", "decimal", "record", "set"],
+)
+def test_stored_values_with_a_nan_within_are_one(value: Any) -> None:
+    def both(function: Any) -> Any:
+        stored = [pickle.dumps(function.add(value, function.create_accumulator())) for _ in range(2)]
+        return function.get_result(function.merge(*map(pickle.loads, stored)))
+
+    assert both(agg.count_distinct(lambda each: each)) == 1
+    (only,) = both(agg.collect_set(lambda each: each))
+    assert repr(only) == repr(value)

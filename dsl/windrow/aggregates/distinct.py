@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 from windrow.aggregates.declared import Declaration, DeclaredAggregate, check_selector
 from windrow.aggregates.selectors import selected_type
 from windrow.calls.results import UnfitValueError
-from windrow.rows.equality import as_key
+from windrow.rows.equality import as_key, as_stored
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -40,7 +40,8 @@ class _Distinct(DeclaredAggregate[T, Seen, R, R], ABC, Generic[T, R]):
         if selected != selected:  # noqa: PLR0124  only a NaN is not equal to itself
             return accumulator[0], True
         try:
-            accumulator[0].add(as_key(selected))
+            # Accumulators are stored, and sent by workers: a NaN within a tuple is another object when it is read.
+            accumulator[0].add(as_stored(selected))
         except TypeError as error:
             raise UnfitValueError(
                 f"{self.declaration.kind} got a value that has no hash",
@@ -85,7 +86,7 @@ class CollectSet(_Distinct[T, frozenset[V]], Generic[T, V]):
     def get_result(self, accumulator: Seen) -> frozenset[V]:
         # A copy: the window may go on. Every set has the same NaN, as sets find it by its identity.
         values: Iterable[Any] = [*accumulator[0], math.nan] if accumulator[1] else accumulator[0]
-        return frozenset(values)
+        return frozenset(map(as_key, values))
 
     @property
     def declaration(self) -> Declaration:

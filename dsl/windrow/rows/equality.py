@@ -82,7 +82,10 @@ def as_keys(keys: K) -> K | list[Any]:
 
 
 def as_key(value: Any) -> Any:
-    """Returns the object that stands for all values that are one key with a value; as a rule the value itself."""
+    """Returns the object that stands for all values that are one key with a value; as a rule the value itself.
+
+    Of what :func:`as_stored` returned it makes the value again.
+    """
     return value if type(value) in _PLAIN else _one(value, _AS_KEYS)
 
 
@@ -235,6 +238,8 @@ def _one(key: Any, nans: Nans) -> Any:
         return nans[0] if math.isnan(key) else key
     if isinstance(key, Decimal):
         return nans[1] if key.is_qnan() else key
+    if class_ is NotANumber:
+        return nans[key.kind == "Decimal"]
     if isinstance(key, (tuple, frozenset)):
         return _one_sequence(key, nans)
     values = {name: getattr(key, name) for name in field_names(class_)}
