@@ -13,6 +13,7 @@ from tests.spark.test_columns import Reading, readings, stamped, write
 from windrow import Pipeline
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError, WindrowWarning
+from windrow.failures import OnError
 from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
@@ -28,16 +29,18 @@ if TYPE_CHECKING:
 class Plan:
     """Elements that pass, in files and in memory, and windows behind others."""
 
-    def __init__(self, folder: Path, out: Path | None = None) -> None:
+    def __init__(self, folder: Path, out: Path | None = None, on_error: OnError[Any] = "fail") -> None:
         keyed = stamped(readings(folder)).key_by(lambda r: r.sensor)
         passed = keyed.distinct(lambda r: r.celsius > 62.5, within=millis(9), name="counted")
         windows = passed.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(millis(70)))
         pairs = keyed.map(lambda r: (r.sensor, r.celsius > 62.5)).key_by(lambda pair: pair[0])
         streams: dict[str, Any] = {
-            "numbers": keyed.distinct(lambda r: r.number, within=millis(90), name="numbers"),
+            "numbers": keyed.distinct(lambda r: r.number, within=millis(90), on_error=on_error, name="numbers"),
             "sensors": keyed.first(within=millis(25), name="sensors"),
             "whole": pairs.distinct(within=millis(12), name="whole"),
-            "counts": windows.aggregate(agg.combine(agg.key(), agg.window_start(), agg.count()), name="counts"),
+            "counts": windows.aggregate(
+                agg.combine(agg.key(), agg.window_start(), agg.count()), on_error=on_error, name="counts"
+            ),
         }
         self.sinks: dict[str, Any] = {name: CollectSink[Any]() for name in streams}
         if out is not None:
@@ -104,3 +107,20 @@ def test_a_savepoint_goes_on_in_columns_on_objects_and_in_the_interpreter(spark:
         rest = on_objects.run(plan.pipeline)
     assert plan.of(before, rest) == whole
     assert plan.of(before, LocalRunner(savepoint=saved).run(plan.pipeline)) == whole
+
+
+@pytest.mark.classic(reason="savepoints are refused over Spark Connect")
+def test_steps_on_columns_may_get_a_policy_by_a_savepoint(spark: SparkSession, tmp_path: Path) -> None:
+    folder, old, saved = tmp_path / "in", tmp_path / "old", tmp_path / "saved"
+    write(folder, range(2))
+    plan, guarded = Plan(folder), Plan(folder, on_error="drop")
+    before = plan.of(SparkRunner(spark, checkpoint=old, partitions=1).run(plan.pipeline, drain=False))
+    with pytest.raises(IncompatibleStateError, match=r"its state lies in columns.*a call that fails"):
+        SparkRunner(spark, checkpoint=old, partitions=1).run(guarded.pipeline)
+    take(old, plan.pipeline, saved, spark=spark)
+    write(folder, range(2, 4))
+    with pytest.warns(WindrowWarning, match=r"numbers.*becomes Python objects, since a call that fails"):
+        rest = SparkRunner(spark, checkpoint=tmp_path / "new", savepoint=saved).run(guarded.pipeline)
+    for result in (rest, LocalRunner(savepoint=saved).run(guarded.pipeline)):
+        after = guarded.of(result)
+        assert {name: sorted(elements + after[name]) for name, elements in before.items()} == expected(folder)

@@ -58,8 +58,16 @@ class ColumnPlanner(Planner):
         by_tasks = None if isinstance(aggregation, Objects) else aggregation
         arrival: RowForm | Objects = decided(lambda: row_form(step, self._streams.routes_to, by_tasks))
         results = _results(step, form)
+        unguarded = self._unguarded(step)
         self._streams.add(step, results)
-        return PhysicalStep(step, form, arrival, aggregation, results)
+        return PhysicalStep(step, form, arrival, aggregation, results, unguarded)
+
+    def _unguarded(self, step: Step) -> OnColumns | None:
+        """Returns the form that a step with state on columns would have without a policy; None: it has no policy."""
+        if step.node.error_policy is None or step.id not in self._stored:
+            return None
+        form = decided(lambda: self._form_of(step, of_objects=True, own_policy=False))
+        return None if isinstance(form, Objects) else form
 
     def _decided_form(self, step: Step) -> OnColumns | Objects:
         form = decided(lambda: self._form_of(step))
@@ -72,9 +80,11 @@ class ColumnPlanner(Planner):
         """Returns whether a step would run on columns if no step upstream had a policy for elements that fail."""
         return not isinstance(decided(lambda: self._form_of(step, policies=False)), Objects)
 
-    def _form_of(self, step: Step, *, of_objects: bool = False, policies: bool = True) -> OnColumns:
+    def _form_of(
+        self, step: Step, *, of_objects: bool = False, policies: bool = True, own_policy: bool = True
+    ) -> OnColumns:
         """The form of a keyed step on columns; declined where it has none."""
-        if step.node.error_policy is not None:
+        if own_policy and step.node.error_policy is not None:
             raise DeclinedError("a call that fails changes nothing, which takes Python objects")
         if step.node.pair_function is not None:
             return join_form(step, partial(self._streams.side_routes, of_objects=of_objects, policies=policies))

@@ -69,6 +69,7 @@ class PhysicalStep:
     arrival: RowForm | Objects  # how elements in columns get to it where it runs on objects
     aggregation: TaskAggregation | Objects  # how tasks aggregate these before the exchange
     results: RecordType | Objects  # the type of its results as columns
+    unguarded: OnColumns | None = None  # the form of its stored state, where a policy for what fails is new
 
     @property
     def on_columns(self) -> OnColumns | None:

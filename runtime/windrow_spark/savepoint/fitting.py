@@ -302,15 +302,20 @@ class _Fit:
 
     def _from_columns(self, step: Step, fitted_step: FittedStep, before: Shape) -> FittedStep | None:
         """Returns how a step restores state that was stored in columns: as columns, or as objects."""
-        form = self.plan.keyed[step.id].form
+        physical = self.plan.keyed[step.id]
+        form = physical.form
+        why = None if self.columnar else "columns are turned off"
         if isinstance(form, Objects):
-            self.refused.append(f"{step.where}: its state lies in columns, and it would run without ({form.reason})")
-            return None
+            why = form.reason
+            if physical.unguarded is None:
+                self.refused.append(f"{step.where}: its state lies in columns, and it would run without ({why})")
+                return None
+            form = physical.unguarded
         fields = fields_of_record(before["record type"])
         is_changed = bool(fitted_step.places) or fitted_step.is_other
-        if self.columnar and not is_changed and form.state_text_of(fields) == before["form"]:
+        if why is None and not is_changed and form.state_text_of(fields) == before["form"]:
             return fitted_step
-        why = "its columns would be others" if self.columnar else "columns are turned off"
+        why = why or "its columns would be others"
         try:
             former = _former(form, fitted_step, before)
         except DeclinedError as declined:
