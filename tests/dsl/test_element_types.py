@@ -13,7 +13,8 @@ import pytest
 
 from tests.dsl.plans import SECONDS, in_time
 from tests.support.records import Reading
-from windrow import DataStream, OutputTag, from_collection, from_source
+from windrow import DataStream, OutputTag, from_changes, from_collection, from_source
+from windrow.debezium import TableChange
 from windrow.functions import (
     AggregateFunction,
     FilterFunction,
@@ -25,6 +26,7 @@ from windrow.functions import (
     ProcessWindowFunction,
     ReduceFunction,
 )
+from windrow.panes import Change
 from windrow.plan import KeyByNode
 from windrow.plan.hints import resolved_hints
 from windrow.plan.keys import key_type
@@ -40,6 +42,10 @@ W = TypeVar("W", bound=Window)
 class Point(NamedTuple):
     x: int
     y: int
+
+
+class Moved(TableChange[Point]):
+    """Changes of points alone."""
 
 
 class Wide(Point):
@@ -354,6 +360,17 @@ def test_type_arguments_through_all_levels() -> None:
 def test_a_type_with_an_open_part_is_not_known() -> None:
     assert result_type(nested) is None
     assert result_type(nested_any) is None
+
+
+def test_a_method_of_generic_elements_gives_what_their_type_says() -> None:
+    source = from_source(JsonFileSource("changes", TableChange[Point]))
+    for method in (TableChange.changes, TableChange[Point].changes):
+        changes = source.flat_map(method)
+        assert changes.element_type == Change[Point]
+        assert from_changes(changes, key=lambda point: point.x).element_type is Point
+    assert from_source(JsonFileSource("changes", Moved)).flat_map(TableChange.changes).element_type == Change[Point]
+    assert result_type(TableChange.changes) is None
+    assert result_type(Change.__repr__, TableChange[Point]) is None
 
 
 def test_the_item_of_an_iterable() -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from windrow.calls.attributes import attribute_of
 from windrow.errors import InvalidArgumentError
 from windrow.expressions.derived import derived_type
-from windrow.expressions.generics import arguments_of, is_open
+from windrow.expressions.generics import arguments_of, class_of, is_open, substituted, variables_of
 from windrow.facts.called import called_type
 from windrow.plan.hints import resolved_hints
 
@@ -25,7 +25,11 @@ def result_type(function: object, element_type: object | None = None) -> object 
         function: The function.
         element_type: The type of what it is given, where that is known: the annotation may name it.
     """
-    return _definite(_hints(function, element_type).get("return"))
+    # A method of generic elements has their type arguments: those of a TableChange[Order] for TableChange.changes.
+    classes = getattr(class_of(element_type), "__mro__", ())
+    owner = next((each for each in classes if any(it is function for it in vars(each).values())), object)
+    annotated = substituted(_hints(function, element_type).get("return"), variables_of(element_type, owner))
+    return _definite(annotated)
 
 
 def made_type(function: object, *argument_types: object | None) -> object | None:

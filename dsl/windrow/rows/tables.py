@@ -99,7 +99,7 @@ def from_changes(
                 "from_changes needs to know what the records do",
                 given=record_type,
                 expected="a stream of Change",
-                hint="flat_map(TableChange.changes) before, which makes records of Change; or op=, row= and key=",
+                hint="flat_map(TableChange[Row].changes) before, which makes records of Change; or op=, row= and key=",
             )
         row_type = next(iter(get_args(record_type)), None)
     if op is None and key is not None:
