@@ -371,6 +371,7 @@ def test_a_method_of_generic_elements_gives_what_their_type_says() -> None:
     assert from_source(JsonFileSource("changes", Moved)).flat_map(TableChange.changes).element_type == Change[Point]
     assert result_type(TableChange.changes) is None
     assert result_type(Change.__repr__, TableChange[Point]) is None
+    assert result_type(TableChange.changes, TableChange[Point] | None) is None
 
 
 def test_the_item_of_an_iterable() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 def class_of(type_form: object) -> type | None:
     """The class of the values of a type: ``list`` for ``list[int]``; None where there is no single one."""
     plain = typing.get_origin(type_form) or type_form
-    return plain if isinstance(plain, type) and plain is not Any else None
+    return plain if isinstance(plain, type) and plain not in (Any, types.UnionType) else None
 
 
 def arguments_of(type_form: object, base: type) -> tuple[object, ...]:
