@@ -22,7 +22,7 @@ from windrow.errors import InvalidArgumentError, PlanError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction, MapFunction
 from windrow.panes import Change, ChangeKind, OnTimeBehavior
 from windrow.sinks import CollectSink, DatabaseSink, DeltaSink, FunctionSink
-from windrow.sources import JsonFileSource
+from windrow.sources import CollectionSource, JsonFileSource
 from windrow.triggers import ProcessingTimeTrigger, PurgingTrigger, Trigger, after_count, repeatedly
 from windrow.windows import (
     CalendarWindows,
@@ -102,12 +102,17 @@ def table(changes: list[Change[Category]]) -> list[Category]:
     return sorted(left)
 
 
-def expected(changes: list[Change[Product]]) -> list[Category]:
+def newest_rows(changes: list[Change[Product]]) -> dict[int, Product]:
     rows: dict[int, Product] = {}
     for change in changes:
         rows.pop(change.value.id, None)
         if change.kind is ChangeKind.UPDATE_AFTER:
             rows[change.value.id] = change.value
+    return rows
+
+
+def expected(changes: list[Change[Product]]) -> list[Category]:
+    rows = newest_rows(changes)
     names = sorted({row.category for row in rows.values()})
     of = {name: [row.price for row in rows.values() if row.category == name] for name in names}
     return [Category(name, len(prices), sum(prices)) for name, prices in of.items()]
@@ -120,6 +125,35 @@ def test_a_table_of_tables_is_what_the_newest_rows_make(seed: int) -> None:
     assert table(categories(by_key).collect()) == expected(changes)
     log = from_changes(from_collection(list(whole(changes))))
     assert table(categories(log).collect()) == expected(changes)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tables_join_by_any_field_of_their_rows(seed: int) -> None:
+    chance = random.Random(seed)
+    left, right = events(seed, 25), events(seed + 100, 25)
+    tables = [
+        from_changes(from_source(CollectionSource(each, batch_size=chance.randint(1, 4))), key=lambda row: row.id)
+        for each in (left, right)
+    ]
+    # The price of the left row is the key of the right one, and may change.
+    joined = (
+        tables[0]
+        .left_join(tables[1])
+        .where(lambda product: product.price % 6)
+        .equal_to(lambda product: product.id)
+        .window(GlobalWindows.create())
+        .trigger(repeatedly(after_count(1)))
+        .retracting()
+        .apply(lambda product, other: (product, other))
+    )
+    held: list[tuple[Product, Product | None]] = []
+    for change in joined.changelog().collect():
+        if change.kind.is_withdrawal:
+            held.remove(change.value)
+        else:
+            held.append(change.value)
+    rows, others = newest_rows(left), newest_rows(right)
+    assert sorted(held, key=str) == sorted([(row, others.get(row.price % 6)) for row in rows.values()], key=str)
 
 
 def test_the_newest_element_of_each_key_is_a_table() -> None:
