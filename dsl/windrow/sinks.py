@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from windrow.addresses.database_url import DatabaseUrl
 from windrow.addresses.datasets import Dataset, path_dataset, table_dataset
 from windrow.addresses.paths import checked_path, is_object_address, local_path
 from windrow.addresses.redaction import longest_first, redact_address, secrets_in, secrets_in_address
 from windrow.calls.attributes import attribute_of
+from windrow.calls.other_names import unknown_name
 from windrow.errors import InvalidArgumentError, check_arity, require_callable
 from windrow.text_options import checked_delimiter, checked_flag
 
@@ -627,3 +628,10 @@ class WriterSink(Sink[T_contra]):
 
     def describe(self) -> str:
         return "Spark writer"
+
+
+if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+    def __getattr__(name):
+        """Says what to write instead of a name of another module, or of other systems."""
+        raise unknown_name(__name__, name)

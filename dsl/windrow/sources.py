@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from os import PathLike
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar, overload
 
 from typing_extensions import TypeForm
 
@@ -16,6 +16,7 @@ from windrow.addresses.paths import check_pattern, checked_path, is_object_addre
 from windrow.addresses.redaction import redact_address, secrets_in, secrets_in_address
 from windrow.arrow import ArrowArray, ArrowStream
 from windrow.calls.attributes import attribute_of
+from windrow.calls.other_names import unknown_name
 from windrow.counts import check_positive
 from windrow.distribution import install_hint
 from windrow.entry_points import load
@@ -763,3 +764,10 @@ class RateSource(Source[RateRecord]):
 
     def describe(self) -> str:
         return f"rate {self.rows_per_second}/s"
+
+
+if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+    def __getattr__(name):
+        """Says what to write instead of a name of another module, or of other systems."""
+        raise unknown_name(__name__, name)

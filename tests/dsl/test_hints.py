@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from datetime import UTC, timedelta
 from functools import partial, wraps
 from inspect import signature
@@ -12,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.dsl.plans import SECOND, SECONDS
-from windrow import WatermarkStrategy, as_dict, as_singleton, from_collection
+from windrow import Pipeline, WatermarkStrategy, as_dict, as_singleton, from_collection
 from windrow import aggregates as agg
 from windrow.connectors import HybridSource
 from windrow.errors import InvalidArgumentError, WindrowError
@@ -20,10 +21,11 @@ from windrow.failures import Retry
 from windrow.functions import ExponentialBackoffDelayRetryStrategy, FixedDelayRetryStrategy
 from windrow.kafka import KafkaSink
 from windrow.patterns import Pattern
-from windrow.sinks import FunctionSink
+from windrow.sinks import CollectSink, FunctionSink
 from windrow.sources import CollectionSource, TextFileSource
 from windrow.state import ReducingStateDescriptor
 from windrow.windows import CalendarWindows, CumulativeEventTimeWindows, SlidingEventTimeWindows
+from windrow_runtime.local import LocalRunner
 
 # Any: what a type checker would refuse.
 numbers: Any = from_collection([1, 2])
@@ -65,6 +67,7 @@ ARGUMENTS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: keyed.stateful_map(int, max, ttl=timedelta(1)),
         r"hint:     ttl=StateTtlConfig\(timedelta\(\.\.\.\)\)",
     ),
+    "a text as a tag": (lambda: texts.get_side_output("late"), r"hint:     OutputTag\('late', Type\)"),
     "a function as a sink": (lambda: numbers.sink_to(print), r"FunctionSink\(function\) calls it"),
     "an aggregate that is not called": (lambda: windows.aggregate(agg.count), r"call it: agg.count\(\.\.\.\)"),
     "a function as an aggregate": (lambda: windows.aggregate(max), r"agg\.into"),
@@ -120,6 +123,11 @@ IMPORTS: dict[str, str] = {
     "from windrow.windows import FixedWindows": "from windrow.windows import TumblingEventTimeWindows",
     "from windrow.triggers import AfterWatermark": "from windrow.triggers import after_watermark",
     "from windrow import SparkRunner": "from windrow_runtime.spark import SparkRunner",
+    "from windrow import from_list": "from windrow import from_collection",
+    "from windrow.sources import KafkaSource": "from windrow.kafka import KafkaSource",
+    "from windrow.sinks import JdbcSink": "from windrow.sinks import DatabaseSink",
+    "from windrow.aggregates import avg": r"mean\(selector\)",
+    "from windrow.aggregates import countDistinct": "from windrow.aggregates import count_distinct",
 }
 
 
@@ -134,6 +142,14 @@ def test_a_name_that_nobody_knows_is_a_plain_error() -> None:
 
     assert not hasattr(windrow, "nonsense")
     assert not hasattr(windrow, "Nonsense")
+    assert getattr(agg, "avg", None) is None
+
+
+def test_a_result_says_how_elements_are_had() -> None:
+    result: Any = LocalRunner().run(Pipeline("p", numbers.sink_to(CollectSink())))
+    with pytest.raises(AttributeError, match=r"\n  hint:     collected\(sink\)"):
+        result.collect(0)
+    assert copy(result).counters == result.counters
 
 
 class Counted:

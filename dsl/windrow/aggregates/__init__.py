@@ -3,6 +3,8 @@
 Some have the names of Python's own functions, so import the module: ``from windrow import aggregates as agg``.
 """
 
+from typing import TYPE_CHECKING
+
 from windrow.aggregates.arithmetic import (
     count,
     mean,
@@ -27,6 +29,7 @@ from windrow.aggregates.order import (
     top_k,
 )
 from windrow.aggregates.sketches import approx_count_distinct, approx_quantile, approx_quantiles
+from windrow.calls.other_names import unknown_name
 from windrow.expressions.node import Expression
 from windrow.expressions.tracing import Opaque, recognise
 
@@ -64,3 +67,9 @@ __all__ = [
     "window_end",
     "window_start",
 ]
+
+if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+    def __getattr__(name):
+        """Says what to write instead of a name of another module, or of other systems."""
+        raise unknown_name(__name__, name)

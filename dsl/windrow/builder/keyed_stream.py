@@ -861,7 +861,8 @@ _PAIR = 2
 _BEFORE = "keys change no element: take it from the stream, before key_by"
 _JOINS = (
     "as_of_join(other) for the row that was valid at the time, interval_join(other), connect(other), or "
-    "with_side_input(as_dict(other, ...)); in windows join(other) of the stream before key_by"
+    "with_side_input(as_dict(other, ...)); in windows join(other) of the stream before key_by; "
+    "tables by latest().join(other.latest())"
 )
 _ELSEWHERE: Mapping[str, str] = {
     "add_sink": _BEFORE,

@@ -98,7 +98,12 @@ def side_output_node(node: Node, tag: OutputTag[Any]) -> SideOutputNode:
         InvalidArgumentError: If it is no :class:`OutputTag`.
     """
     if not isinstance(tag, OutputTag):
-        raise refusal("a side output is named by a tag", given=tag, expected="an OutputTag")
+        raise refusal(
+            "a side output is named by a tag",
+            given=tag,
+            expected="an OutputTag",
+            hint=f"OutputTag({tag!r}, Type), of windrow" if isinstance(tag, str) else None,
+        )
     step = node.aside_step
     type_form = step.aside_type(tag) if tag.element_type is None else tag.element_type
     return SideOutputNode(input=step, tag=tag, element_type=type_form)

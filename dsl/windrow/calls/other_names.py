@@ -9,6 +9,7 @@ from typing import Final
 
 from windrow.calls.next_calls import next_calls
 from windrow.errors import no_attribute, snake_case
+from windrow.facts.code import imports_name
 
 
 def unknown_call(stage: object, name: str, own: Mapping[str, str]) -> AttributeError:
@@ -41,7 +42,7 @@ def unknown_name(module: str, name: str) -> AttributeError | ImportError:
     text = f"module {module!r} has no name {name!r}"
     hint = _OTHER_CLASSES.get(name)
     # Python asks for names of submodules too, and needs an AttributeError there.
-    if name[:1].isupper():
+    if name != snake_case(name):
         public = [each for each in sorted(sys.modules) if re.fullmatch(r"windrow(_runtime)?(\.[a-z]\w*)?", each)]
         for each in public:
             for own in (name, snake_case(name)):
@@ -50,9 +51,7 @@ def unknown_name(module: str, name: str) -> AttributeError | ImportError:
     if hint is None:
         return AttributeError(text)
     text = f"{text}\n  hint:     {hint}"
-    # An import statement asks a package by this function of Python's importlib.
-    asking = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
-    is_import = asking.f_code.co_name == "_handle_fromlist"
+    is_import = imports_name(sys._getframe(2))  # pyright: ignore[reportPrivateUsage]  # inspect.stack() reads files
     return ImportError(text, name=module) if is_import else AttributeError(text)
 
 
@@ -83,7 +82,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "flat_select": "apply(lambda elements: [...]), and flat_map(lambda results: results) of that",
     **dict.fromkeys(("right_outer_join",), "right_join(other), or interval_join(...).between(...).right()"),
     **dict.fromkeys(("full_outer_join", "outer_join"), "full_join(other), or interval_join(...).between(...).full()"),
-    **dict.fromkeys(("drop_duplicates", "drop_duplicates_within_watermark", "deduplicate"), _DISTINCT),
+    **dict.fromkeys(("drop_duplicates", "drop_duplicates_within_watermark", "deduplicate", "dedup"), _DISTINCT),
     **dict.fromkeys(("order_by", "sort", "sort_by"), "key_by(...).in_event_time_order()"),
     **dict.fromkeys(
         ("with_watermark", "with_timestamp_assigner"), "assign_timestamps_and_watermarks(strategy, timestamp=...)"
@@ -95,6 +94,9 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(("foreach", "for_each", "foreach_batch"), "sink_to(FunctionSink(function))"),
     **dict.fromkeys(("to", "to_topic", "through"), "sink_to(KafkaSink(...))"),
+    **dict.fromkeys(("process_async", "async_map", "async_wait"), "map_async(function, capacity=...)"),
+    **dict.fromkeys(("side_output", "side_outputs"), "get_side_output(tag)"),
+    **dict.fromkeys(("grace", "with_grace", "with_allowed_lateness"), "allowed_lateness(timedelta(...)) of windows"),
     **dict.fromkeys(("peek", "inspect"), "map(function), whose function returns the element; print() shows elements"),
     **dict.fromkeys(("branch", "split"), "filter(...) for each branch, or process(...) with side outputs"),
     **dict.fromkeys(("rebalance", "rescale", "reshuffle", "shuffle", "repartition"), _SHUFFLE),
@@ -112,7 +114,19 @@ _OTHER_CLASSES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("SlidingWindows", "HoppingWindows"), "from windrow.windows import SlidingEventTimeWindows"),
     **dict.fromkeys(("Sessions", "SessionWindow"), "from windrow.windows import EventTimeSessionWindows"),
     **dict.fromkeys(("CEP", "PatternSelectFunction"), "key_by(...).pattern(Pattern.begin(...)), of windrow.patterns"),
+    **{each: f"from windrow.kafka import {each}" for each in ("KafkaRecordSource", "KafkaSink", "KafkaSource")},
+    "JdbcSink": "from windrow.sinks import DatabaseSink",
+    "PrintSink": "from windrow.sinks import ConsoleSink, or stream.print()",
+    **dict.fromkeys(("Duration", "Time"), "from datetime import timedelta"),
+    **dict.fromkeys(("Create", "from_elements", "from_iterable", "from_list"), "from windrow import from_collection"),
+    **dict.fromkeys(
+        ("from_files", "read_csv", "read_json", "read_parquet"), "from_source(JsonFileSource(...)), or such"
+    ),
+    **dict.fromkeys(("from_kafka", "read_kafka"), "from_source(KafkaSource(...)), of windrow.kafka"),
+    **dict.fromkeys(("avg", "average"), "mean(selector)"),
+    **dict.fromkeys(("percentile", "percentile_approx", "quantile"), "approx_quantile(selector, ...)"),
+    **dict.fromkeys(("latest", "last_value"), "last(selector) to arrive, or max_by(time, selector)"),
     "LocalRunner": "from windrow_runtime.local import LocalRunner",
     "SparkRunner": "from windrow_runtime.spark import SparkRunner",
 }
-"""What to write instead of classes of other systems."""
+"""What to write instead of classes and functions of other systems."""

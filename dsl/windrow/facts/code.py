@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Final
 
 from windrow.facts.packages import is_library
@@ -246,6 +246,11 @@ def _passes_on(code: CodeType, name: str, attributes: Collection[str] | None = N
             return True
     nested = [each for each in code.co_consts if isinstance(each, CodeType)]
     return any(_passes_on(each, name if name in each.co_freevars else "", attributes) for each in nested)
+
+
+def imports_name(frame: FrameType) -> bool:
+    """Whether a frame is at ``from module import name``."""
+    return frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]
 
 
 def is_special(name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from windrow.distribution import install_hint
 from windrow.drawing.html import table
 from windrow.drawing.svg import text
-from windrow.errors import InvalidArgumentError, UnsupportedOperationError
+from windrow.errors import InvalidArgumentError, UnsupportedOperationError, no_attribute
 from windrow.functions import Distribution
 from windrow.plan import Pipeline
 from windrow.sinks import Collects, CollectSink
@@ -63,6 +63,11 @@ class PipelineResult:
     def __repr__(self) -> str:
         collected = sum(map(len, self._collected.values()))
         return f"PipelineResult({self.pipeline.name!r}, {len(self.pipeline.steps)} steps, {collected} collected)"
+
+    if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name, dict.fromkeys(("collect", "elements", "results"), "collected(sink)"))
 
     def _repr_html_(self) -> str:
         """Tables of the counters and of the first elements of each sink, for notebooks."""
