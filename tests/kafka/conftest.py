@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.kafka.topics import Topics
+from windrow_kafka import faults
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +23,13 @@ def client() -> None:
     """Whether tests can write and read topics beside Spark."""
     if importlib.util.find_spec("confluent_kafka") is None:
         pytest.skip("no client of Kafka: pip install confluent-kafka")
+
+
+@pytest.fixture
+def soon_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics that are not there are looked for a moment, and not for seconds."""
+    rows = tuple(row._replace(seconds=0.2) if row.words is faults.ABSENT else row for row in faults._TABLE)
+    monkeypatch.setattr(faults, "_TABLE", rows)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.kafka.topics import Topics, in_json
-from tests.services.kafka import launch, restart_kafka
+from tests.services.kafka import RESTARTS_SOON, launch, restart_kafka
 from tests.services.server import Server, stop_server
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
@@ -43,7 +43,7 @@ _START: Final = 1_700_000_000_000
 _IN: Final = 2  # the partitions of the topic that is read
 _OUT: Final = 3
 _BATCH: Final = 400  # records at most
-_AHEAD: Final = 30  # batches, for a start that is killed long before it has done so many
+_AHEAD: Final = 5  # batches of the faster pipeline, before each kill, which comes within the next but one
 _AT_END: Final = 2
 _MOMENT: Final = 0.8  # seconds: so long after a batch has begun something is killed at the latest
 _LIMIT: Final = 300.0  # seconds to the next batch at most
@@ -96,8 +96,8 @@ def pipelines(servers: str, prefix: str) -> list[Pipeline]:
     ]
 
 
-def child(servers: str, prefix: str, checkpoints: Path, *, ends: bool) -> None:
-    """Runs both pipelines in a session whose tasks may fail twice, to the end of the topic or until it is killed."""
+def child(servers: str, prefix: str, folder: Path) -> None:
+    """Runs both pipelines in a session whose tasks may fail twice, until it is killed or a file says to drain them."""
     from pyspark.sql import SparkSession
 
     from windrow_runtime.spark import SparkRunner
@@ -111,14 +111,14 @@ def child(servers: str, prefix: str, checkpoints: Path, *, ends: bool) -> None:
         .getOrCreate()
     )
     running = [
-        SparkRunner(spark, checkpoint=checkpoints / name, partitions=3).start(pipeline)
+        SparkRunner(spark, checkpoint=folder / name, partitions=3).start(pipeline)
         for name, pipeline in zip(_NAMES, pipelines(servers, prefix), strict=True)
     ]
-    for each in running if ends else ():
-        each.drain()
-    while not ends:
+    while not (folder / "end").exists():
         for each in running:
             each.await_termination(0.2)
+    for each in running:
+        each.drain()
     spark.stop()
 
 
@@ -128,7 +128,7 @@ def run(folder: Path, kills: int, chance: random.Random, kinds: Sequence[str] = 
     Returns:
         0 if consumers of what is committed see the same, and the kills came where there was something to lose; else 1.
     """
-    server = launch()
+    server = launch(properties=RESTARTS_SOON)
     try:
         return _Run(server, folder, chance).judged([kinds[number % len(kinds)] for number in range(kills)])
     finally:
@@ -150,8 +150,8 @@ class _Run:
         for name in _NAMES:
             self._topics.make(name, _OUT)
         waiting = wanted[::-1]
+        codes: list[int] = []
         while waiting:
-            self._send(_AHEAD)
             with self._started() as program:
                 while waiting and program.poll() is None and self._kill(program, waiting[-1]):
                     kind = waiting.pop()
@@ -159,14 +159,14 @@ class _Run:
                     print(f"kill {len(wanted) - len(waiting)}, of the {kind}: {done} batches committed", flush=True)
                     if kind in ("driver", "java"):
                         break
+                if not waiting and program.poll() is None:
+                    codes.append(self._ended(program))
             if self._starts > 4 * len(wanted) + 4:
                 print(f"too many starts failed\n{self._log_end()}")
                 return 1
-        self._send(_AT_END)
-        codes: list[int] = []
         while not codes or (codes[-1] != 0 and len(codes) < 3):  # what was killed last may fail one more start
-            with self._started("end") as program:
-                codes.append(program.wait(2 * _LIMIT))
+            with self._started() as program:
+                codes.append(self._ended(program))
         if codes[-1] != 0:
             print(f"the last starts failed with exit codes {codes}\n{self._log_end()}")
             return 1
@@ -193,18 +193,24 @@ class _Run:
         print(f"{kills}, {self._starts} starts, {batches} batches: {total} records, {verdict} the undisturbed run's")
         return 0 if is_equal else 1
 
+    def _ended(self, program: subprocess.Popen[bytes]) -> int:
+        """Has a start drain what there is, and returns its exit code."""
+        self._send(_AT_END)
+        (self._folder / "checkpoints" / "end").touch()
+        return program.wait(2 * _LIMIT)
+
     def _send(self, batches: int) -> None:
-        """Has the topic so many batches more than the slower pipeline has done."""
-        end = (min(map(self._batches, _NAMES)) + batches) * _BATCH
+        """Has the topic so many batches more than the faster pipeline has done."""
+        end = (max(map(self._batches, _NAMES)) + batches) * _BATCH
         for partition in range(_IN):
             numbers = range(self._sent + partition, end, _IN)
             self._topics.send("kills-in", in_json(event(n)._asdict() for n in numbers), partition=partition)
         self._sent = max(self._sent, end)
 
     @contextmanager
-    def _started(self, *end: str) -> Iterator[subprocess.Popen[bytes]]:
+    def _started(self) -> Iterator[subprocess.Popen[bytes]]:
         self._starts += 1
-        arguments = [self._server.address, "kills", str(self._folder / "checkpoints"), *end]
+        arguments = [self._server.address, "kills", str(self._folder / "checkpoints")]
         with (self._folder / "log").open("ab") as log:
             program = subprocess.Popen(
                 [sys.executable, "-m", "tests.kafka.kills", "--child", *arguments],
@@ -225,6 +231,7 @@ class _Run:
 
         It is not where the start has ended before.
         """
+        self._send(_AHEAD)
         name = self._chance.choice(_NAMES)
         done = self._batches(name)
         if not self._waited(program, lambda: self._batches(name) > done):
@@ -236,6 +243,7 @@ class _Run:
             restart_kafka(self._server)
         elif kind == "driver":
             os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
         else:
             found = _of(program.pid, kind)
             if not found:
@@ -282,11 +290,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kafka.kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=4, help="how often to kill (default 4)")
     parser.add_argument("--seed", type=int, default=1, help="chooses the order and the moments (default 1)")
-    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        servers, prefix, checkpoints, *end = options.child
-        child(servers, prefix, Path(checkpoints), ends=bool(end))
+        servers, prefix, folder = options.child
+        child(servers, prefix, Path(folder))
         return 0
     # Whoever ends this process ends the pipelines with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

@@ -40,10 +40,8 @@ def test_a_dataframe_of_sparks_connector_goes_through_windrow(client: None, topi
     except NoServiceError as error:
         pytest.skip(str(error))
     source, target = topics.make("in"), topics.make("out")
-    for begin in (0, 10):
-        topics.send(source, in_json(range(begin, begin + 10)))
-        command = [sys.executable, "-m", "tests.kafka.test_broker", topics.servers, source, target]
-        subprocess.run([*command, str(tmp_path), *map(str, jars)], cwd=ROOT, check=True)
+    command = [sys.executable, "-m", "tests.kafka.test_broker", topics.servers, source, target]
+    subprocess.run([*command, str(tmp_path), *map(str, jars)], cwd=ROOT, check=True)
     assert topics.values(target, 20) == [number * 10 for number in range(20)]
 
 
@@ -58,7 +56,9 @@ def copy(servers: str, source: str, target: str, folder: Path, *jars: str) -> No
             )
         )
         pipeline = Pipeline("copy", numbers.map(tenfold).sink_to(written))
-        SparkRunner(spark, checkpoint=folder / "checkpoint").run(pipeline, drain=False)
+        for begin in (0, 10):
+            Topics(servers, "").send(source, in_json(range(begin, begin + 10)))
+            SparkRunner(spark, checkpoint=folder / "checkpoint").run(pipeline, drain=False)
 
 
 if __name__ == "__main__":

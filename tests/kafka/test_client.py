@@ -19,6 +19,7 @@ from windrow.kafka import KafkaRecord, KafkaRecordSource, KafkaSource
 from windrow.sinks import CollectSink
 from windrow.sources import MalformedRecord
 from windrow.windows import TumblingEventTimeWindows
+from windrow_kafka import brokers as topic_brokers
 from windrow_kafka import faults as kafka_errors
 from windrow_kafka import topics as topic_reads
 from windrow_kafka.brokers import TopicBrokers
@@ -229,7 +230,7 @@ def test_a_topic_with_an_end_and_then_another(topics: Topics) -> None:
         HybridSource(numbers(topics, history)).then(first)
 
 
-def test_aborted_and_open_transactions_and_their_markers(topics: Topics) -> None:
+def test_aborted_and_open_transactions_and_their_markers(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = topics.make("in")
     topics.send(topic, in_json([1]))
     for committed, value in ((False, 2), (True, 3), (False, 4)):
@@ -250,6 +251,7 @@ def test_aborted_and_open_transactions_and_their_markers(topics: Topics) -> None
     producer.begin_transaction()
     topics.produce(producer, topic, Record(b"5"))
     producer.flush(10)
+    monkeypatch.setattr(topic_brokers, "_SECONDS_TO_SETTLE", 0.5)
     assert collected(numbers(topics, topic)) == [1, 3]
     producer.commit_transaction(10)
     topics.read(topic, 3)  # the broker writes the marker a moment later
@@ -282,6 +284,7 @@ def test_a_client_that_has_read_a_topic_finds_its_new_partitions(topics: Topics)
     assert collected(numbers(topics, topic)) == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.usefixtures("soon_absent")
 def test_a_topic_that_is_not_there_is_named(topics: Topics) -> None:
     with pytest.raises(
         SourceError,
@@ -411,7 +414,8 @@ def test_a_checkpoint_without_ids_goes_on_and_gets_them(topics: Topics) -> None:
         read.advance(start, read.latest())
 
 
-def test_a_topic_that_is_deleted_between_batches(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("soon_absent")
+def test_a_topic_that_is_deleted_between_batches(topics: Topics) -> None:
     kept, gone = topics.make("in-1"), topics.make("in-2")
     pattern = re.compile(f"{re.escape(topics.prefix)}-in-.*")
     for topic in (kept, gone):
@@ -423,7 +427,6 @@ def test_a_topic_that_is_deleted_between_batches(topics: Topics, monkeypatch: py
     }
     first = {key: (latest := read.latest(), read.advance({}, latest)) for key, read in reads.items()}
     topics.delete(gone)
-    monkeypatch.setattr(kafka_errors, "PATIENCE", 4.0)
     for (form, on_lost), read in reads.items():
         latest, start = first[form, on_lost]
         if form is pattern and on_lost == "earliest":
@@ -442,13 +445,15 @@ def test_a_topic_that_is_deleted_between_batches(topics: Topics, monkeypatch: py
                     read.advance(start, read.latest() if is_planned_anew else latest)
 
 
-@pytest.mark.parametrize("on_lost", ["fail", "earliest", "latest"])
-@pytest.mark.parametrize("anew", [None, 0, 40_000])  # how many records another topic of this name has, if there is one
+@pytest.mark.usefixtures("soon_absent")
+@pytest.mark.parametrize(
+    ("on_lost", "anew"),  # how many records another topic of this name has, if there is one
+    [("fail", None), ("fail", 0), ("fail", 40_000), ("earliest", None), ("latest", 0), ("earliest", 40_000)],
+)
 def test_a_topic_that_is_deleted_while_a_batch_reads_it(
     topics: Topics, monkeypatch: pytest.MonkeyPatch, on_lost: str, anew: int | None
 ) -> None:
-    if on_lost != "fail":
-        monkeypatch.setattr(topic_reads, "_SECONDS_OF_TRUST", 0.2)
+    monkeypatch.setattr(topic_reads, "_SECONDS_OF_TRUST", 0.2)
     topic = topics.make("in")
     count = 40_000  # of 1,000 bytes: more than a client fetches beforehand
     topics.send(topic, [Record(b'"%d"' % number + b" " * 1_000) for number in range(count)])

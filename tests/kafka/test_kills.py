@@ -16,7 +16,7 @@ from tests.kafka.kills import KINDS, run
 def test_what_is_killed_loses_and_doubles_no_record(
     client: None, kafka: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kinds = for_a_night(KINDS, ("worker", "broker"))  # tests/crash/test_hybrid.py kills the driver
+    kinds = for_a_night(KINDS, ("worker", "broker", "driver"))
     code = run(tmp_path, len(kinds), random.Random(1), kinds)
     said = capsys.readouterr().out
     assert code == 0, said

@@ -35,6 +35,7 @@ def started(topics: Topics, topic: str, folder: Path, cores: int) -> Iterator[su
         program.wait()
 
 
+@pytest.mark.thorough(reason="tests/spark/test_topic_sinks.py has other cores, tests/kafka/test_kills.py the kill")
 @pytest.mark.program
 @pytest.mark.timeout(300)
 def test_a_batch_is_finished_on_other_cores_as_it_was_begun(client: None, topics: Topics, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.kafka.topics import Record, Topics
-from tests.services.kafka import launch, restart_kafka
+from tests.services.kafka import RESTARTS_SOON, launch, restart_kafka
 from tests.services.server import Server, stop_server
 from windrow import Pipeline, from_source
 from windrow.kafka import KafkaSource
@@ -22,7 +22,7 @@ from windrow_runtime.inputs.batches import elements_of
 @pytest.fixture
 def server(client: None, kafka: str) -> Iterator[Server]:
     """A broker of its own; the other fixtures skip the test where there can be none."""
-    own = launch()
+    own = launch(properties=RESTARTS_SOON)
     try:
         yield own
     finally:
@@ -38,8 +38,8 @@ def planned(topics: Topics, topic: str) -> TopicReads:
 def test_all_that_a_source_asks_outlasts_a_restart(server: Server) -> None:
     topics = Topics(server.address, "restart")
     topic = topics.make("in")
-    text = b"x" * 1_000
-    count = 60_000  # more than a client fetches beforehand
+    text = b"x" * 6_000
+    count = 10_000  # more than a client fetches beforehand
     topics.send(topic, [Record(text, timestamp=1_000) for _ in range(count)])
     read = planned(topics, topic)
     begin = datetime(1970, 1, 1, tzinfo=UTC)

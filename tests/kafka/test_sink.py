@@ -376,6 +376,7 @@ def test_a_fatal_error_is_not_hidden_by_a_record_that_was_refused() -> None:
     assert failed == [("refused", "the record")]
 
 
+@pytest.mark.usefixtures("soon_absent")
 def test_a_topic_that_is_not_there(topics: Topics) -> None:
     absent = f"{topics.prefix}-absent"
     for sink in (KafkaSink[int](topics.servers, absent), KafkaSink[int](topics.servers, lambda _: absent)):

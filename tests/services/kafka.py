@@ -24,6 +24,7 @@ __all__ = [
     "CONNECTOR",
     "MAKES_TOPICS",
     "PASSWORD",
+    "RESTARTS_SOON",
     "USER",
     "SecureListeners",
     "launch",
@@ -80,6 +81,9 @@ transaction.state.log.replication.factor=1
 """
 MAKES_TOPICS: Final = "auto.create.topics.enable=true\nnum.partitions=3\n"
 """Properties of a broker that makes topics by itself, as brokers do by default, with so many partitions."""
+
+RESTARTS_SOON: Final = "broker.session.timeout.ms=2000\nbroker.heartbeat.interval.ms=400\n"
+"""Properties of a broker that is killed and comes back: it may not before the session of the one before has ended."""
 
 USER, PASSWORD = "ann", "hunter22"
 """Who may log in at a broker with :class:`SecureListeners`."""
