@@ -53,7 +53,7 @@ _T = TypeVar("_T")
 Record: TypeAlias = Total | Event | Span | Pane
 
 _FILES_AHEAD = 24  # a file is a batch, and a start is killed long before it has done so many
-_FILES_AT_END = 4  # for the start that is not killed
+_FILES_AT_END = 2  # for the start that is not killed
 _BATCHES = 3.0  # seconds: so long after its first batch a start is killed at the latest
 _STARTING = 8.0  # seconds: about what it takes to the first batch
 _ONE_IN = 6  # kills comes while a start is only starting

@@ -1,12 +1,14 @@
 """Kills a pipeline around the switch from a history of files to its topic: ``python -m tests.crash.hybrid``.
 
-Each stream begins anew, is killed some times, and ends undisturbed. Each record has to be written once.
+Each stream begins anew, is killed some times, and ends undisturbed. Each record has to be written once, and each file
+of the history in its turn.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -34,7 +36,7 @@ _T = TypeVar("_T")
 
 _FILES = 4  # a batch each, so the switch comes in the batch of this number
 _IN_FILE = 25
-_IN_TOPIC = 60
+_IN_TOPIC = 30  # at first
 _AT_ONCE = 10  # of the topic's records in a batch
 _AROUND = 2  # batches before and behind the switch in which a stream is killed first
 _DELAY = 0.6  # seconds at most from the note that a batch begins to the kill: about what a batch takes
@@ -96,7 +98,7 @@ def run(servers: str, folder: Path, kills: int, chance: random.Random, *, made: 
             topics.send(topic, in_json(readings(sent, sent + count)[partition::2]), partition=partition)
         sent += count
 
-    send(_IN_TOPIC // 2)
+    send(_IN_TOPIC)
     near = 0
     planned = chance.randrange(_FILES - _AROUND, _FILES + _AROUND + 1)
     for number in range(1, kills + 1):
@@ -109,7 +111,7 @@ def run(servers: str, folder: Path, kills: int, chance: random.Random, *, made: 
         within = f"within batch {noted - 1}" if noted > done else f"behind batch {done - 1}"
         near += abs(noted - 1 - _FILES) <= _AROUND
         print(f"kill {number}, {seconds:.2f} s after batch {planned} was planned, {within}", flush=True)
-        send(_IN_TOPIC // 2 // kills)
+        send(_AT_ONCE)
         planned = noted + chance.randrange(2)
     # A file that comes when the stream has begun is none of its history.
     (folder / "in" / "late.json").write_text('{"number": -1, "at": 0}\n')
@@ -117,19 +119,21 @@ def run(servers: str, folder: Path, kills: int, chance: random.Random, *, made: 
     if code != 0:
         print(f"the last start failed with exit code {code}\n{log_end(folder)}")
         return -1
-    found = Counter(each.number for each in _read(folder / "out", Reading))
+    numbers = [each.number for each in _read(folder / "out", Reading)]
+    found = Counter(numbers)
     wrong = {number: found[number] for number in {*range(sent), *found} if found[number] != 1 or number >= sent}
     counted = sum(each.size for each in _read(folder / "counts", Count))
     print(f"{sent} records, {begin} of them history, {batches(folder)} batches; {len(wrong)} lost or doubled {wrong}")
-    if wrong or counted != sent:
-        print(f"{counted} were counted in windows")
+    if wrong or counted != sent or numbers[:begin] != [*range(begin)]:
+        print(f"{counted} were counted in windows; the history came in this order: {numbers[:begin]}")
         return -1
     return near
 
 
 def _read(folder: Path, kind: type[_T]) -> list[_T]:
     sink = CollectSink[_T]()
-    return LocalRunner().run(Pipeline("p", from_source(JsonFileSource(folder, kind)).sink_to(sink))).collected(sink)
+    files = JsonFileSource(folder, kind, files_in_order=lambda path: int(re.findall(r"batch-(\d+)", path)[-1]))
+    return LocalRunner().run(Pipeline("p", from_source(files).sink_to(sink))).collected(sink)
 
 
 def attempt(

@@ -25,7 +25,7 @@ from windrow.sources import TextFileSource
 _FILES = 12  # a start finds at least these, and is killed long before it has read all of them
 _AFTER = 2  # new batches that a start does before it is killed
 _DELAY = 3.0  # seconds at most from there to the kill: some batches
-_FILES_AT_END = 3  # for the start that is not killed
+_FILES_AT_END = 2  # for the start that is not killed
 _SECONDS = 300.0
 
 

@@ -29,7 +29,11 @@ def test_a_killed_pipeline_goes_on_where_it_was(tmp_path: Path, capsys: pytest.C
 @pytest.mark.timeout(900)  # each starts Spark several times
 @pytest.mark.program
 @pytest.mark.parametrize(
-    ("system", "plan"), [thorough("s3", "partitions", reason="test_ordered.py kills one on S3"), ("hdfs", "parquet")]
+    ("system", "plan"),
+    [
+        thorough("s3", "partitions", reason="the other case kills one, tests/elsewhere/test_elsewhere.py runs on S3"),
+        ("hdfs", "parquet"),
+    ],
 )
 def test_a_killed_pipeline_goes_on_elsewhere(
     system: str, plan: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest

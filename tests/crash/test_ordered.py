@@ -22,8 +22,8 @@ from tests.support.thorough import thorough
 @pytest.mark.parametrize(
     "system",
     [
-        None,
-        thorough("s3", reason="the case here kills one, and tests/elsewhere reads in order on S3"),
+        thorough(None, reason="test_hybrid.py kills one that reads files by their names"),
+        thorough("s3", reason="test_hybrid.py kills one, and tests/elsewhere reads in order on S3"),
         thorough("hdfs", reason="test_crash.py kills on HDFS"),
     ],
 )
