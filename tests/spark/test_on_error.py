@@ -62,7 +62,7 @@ class Both(KeyedCoProcessFunction[int, Number, str, int]):
 
 
 def source() -> DataStream[Number]:
-    return from_source(CollectionSource(NUMBERS, batch_size=40)).returns(Number)
+    return from_source(CollectionSource(NUMBERS, batch_size=100)).returns(Number)
 
 
 def main_of(step: Any) -> DataStream[Any]:
@@ -101,9 +101,9 @@ class Limited(KeyedBroadcastProcessFunction[str, Number, Number, int]):
 
 
 def test_steps_of_several_elements_fail_as_in_the_interpreter(spark: SparkSession) -> None:
-    outputs = Outputs()
+    outputs, numbers = Outputs(), source()
     strategy = WatermarkStrategy[Number].for_bounded_out_of_orderness(millis(5))
-    stamped = source().assign_timestamps_and_watermarks(strategy, lambda number: number.at)
+    stamped = numbers.assign_timestamps_and_watermarks(strategy, lambda number: number.at)
     keyed = stamped.key_by(lambda number: number.key)
     tag = OutputTag[Failed[Number | None]]("failed")
     folds = {
@@ -130,7 +130,7 @@ def test_steps_of_several_elements_fail_as_in_the_interpreter(spark: SparkSessio
     for name, step in kept.items():
         outputs.add(name, step, None)
         outputs.add(f"{name} failed", step.get_side_output(of_keys), None)
-    other = source().map(lambda n: Number(n.key, n.at + 2, n.value + 3))
+    other = numbers.map(lambda n: Number(n.key, n.at + 2, n.value + 3))
     other = other.assign_timestamps_and_watermarks(strategy, lambda n: n.at)
     other_keyed = other.key_by(lambda n: n.key)
     pairs = OutputTag[Failed[tuple[Number, Number]]]("pairs")
@@ -152,12 +152,12 @@ def test_steps_of_several_elements_fail_as_in_the_interpreter(spark: SparkSessio
     outputs.add("matches", matches, None)
     outputs.add("matches failed", matches.get_side_output(OF_WINDOWS), None)
     rules = source().filter(lambda number: number.at % 50 == 0).broadcast(Limited.LIMITS)
-    limited = source().key_by(lambda number: number.key).connect(rules).process(Limited(), on_error=tag)
+    limited = numbers.key_by(lambda number: number.key).connect(rules).process(Limited(), on_error=tag)
     outputs.add("rules", limited, None)
     outputs.add("rules failed", limited.get_side_output(tag), None)
-    texts = source().map(lambda number: f"{number.value}")
+    texts = numbers.map(lambda number: f"{number.value}")
     both = OutputTag[Failed[Number | str]]("both")
-    shares = source().connect(texts).map(lambda n: checked(n).value, lambda text: 100 // (int(text) % 9), on_error=both)
+    shares = numbers.connect(texts).map(lambda n: checked(n).value, lambda text: 100 // (int(text) % 9), on_error=both)
     outputs.add("connected", shares, None)
     outputs.add("connected failed", shares.get_side_output(both), None)
     outputs.check(SparkRunner(spark).run)
@@ -190,15 +190,15 @@ def test_failed_elements_tell_file_and_line_as_in_the_interpreter(spark: SparkSe
 
 
 def test_each_kind_of_function_fails_as_in_the_interpreter(spark: SparkSession, tmp_path: Path) -> None:
-    outputs = Outputs()
+    outputs, numbers = Outputs(), source()
     for name, step_of in STEPS.items():
         tag = OutputTag[Failed[Number]](f"failed {name}")
-        step = step_of(source(), tag)
+        step = step_of(numbers, tag)
         outputs.add(name, main_of(step))
         outputs.add(f"{name} failed", step.get_side_output(tag), failed_key)
-        outputs.add(f"{name} dropping", main_of(step_of(source(), "drop")))
+        outputs.add(f"{name} dropping", main_of(step_of(numbers, "drop")))
     strategy = WatermarkStrategy[Number].for_bounded_out_of_orderness(millis(5))
-    stamped = source().assign_timestamps_and_watermarks(strategy, lambda number: number.at)
+    stamped = numbers.assign_timestamps_and_watermarks(strategy, lambda number: number.at)
     panes = (
         stamped.map(checked, on_error="drop")
         .key_by(lambda number: number.key, on_error="drop")
@@ -211,8 +211,8 @@ def test_each_kind_of_function_fails_as_in_the_interpreter(spark: SparkSession, 
     windows = shares.key_by(lambda share: share[0]).window(TumblingEventTimeWindows.of(millis(50)))
     outputs.add("declared", windows.aggregate(agg.into(Share, agg.key(), agg.sum(lambda share: share[1]))))
     outputs.add("declared failed", shares.get_side_output(UNNAMED), failed_key)
-    texts = source().map(lambda number: f"{number.value}")
-    both = source().connect(texts).key_by(lambda number: number.value % 10, lambda text: int(text) % 10)
+    texts = numbers.map(lambda number: f"{number.value}")
+    both = numbers.connect(texts).key_by(lambda number: number.value % 10, lambda text: int(text) % 10)
     outputs.add("two streams", both.process(Both(), on_error="drop"), None)
     seen = stamped.key_by(lambda number: number.key).window(TumblingEventTimeWindows.of(millis(20)))
     functions = seen.process(Seen(raises=True), on_error=OF_WINDOWS)

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -22,7 +21,6 @@ from tests.partitioned import (
     OWN,
     Count,
     Dealt,
-    Outputs,
     counted,
     hour_of,
     hourly,
@@ -176,23 +174,6 @@ def test_a_batch_that_runs_again_tells_only_what_this_run_reads(tmp_path: Path) 
 # On Spark
 
 
-def both(
-    spark: SparkSession, *plans: tuple[Pipeline, Outputs], columnar: bool, drain: bool = True, step: int | None = None
-) -> None:
-    """Runs plans beside each other on both engines, which agree; at night on Spark with columns and without."""
-    pipeline = Pipeline("both", *(sink for plan, _ in plans for sink in plan.sinks))
-
-    def run(make: Callable[..., LocalRunner | SparkRunner], **options: Any) -> list[tuple[list[Count], list[Entry]]]:
-        runner = make(clock=None if step is None else count(0, step).__next__, **options)
-        result = runner.run(pipeline, drain=drain)
-        return [outputs.of(result) for _, outputs in plans]
-
-    expected = run(LocalRunner)
-    assert all(counts and not late for counts, late in expected)
-    for each in for_a_night((True, False), (columnar,)):
-        assert run(partial(SparkRunner, spark), columnar=each) == expected
-
-
 def test_partitions_and_files_far_behind_others_lose_nothing(spark: SparkSession, tmp_path: Path) -> None:
     put(tmp_path / "logs", a=[3600, 3601, 3612], b=[0, 1, 12])
     plans = [counted(logs(tmp_path / "logs"), strategy) for strategy in (MONOTONOUS, OWN)]
@@ -201,16 +182,16 @@ def test_partitions_and_files_far_behind_others_lose_nothing(spark: SparkSession
         files = write_hours(tmp_path / f"{size}", writers=writers, hours=3, random=random)
         files.shuffle(random)
         plans.append(hourly(files, size, hour_of if writers > 1 else "name", name=f"{writers} writers"))
-    both(spark, *plans, columnar=True)
+    pipeline = Pipeline("both", *(sink for plan, _ in plans for sink in plan.sinks))
 
+    def run(runner: LocalRunner | SparkRunner) -> list[tuple[list[Count], list[Entry]]]:
+        result = runner.run(pipeline)
+        return [outputs.of(result) for _, outputs in plans]
 
-@pytest.mark.classic(reason="a clock of the test's is called in this process")
-def test_the_end_of_a_bounded_partition_and_idleness_release_the_others(spark: SparkSession, tmp_path: Path) -> None:
-    put(tmp_path / "logs", a=[1, 11, 21, 31], b=[2, 12])
-    put(tmp_path / "silent", a=[1, 11, 21, 31], b=[])
-    patient = MONOTONOUS.with_idleness(timedelta(milliseconds=250))
-    silent = counted(logs(tmp_path / "silent", bounded=False, lines=1), patient)
-    both(spark, counted(logs(tmp_path / "logs", lines=1)), silent, columnar=False, drain=False, step=100)
+    expected = run(LocalRunner())
+    assert all(counts and not late for counts, late in expected)
+    for columnar in for_a_night((True, False), (True,)):
+        assert run(SparkRunner(spark, columnar=columnar)) == expected
 
 
 def test_partitions_that_come_later_and_runs_that_go_on(spark: SparkSession, tmp_path: Path) -> None:
@@ -406,16 +387,25 @@ def test_a_source_that_waits_has_not_ended(spark: SparkSession, tmp_path: Path) 
 
 @pytest.mark.classic(reason="a clock of the test's is called in this process")
 @pytest.mark.parametrize("seed", for_a_night(range(8), [1]))
-def test_random_partitions_on_both_engines(spark: SparkSession, seed: int) -> None:
+def test_random_partitions_on_both_engines(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """So does the end of a bounded partition release the others, and the idleness of one that is silent."""
     random = Random(seed)
     cases = [random_case(random) for _ in range(for_a_night(5, 3))]
     plans = [counted(from_source(source), strategy) for source, strategy in cases]
-    pipeline = Pipeline("random", *(sink for plan, _ in plans for sink in plan.sinks))
+    put(tmp_path / "logs", a=[1, 11, 21, 31], b=[2, 12])
+    put(tmp_path / "silent", a=[1, 11, 21, 31], b=[])
+    patient = MONOTONOUS.with_idleness(timedelta(milliseconds=250))
+    released = [
+        counted(logs(tmp_path / "logs", lines=1)),
+        counted(logs(tmp_path / "silent", bounded=False, lines=1), patient),
+    ]
+    pipeline = Pipeline("random", *(sink for plan, _ in plans + released for sink in plan.sinks))
 
     def run(runner: LocalRunner | SparkRunner) -> list[tuple[list[Count], list[Entry]]]:
         result = runner.run(pipeline, drain=False)
-        return [outputs.of(result) for _, outputs in plans]
+        return [outputs.of(result) for _, outputs in plans + released]
 
     expected = run(LocalRunner(clock=count(0, 100).__next__))
-    assert sum(len(counts) for counts, _ in expected) > 8
+    assert sum(len(counts) for counts, _ in expected[: len(plans)]) > 8
+    assert all(counts and not late for counts, late in expected[len(plans) :])
     assert run(SparkRunner(spark, clock=count(0, 100).__next__, columnar=seed % 2 == 0)) == expected
