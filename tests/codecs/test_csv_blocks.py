@@ -144,7 +144,7 @@ LINES = st.sampled_from([*GOOD * 3, *ODD])
 ENDS = st.sampled_from([*["\n"] * 6, "\r\n", "\r\n", "\r"])
 
 
-@examples(150)
+@examples(90)
 @given(
     header=st.sampled_from(
         [
@@ -172,7 +172,7 @@ def test_rows_of_all_kinds_are_read_as_by_the_plain_reader(
     agree(folder, data, header=False)
 
 
-@examples(120)
+@examples(70)
 @given(st.text(st.sampled_from('"",;a1\n\n\r '), max_size=150), st.sampled_from(",; 1"))
 @example('a,"b\n', ",")
 def test_texts_of_any_shape_are_read_as_by_the_plain_reader(folder: Path, text: str, delimiter: str) -> None:

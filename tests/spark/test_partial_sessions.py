@@ -328,7 +328,7 @@ def stream_of(drawn: Sequence[tuple[int, Sequence[tuple[str, int, int]]]]) -> li
     return stream
 
 
-@examples(150)
+@examples(80)
 @given(
     gap=st.integers(1, 90),
     lateness=st.sampled_from([0, 0, 0, 25]),

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.budget import for_a_night
 from tests.spark.page_groups import CODEC, NEVER, Group, numbers_in_store, put_list, put_row, remove_row
+from tests.support.thorough import thorough
 from tests.working_sets import small_working_sets
 from windrow.errors import CheckpointError
 from windrow.windows import TimeWindow
@@ -19,7 +21,9 @@ from windrow_spark.storage.object_pages import ObjectPages
 from windrow_spark.storage.tuning import OBJECT_PAGES, HotKeyTuning, PageTuning
 
 
-@pytest.mark.parametrize("per_batch", [250, 3_000, 20_000])
+@pytest.mark.parametrize(
+    "per_batch", [250, thorough(3_000, reason="the sizes beside it in test_step_pages.py differ more"), 20_000]
+)
 def test_a_state_grows_and_shrinks_in_pages(per_batch: int) -> None:
     group = Group()
     numbers = list(range(20_000))
@@ -151,7 +155,7 @@ def test_keys_are_counted_alike_in_one_chunk_and_in_many() -> None:
         assert touched_keys(pages, list(range(5000)), chunks) >= (128 * 32 << 10) // 2048
 
 
-@pytest.mark.parametrize("keys", [100, 1_000, 8_000])
+@pytest.mark.parametrize("keys", [100, 4_000])
 def test_pages_settle(keys: int) -> None:
     """Batches of one kind do not split and join the same pages for ever."""
     group = Group()
@@ -341,7 +345,7 @@ def test_a_working_set_may_hold_all_that_is_left() -> None:
     assert group.store.pages == {}
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", for_a_night([1, 2, 3, 4], [1, 4]))
 def test_any_batches_give_what_a_dictionary_gives(seed: int) -> None:
     """Keys come and go all the time, as the working set is a few keys large."""
     tuning = PageTuning(
