@@ -42,6 +42,7 @@ def test_growth(tmp_path: Path) -> None:
     assert all(claim["holds"] for claim in pairs), joins
 
 
+@pytest.mark.thorough(reason="test_what_grows_is_told judges samples, tests/spark/test_life.py has a long run")
 @pytest.mark.program
 def test_soak(tmp_path: Path) -> None:
     file = tmp_path / "soak.json"

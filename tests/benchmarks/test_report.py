@@ -102,7 +102,7 @@ def test_an_unknown_workload_is_told(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.spark
 def test_workloads_run_and_their_results_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_QUICK_WARM_SECONDS", "_QUICK_SECONDS"):
-        monkeypatch.setattr(measurement, name, 2)
+        monkeypatch.setattr(measurement, name, 1)
     file = tmp_path / "figures.json"
     chosen = ["--only", "tumbling-1k", "--only", "latency", "--contender", TUNED, "--contender", DECLARED]
     assert main(["--quick", *chosen, "--json", str(file)]) == 0

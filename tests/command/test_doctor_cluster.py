@@ -103,6 +103,9 @@ def test_a_folder_that_tasks_do_not_find(spark: SparkSession, tmp_path: Path) ->
     assert all("No such file" in str(each.folder) for each in found(spark, str(tmp_path / "absent")))
 
 
+@pytest.mark.thorough(
+    reason="the tests above in test_doctor_cluster.py have the findings, tests/command/test_doctor.py the program"
+)
 @pytest.mark.program
 def test_a_cluster_of_two_executors(tmp_path: Path) -> None:
     command = ["doctor", "--cluster", "local-cluster[2,1,1024]", "--checkpoint", str(tmp_path / "checkpoint")]

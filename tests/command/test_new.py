@@ -20,7 +20,9 @@ MEAN = re.compile(r"^Mean\(sensor='(\w+)', .*, celsius=([\d.]+)\)$", re.MULTILIN
 
 def in_project(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     paths = os.pathsep.join([str(ROOT / "dsl"), str(ROOT / "runtime")])
-    environment = {**os.environ, "PYTHONPATH": paths, "MYPYPATH": paths}
+    # What mypy has found out of windrow itself is kept between runs.
+    cache = str(ROOT / ".mypy_cache" / "project")
+    environment = {**os.environ, "PYTHONPATH": paths, "MYPYPATH": paths, "MYPY_CACHE_DIR": cache}
     return subprocess.run(
         [sys.executable, "-m", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

@@ -119,7 +119,9 @@ def test_the_interpreter_logs_in(kind: str, secured: Secured, topic: str) -> Non
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [thorough("PLAIN", reason="test_secure.py has it in the interpreter, and another login here"), *KINDS[1:]]
+)
 def test_planners_and_workers_of_spark_log_in(kind: str, secured: Secured, topic: str, spark: SparkSession) -> None:
     """From topic to topic, by transactions of the workers."""
     servers, options = secured.of(kind)
