@@ -258,7 +258,7 @@ class Batches:
             day_of,
             "day=2/0 day=0/late",
             ["day=1/b day=1/x", "day=2/a day=3/a", "day=0/late day=2/0", "day=10/a"],
-            reason="tests/crash/test_ordered.py kills a run that reads files in an order of its own",
+            reason="tests/crash/test_hybrid.py kills a run that reads files by their names",
         ),
         # Spark had given batch 1 these files by their times; batch 2 is the first one by name.
         ("time", "b a d c f e", "name", "", ["b a", "d c", "e f"]),
