@@ -1,11 +1,10 @@
-"""Every feature of files, on S3 by both engines: ``python -m tests.elsewhere.features FOLDER``; prints JSON."""
+"""Every feature of files, on S3 by both engines."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import json
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -165,6 +164,7 @@ def by_time(url: str, folder: ObjectPath, checkpoint: str) -> dict[str, Any]:
 
 
 def main(url: str) -> dict[str, Any]:
+    """What came of it, as JSON."""
     spark = SparkRunner().spark
     use_options(bucket_options)  # as the first source or sink of files on Spark does
     folder = ObjectPath.of(url)
@@ -187,7 +187,3 @@ def main(url: str) -> dict[str, Any]:
         "by time": timed,
         "read by spark": by_spark,
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1])))

@@ -1,8 +1,8 @@
 """A run whose files all lie in one folder, here or elsewhere: ``python -m tests.elsewhere.program FOLDER [WHAT...]``.
 
-It prints what came of it, in JSON. With ``lock`` it is a second run on the checkpoint of the first one. With
-``replaced`` a file is read while it is written anew. With ``more`` further pipelines follow, whose checkpoints need
-nothing else of the file system than that of the first.
+It prints what came of it, in JSON. With ``locked`` another process begins a run on the same checkpoint, whose argument
+is ``lock``. With ``replaced`` a file is read while it is written anew. With ``features`` those of files follow; with
+``more`` further pipelines, whose checkpoints need nothing else of the file system than that of the first.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tests.custom_sources import Entry
+from tests.elsewhere import features
 from tests.partitioned import MONOTONOUS, logs
 from tests.partitioned import put as put_lines
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
@@ -193,8 +194,9 @@ def main(folder: str, what: Sequence[str]) -> dict[str, Any]:
     running = runner.start(totals(folder))
     running.process_available()
     seen: dict[str, Any] = {"here": refused(folder)}
-    again = [sys.executable, "-m", "tests.elsewhere.program", folder, "lock"]
-    seen["there"] = subprocess.run(again, stdout=subprocess.PIPE, text=True, check=True).stdout
+    if "locked" in what:
+        again = [sys.executable, "-m", "tests.elsewhere.program", folder, "lock"]
+        seen["there"] = subprocess.run(again, stdout=subprocess.PIPE, text=True, check=True).stdout
     put(spark, folder, 2)
     running.process_available()
     running.stop()
@@ -206,6 +208,8 @@ def main(folder: str, what: Sequence[str]) -> dict[str, Any]:
         seen["ordered"] = ordered(Path(here) / "in", f"{folder}/ordered")
         if "replaced" in what:
             seen["replaced"] = replaced(spark, folder)
+        if "features" in what:
+            seen["features"] = features.main(f"{folder}/features")
         if "more" in what:
             by_spark(folder)
             names.append("by-spark")

@@ -51,9 +51,14 @@ def outcome(
 @pytest.mark.parametrize(
     ("system", "what"),
     [
-        pytest.param("s3", ["replaced"], id="s3"),
-        thorough("s3", ["more"], reason="tests/spark/test_checkpoint_elsewhere.py has these pipelines", id="more"),
-        thorough("hdfs", [], reason="tests/crash/test_crash.py kills a run on HDFS", id="hdfs"),
+        pytest.param("s3", ["replaced", "features"], id="s3"),
+        thorough(
+            "s3",
+            ["locked", "more"],
+            reason="tests/spark/test_checkpoint_elsewhere.py has these pipelines, test_storage.py there the lock",
+            id="more",
+        ),
+        thorough("hdfs", ["locked"], reason="tests/crash/test_crash.py kills a run on HDFS", id="hdfs"),
     ],
 )
 def test_a_run_elsewhere_gives_what_one_here_does(system: str, what: list[str], request: pytest.FixtureRequest) -> None:
@@ -61,17 +66,20 @@ def test_a_run_elsewhere_gives_what_one_here_does(system: str, what: list[str], 
     with Elsewhere.opened(system, f"run-{uuid4().hex[:8]}") as elsewhere:
         found = outcome(elsewhere.url, elsewhere.submit_arguments, "program", *what)
         files = elsewhere.files("out") | elsewhere.files("by-key")
+        days = elsewhere.files("features/spark/csv")
     expected = sorted([f"k{key}", sum(range(key, 90, 3))] for key in range(3) for _ in range(4))
     for name in ("out", "by-key"):
         assert found[name] == expected
     assert found["ordered"] == ORDERED
     if "replaced" in what:
         assert found["replaced"] > 10
+    if "features" in what:
+        check_features(found["features"], days)
     if "more" in what:
         assert found["by-spark"] == expected
         assert found["aligned"] == ALIGNED
         assert found["numbers"] == list(range(7))
-    for said in (found["here"], found["there"]):
+    for said in (found[place] for place in ("here", "there") if place in found):
         assert "another run uses the checkpoint" in said
         assert f"process {found['process']} on " in said
     assert "was drained" in found["after"]
@@ -81,13 +89,8 @@ def test_a_run_elsewhere_gives_what_one_here_does(system: str, what: list[str], 
         assert marks == batches
 
 
-@pytest.mark.timeout(600)  # it starts Spark
-@pytest.mark.program
-@pytest.mark.usefixtures("s3")
-def test_files_on_s3_have_all_features_on_both_engines() -> None:
-    with Elsewhere.opened("s3", f"features-{uuid4().hex[:8]}") as elsewhere:
-        found = outcome(elsewhere.url, elsewhere.submit_arguments, "features")
-        files = elsewhere.files("spark/csv")
+def check_features(found: dict[str, Any], days: dict[str, str]) -> None:
+    """Files have all their features on both engines."""
     for name, (local, spark) in found["read"].items():
         assert local == spark if name.startswith("by") else sorted(local) == sorted(spark), name
         assert local, name
@@ -97,7 +100,7 @@ def test_files_on_s3_have_all_features_on_both_engines() -> None:
     for name, (local, spark) in found["wrote"].items():
         assert local == spark, name
         assert [re.findall(r"value=(\d+)", row)[0] for row in local] == ["3", "2", "0", "4", "1"], name
-    assert {file.split("/")[2] for file in files if "windrow_batch=0" in file} == {
+    assert {file.split("/")[3] for file in days if "windrow_batch=0" in file} == {
         "day=a b",
         "day=ü%2Fx",
         "day=100%25",

@@ -29,15 +29,9 @@ def is_installed() -> None:
         pytest.skip("windrow is installed without its plugin; make venv installs it anew")
 
 
-def test_the_example_passes(pytester: pytest.Pytester) -> None:
-    shutil.copytree(EXAMPLE, pytester.path, dirs_exist_ok=True)
-    result = pytester.runpytest_subprocess("-k", "not spark", "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=4, deselected=1)
-
-
 @pytest.mark.program
-def test_tests_are_compared_with_spark(pytester: pytest.Pytester) -> None:
-    """Those of the example, and one whose functions are of a module that pytest imports by its path."""
+def test_the_example_passes_and_is_compared_with_spark(pytester: pytest.Pytester) -> None:
+    """So is a test whose functions are of a module that pytest imports by its path."""
     # The folder from which pytest runs is not that of the project.
     pytester.makefile(".ini", **{"project/pytest": "[pytest]\naddopts = --import-mode=importlib\npythonpath = ."})
     shutil.copytree(EXAMPLE, pytester.path / "project", dirs_exist_ok=True)
@@ -54,10 +48,8 @@ def test_tests_are_compared_with_spark(pytester: pytest.Pytester) -> None:
             """
         }
     )
-    result = pytester.runpytest_subprocess(
-        "project", "-k", "spark", "--windrow-require-spark", "-p", "no:cacheprovider"
-    )
-    result.assert_outcomes(passed=2, deselected=4)
+    result = pytester.runpytest_subprocess("project", "--windrow-require-spark", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=6)
 
 
 def test_harnesses_are_closed_when_the_test_ends(pytester: pytest.Pytester) -> None:

@@ -17,6 +17,7 @@ from tests.services.cache import CACHE_VARIABLE, cache_folder
 from tests.services.errors import NoServiceError
 from tests.services.jars import Jars
 from tests.services.server import Server, free_ports, recorded, start_server
+from tests.support.thorough import thorough
 
 ROOT = Path(__file__).parents[2]
 SLEEPS = "import sys, time; print('here', flush=True); time.sleep(600)"
@@ -131,7 +132,9 @@ def test_ports_are_free_and_differ() -> None:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("service", [s3, hdfs])
+@pytest.mark.parametrize(
+    "service", [s3, thorough(hdfs, reason="tests/crash/test_crash.py has its files, and the other case the commands")]
+)
 def test_file_systems_answer_until_they_are_stopped(
     service: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
