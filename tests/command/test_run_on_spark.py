@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import pytest
@@ -28,6 +29,9 @@ from windrow_runtime.metrics.reports import StepProgress
 from windrow_runtime.outputs.result import PipelineResult
 from windrow_runtime.spark import PipelineProgress
 from windrow_runtime.view import RunHistory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ORDERS = """\
 import sys
@@ -69,9 +73,15 @@ def pipeline() -> Pipeline:
 
 
 if __name__ == "__main__":
+    import os
+    import socket
+
     from windrow_runtime.spark import SparkRunner
 
-    SparkRunner(checkpoint=HERE / "checkpoint").run(pipeline(), drain=False)
+    if "renamed" in sys.argv:
+        socket.sethostname("does-not-resolve.invalid")
+    SparkRunner(checkpoint=HERE / "checkpoint", verbose=True).run(pipeline(), drain=False)
+    print("SPARK_LOCAL_IP" in os.environ)
 """
 """A program that keeps objects of a class of its own as state, and has a module beside it."""
 
@@ -81,6 +91,15 @@ def arrive(folder: Path, name: str, *amounts: int) -> None:
     hidden = folder / f".{name}"
     hidden.write_text("".join(f'{{"shop":"a","amount":{amount}}}\n' for amount in amounts))
     hidden.rename(folder / "in" / f"{name}.json")
+
+
+def renaming() -> tuple[list[str], list[str]]:
+    """What stands before and behind a command whose machine gets a name that does not resolve; only root may do so."""
+    try:
+        may_rename = subprocess.run(["unshare", "--uts", "true"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        may_rename = False
+    return (["unshare", "--uts"], ["renamed"]) if may_rename else ([], [])
 
 
 def command(*arguments: str) -> list[str]:
@@ -120,16 +139,22 @@ def write_orders(write: Write, name: str) -> None:
 
 
 @pytest.mark.program
-def test_a_run_goes_on_where_ctrl_c_has_stopped_it(write: Write, tmp_path: Path) -> None:
+@pytest.mark.classic(reason="files are handed to the workers of a classic session")
+def test_a_run_goes_on_where_ctrl_c_has_stopped_it(
+    spark: SparkSession, windrow: Command, write: Write, tmp_path: Path
+) -> None:
     write_orders(write, "orders_job.py")
     arrive(tmp_path, "first", 1)
-    # The program itself began the checkpoint, in which its classes are those of a main module.
-    began = run(tmp_path, sys.executable, "orders_job.py")
-    assert began.returncode == 0, began.stderr
+    # The program itself began the checkpoint, in which its classes are those of a main module. Workers find the module
+    # beside it. A runner that is not verbose keeps Spark's log off stderr, see test_quiet.py.
+    before, behind = renaming()
+    began = run(tmp_path, *before, sys.executable, "orders_job.py", *behind)
+    assert (began.returncode, began.stdout.splitlines()[-1]) == (0, "False"), began.stderr
+    assert 'Setting default log level to "WARN".' in began.stderr
     assert written(tmp_path) == ['{"shop":"A","amount":1}']
     options = ("--engine", "spark", "--checkpoint", "checkpoint")
-    checked = run(tmp_path, *command("check-upgrade", "checkpoint", "orders_job.py"))
-    assert (checked.returncode, checked.stderr) == (0, "")
+    checked = windrow("check-upgrade", "checkpoint", "orders_job.py")
+    assert (checked.code, checked.err) == (0, "")
     arrive(tmp_path, "second", 2)
     with started(tmp_path, *command("run", "orders_job.py", *options, "--interval", "0.1")) as process:
         wait_for(lambda: len(written(tmp_path)) == 2 or process.poll() is not None)
@@ -144,17 +169,16 @@ def test_a_run_goes_on_where_ctrl_c_has_stopped_it(write: Write, tmp_path: Path)
         "orders was stopped: 1 element collected, 1 element written, 0 dropped as late, 0 dropped otherwise",
     ]
     arrive(tmp_path, "third", 4)
-    last = run(tmp_path, *command("run", "orders_job.py", *options, "--available-now", "--format", "json"))
-    assert (last.returncode, last.stdout) == (0, '{"sink":"collect","value":{"shop":"A","amount":7}}\n'), last.stderr
+    for name in ("words.py", "orders_job.py"):
+        spark.sparkContext.addPyFile(str(tmp_path / name))  # the session is older than they
+    last = windrow("run", "orders_job.py", *options, "--available-now", "--format", "json")
+    assert (last.code, last.out) == (0, '{"sink":"collect","value":{"shop":"A","amount":7}}\n'), last.err
 
 
-@pytest.mark.spark
 @pytest.mark.classic(reason="files are handed to the workers of a classic session")
-def test_without_a_checkpoint_a_run_ends_by_itself(windrow: Command, write: Write) -> None:
-    from pyspark.sql import SparkSession
-
+def test_without_a_checkpoint_a_run_ends_by_itself(spark: SparkSession, windrow: Command, write: Write) -> None:
     file = write("counts_on_spark.py", COUNTS)
-    SparkSession.active().sparkContext.addPyFile(str(file))  # the session is older than the file
+    spark.sparkContext.addPyFile(str(file))  # the session is older than the file
     done = windrow("run", "counts_on_spark.py", "--engine", "spark")
     assert (done.code, done.out) == (0, "1\n1\n1\n")
     assert "counts ended: 3 elements collected, 1 dropped as late, 0 dropped otherwise" in done.err
@@ -239,13 +263,10 @@ def test_a_page_about_a_run_that_ends_has_what_was_dropped(
     assert (history.snapshot().state, history.snapshot().dropped) == ("ended", 1)
 
 
-@pytest.mark.spark
 @pytest.mark.classic(reason="files are handed to the workers of a classic session")
 def test_ctrl_c_drains_where_the_stream_shall_end(
-    windrow: Command, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    spark: SparkSession, windrow: Command, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from pyspark.sql import SparkSession
-
     from windrow_runtime.spark import RunningPipeline
 
     def interrupted(running: RunningPipeline) -> bool:
@@ -253,7 +274,7 @@ def test_ctrl_c_drains_where_the_stream_shall_end(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(RunningPipeline, "await_termination", interrupted)
-    SparkSession.active().sparkContext.addPyFile(str(write("drained_counts.py", COUNTS)))
+    spark.sparkContext.addPyFile(str(write("drained_counts.py", COUNTS)))
     options = ("--engine", "spark", "--checkpoint", tmp_path / "checkpoint")
     done = windrow("run", "drained_counts.py", *options, "--drain")
     assert (done.code, done.out) == (130, "1\n1\n1\n")
@@ -264,13 +285,12 @@ def test_ctrl_c_drains_where_the_stream_shall_end(
     assert "the checkpoint was drained: its stream is at its end" in done.err
 
 
-@pytest.mark.spark
 @pytest.mark.classic(reason="files are handed to the workers of a classic session")
-def test_what_a_function_raises_in_a_worker_comes_with_its_own_traceback_alone(windrow: Command, write: Write) -> None:
-    from pyspark.sql import SparkSession
-
+def test_what_a_function_raises_in_a_worker_comes_with_its_own_traceback_alone(
+    spark: SparkSession, windrow: Command, write: Write
+) -> None:
     text = f"{COUNTS}\nbad = Pipeline('bad', readings().map(lambda r: r.at // 0).returns(int).sink_to(CollectSink()))\n"
-    SparkSession.active().sparkContext.addPyFile(str(write("raises_on_spark.py", text)))
+    spark.sparkContext.addPyFile(str(write("raises_on_spark.py", text)))
     done = windrow("run", "raises_on_spark.py:bad", "--engine", "spark")
     assert (done.code, done.out) == (1, "")
     before, _, after = done.err.partition("\nwindrow: a function of the step raised ZeroDivisionError: ")

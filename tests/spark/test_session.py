@@ -1,4 +1,4 @@
-"""Which session a runner takes, the settings that its queries have, and that workers find the code of the program."""
+"""Which session a runner takes, the settings that its queries have, and the package that workers take."""
 
 from __future__ import annotations
 
@@ -45,41 +45,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-MODULE = """
-from dataclasses import dataclass
-
-@dataclass(frozen=True)
-class Number:
-    key: str
-    value: int
-
-def double(number):
-    return Number(number.key, 2 * number.value)
-"""
-PROGRAM = """
-import os, socket, sys
-from numbers_of_mine import Number, double
-from windrow import Pipeline, from_collection
-from windrow.sinks import CollectSink
-from windrow_runtime.spark import SparkRunner
-
-if "renamed" in sys.argv:
-    socket.sethostname("does-not-resolve.invalid")
-sums = CollectSink()
-doubled = from_collection([Number("a", 1), Number("a", 2)]).map(double).returns(Number)
-windows = doubled.key_by(lambda number: number.key).count_window(2)
-added = windows.reduce(lambda a, b: Number(a.key, a.value + b.value))
-print(SparkRunner(verbose=True).run_batch(Pipeline("beside", added.sink_to(sums))).collected(sums))
-print("SPARK_LOCAL_IP" in os.environ)
-"""
-
-
-def may_rename_machine() -> bool:
-    try:
-        return subprocess.run(["unshare", "--uts", "true"], capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
-
 
 @pytest.mark.classic(reason="a session of a server has no context")
 def test_a_session_is_found_from_another_thread_and_left_as_it_is(spark: SparkSession) -> None:
@@ -87,22 +52,6 @@ def test_a_session_is_found_from_another_thread_and_left_as_it_is(spark: SparkSe
         found = thread.submit(local_session, 7).result()
     assert found.sparkContext is spark.sparkContext
     assert found.conf.get("spark.sql.shuffle.partitions") == "2"
-
-
-@pytest.mark.program
-@pytest.mark.classic(reason="starts a session of its own")
-def test_workers_find_a_module_beside_the_program_on_a_machine_whose_name_does_not_resolve(tmp_path: Path) -> None:
-    program = tmp_path / "program"
-    program.mkdir()
-    (program / "numbers_of_mine.py").write_text(MODULE)
-    (program / "main.py").write_text(PROGRAM)
-    command: list[str | Path] = [sys.executable, program / "main.py"]
-    if may_rename_machine():  # only root may; the name is that of the program's namespace alone
-        command = ["unshare", "--uts", *command, "renamed"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert run.stdout.splitlines()[-2:] == ["[Number(key='a', value=6)]", "False"], run.stderr[-2000:]
-    # A runner that is not verbose keeps it off stderr, see test_quiet.py.
-    assert 'Setting default log level to "WARN".' in run.stderr
 
 
 def children_of(process: int) -> list[int]:

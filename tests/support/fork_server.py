@@ -4,7 +4,7 @@ Spark starts a Python process for each source of each query, and for each step w
 0.7 s of processor time to import pandas, pyarrow and pyspark. `forked_python` makes a program that Spark takes for
 Python: where the session says so, it has the server fork a process with its arguments, its environment and its standard
 streams, and waits for its end. Anything else it leaves to Python. Tests marked `program` start
-Spark's own processes, as users do: `test_workers_find_a_module_beside_the_program...` of test_session.py is one.
+Spark's own processes, as users do: the first of tests/command/test_run_on_spark.py is one.
 """
 
 from __future__ import annotations
