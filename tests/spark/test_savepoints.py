@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.checkpoints.archives import KEPT, plain
+from tests.spark.checkpoints.archives import COLLECTED, KEPT, archives, kept_of, plain, unpack
 from tests.spark.test_columns import write
 from tests.spark.test_columns_go_on import RECORDS, Plan
+from tests.support.thorough import thorough
 from windrow.errors import (
     CheckpointError,
     IncompatibleStateError,
@@ -49,21 +50,19 @@ def partitions_of(checkpoint: Path) -> int:
     return description.partitions
 
 
-@pytest.mark.parametrize("name", sorted(KEPT))
+@pytest.mark.parametrize("archive", archives(), ids=lambda archive: archive.name.partition("-")[0])
 def test_state_of_every_kind_goes_on_with_other_partitions(
-    spark: SparkSession, tmp_path: Path, name: str, request: pytest.FixtureRequest
+    spark: SparkSession, tmp_path: Path, archive: Path, request: pytest.FixtureRequest
 ) -> None:
     """Elements and timers of objects, chunks, pages and segments of columns, working sets, long lists, watermarks."""
-    kept, old, new = KEPT[name], tmp_path / "old", tmp_path / "a new one"
+    kept, checkpoint = kept_of(archive), tmp_path / "checkpoint"
     servers: str = request.getfixturevalue("kafka") if kept.needs_broker else ""
-    plan, outputs = kept.half(tmp_path, servers)
-    runner = SparkRunner(spark, checkpoint=old, partitions=kept.partitions, key_groups_per_partition=kept.key_groups)
-    before = plain(outputs.of(runner.run(plan, drain=False)))
-    take(old, plan, tmp_path / "saved", spark=spark)
-    plan, outputs = kept.whole(tmp_path, servers)
+    unpack(archive, checkpoint, servers)
+    plan, outputs = kept.whole(checkpoint, servers)
+    before = json.loads((checkpoint / COLLECTED).read_text())
+    saved = rescale(checkpoint, plan, partitions=3, spark=spark)
     expected, _ = outputs.expected(plan)
-    runner = SparkRunner(spark, checkpoint=new, savepoint=tmp_path / "saved", partitions=3)
-    after = plain(outputs.of(runner.run(plan)))
+    after = plain(outputs.of(SparkRunner(spark, checkpoint=checkpoint).run(plan)))
     whole = {
         name: {key: before[name].get(key, []) + after[name].get(key, []) for key in {*before[name], *after[name]}}
         for name in expected
@@ -71,12 +70,12 @@ def test_state_of_every_kind_goes_on_with_other_partitions(
     assert whole == plain(expected)
     assert all(before.values())
     assert all(after.values())
-    assert partitions_of(new) == 3
-    local = LocalRunner(savepoint=tmp_path / "saved")
-    if name == "joined":
+    assert partitions_of(checkpoint) == 3
+    local = LocalRunner(savepoint=saved)
+    if kept is KEPT["joined"]:
         with pytest.raises(IncompatibleStateError, match="its state cannot leave its columns"):
             local.run(plan)
-    else:
+    elif kept is not KEPT["paged"]:  # the files of its archive were read in another folder
         assert plain(outputs.of(local.run(plan))) == after
 
 
@@ -119,6 +118,8 @@ def test_a_rescale_that_was_interrupted_is_finished_before_a_run_goes_on(spark: 
     write(folder, range(2))
     plan = Plan(folder, out=None)
     first = SparkRunner(spark, checkpoint=checkpoint, partitions=1).run(plan.pipeline, drain=False)
+    # As if an earlier process had died while it wrote the savepoint.
+    (tmp_path / "checkpoint.rescaled" / "state" / "#window-1").mkdir(parents=True)
     saved = rescale(checkpoint, plan.pipeline, partitions=2, spark=spark)
     # As if the process had died when the state was there and the logs were not.
     marker = restored_file(Checkpoint(checkpoint))
@@ -134,7 +135,13 @@ def test_a_rescale_that_was_interrupted_is_finished_before_a_run_goes_on(spark: 
     assert plan.of(first, second) == plan.of(LocalRunner().run(plan.pipeline))
 
 
-@pytest.mark.parametrize("place", ["checkpoint.rescaled/state", "checkpoint/seed"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        thorough("checkpoint.rescaled/state", reason="the test above in test_savepoints.py has what this kill leaves"),
+        "checkpoint/seed",
+    ],
+)
 def test_a_rescale_that_was_killed_is_done_again(spark: SparkSession, tmp_path: Path, place: str) -> None:
     """The process dies while it writes the savepoint, or while it stores the state anew."""
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
