@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 import pytest
@@ -19,8 +20,8 @@ import pytest
 from tests.command.conftest import Command, Write
 from tests.command.programs import COUNTS
 from tests.dsl.plan_formats import check_json, check_svg
+from tests.services.server import LOOPBACK, free_ports
 from tests.spark.test_lifecycle import wait_for
-from tests.support.thorough import thorough
 from tests.terminals import seen_of
 from windrow import Pipeline
 from windrow.plan import Form
@@ -199,34 +200,53 @@ def test_a_terminal_shows_the_table_of_a_run_that_ends(write: Write, tmp_path: P
     assert [" ".join(row[:2]) for row in table[-6:]] == rows
 
 
-@pytest.mark.program
-@pytest.mark.parametrize(
-    ("told_by", "code"),
-    [thorough(signal.SIGINT, 130, reason="Ctrl-C stops a run in the first test of this file"), (signal.SIGTERM, 143)],
-)
-def test_a_page_shows_a_run_until_a_signal(told_by: signal.Signals, code: int, write: Write, tmp_path: Path) -> None:
+@pytest.mark.classic(reason="files are handed to the workers of a classic session")
+def test_a_page_and_probes_show_a_run_until_sigterm(
+    spark: SparkSession, windrow: Command, write: Write, tmp_path: Path
+) -> None:
     write_orders(write, "paged.py")
+    for name in ("words.py", "paged.py"):
+        spark.sparkContext.addPyFile(str(tmp_path / name))  # the session is older than they
     arrive(tmp_path, "first", 1, 2)
+    ports = free_ports(2)
+    page, probes = (f"http://{LOOPBACK}:{port}/" for port in ports)
+    own = signal.getsignal(signal.SIGTERM)
+
+    def seen() -> list[dict[str, Any]]:
+        """Follows the run beside it, and has it end behind its first batch."""
+        try:
+            wait_for(lambda: answers(f"{probes}livez").get("state") in {"starting", "running"})
+            wait_for(lambda: bool(answers(page)))
+            with urlopen(f"{page}events", timeout=60) as events:
+                told = (json.loads(each[6:]) for each in events if each.startswith(b"data: "))
+                assert next(run for run in told if run["batch"] is not None)["rows"] == 2
+                assert answers(f"{probes}readyz")["ready"]
+                os.kill(os.getpid(), signal.SIGTERM)
+                return list(told)
+        except BaseException:
+            if signal.getsignal(signal.SIGTERM) is not own:  # the run goes on
+                os.kill(os.getpid(), signal.SIGTERM)
+            raise
+
     options = ("--engine", "spark", "--checkpoint", "checkpoint", "--interval", "0.1")
-    views = ("--dashboard", "0", "--health", "0")
-    with started(tmp_path, *command("run", "paged.py", *options, *views)) as process:
-        assert process.stderr is not None
-        probes = next(line for line in process.stderr if line.startswith("windrow: probes are answered at port "))
-        probed_at = f"http://127.0.0.1:{probes.split()[6].rstrip(':')}/"
-        with urlopen(f"{probed_at}livez", timeout=10) as answer:
-            assert json.load(answer)["state"] in {"starting", "running"}
-        line = next(line for line in process.stderr if line.startswith("windrow: the run is shown at "))
-        with urlopen(line.split()[-1] + "events", timeout=60) as events:
-            told = (json.loads(each[6:]) for each in events if each.startswith(b"data: "))
-            assert next(run for run in told if run["batch"] is not None)["rows"] == 2
-            with urlopen(f"{probed_at}readyz", timeout=10) as answer:
-                assert json.load(answer)["ready"]
-            process.send_signal(told_by)
-            *_, last, over = told
-        out, err = process.communicate(timeout=120)
-    assert process.returncode == code, err
-    assert out == "Order(shop='A', amount=1)\nOrder(shop='A', amount=3)\n"
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(seen)
+        done = windrow("run", "paged.py", *options, "--dashboard", ports[0], "--health", ports[1])
+    *_, last, over = following.result()
     assert (last["state"], over) == ("ended", {})
+    assert (done.code, done.out) == (143, "Order(shop='A', amount=1)\nOrder(shop='A', amount=3)\n"), done.err
+    assert f"windrow: the run is shown at {page}\n" in done.err
+
+
+# Any: what JSON holds.
+def answers(url: str) -> dict[str, Any]:
+    """What is answered, if it is JSON; nothing, as long as there is no server."""
+    try:
+        with urlopen(url, timeout=10) as answer:
+            text = answer.read()
+    except OSError:
+        return {}
+    return json.loads(text) if text.startswith(b"{") else {"page": text}
 
 
 class InterpretedRunner:
