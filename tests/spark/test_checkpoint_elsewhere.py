@@ -216,7 +216,7 @@ def test_a_sink_of_sparks_own_is_drained(spark: SparkSession, view: str, tmp_pat
         runner.run(pipeline)
 
 
-@pytest.mark.thorough(reason="tests/elsewhere reads files in order, and a collection, with a checkpoint on S3")
+@pytest.mark.thorough(reason="tests/spark/test_hybrid_sources.py has it with a mounted checkpoint")
 def test_parts_of_a_hybrid_source(spark: SparkSession, view: str, tmp_path: Path) -> None:
     for number in range(2):
         put(tmp_path / "in", number, [Event("a", number, 2)], second=number)
@@ -227,7 +227,6 @@ def test_parts_of_a_hybrid_source(spark: SparkSession, view: str, tmp_path: Path
     assert [event.at for event in result.collected(sink)] == [0, 1, 9]
 
 
-@pytest.mark.thorough(reason="tests/elsewhere aligns the same logs with a checkpoint on S3")
 def test_partitions_that_are_ahead_wait_for_the_others(spark: SparkSession, view: str, tmp_path: Path) -> None:
     found: dict[int, list[str]] = {}
 
