@@ -263,10 +263,10 @@ RARE = [math.nan, math.inf, -math.inf, 0.0, 1e120]
 """Levels whose sums, means and deviations are the same in every order. The square of the largest is a float, too."""
 
 
-FEW, MANY = for_a_night((24, 40), (18, 30))
+FEW, MANY = for_a_night((24, 40), (14, 24))
 """The numbers of batches that most steps take, and that those take which fire seldom."""
 
-MOST = for_a_night(200, 100)
+MOST = for_a_night(200, 80)
 """The elements of the largest batches."""
 
 

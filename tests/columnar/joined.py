@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from tests.budget import for_a_night
 from tests.columnar.engine import Engine, Times, bound_in, millis
 from tests.columnar.planning import column_form
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_source
@@ -67,7 +68,7 @@ NUMBERS: list[Any] = [*range(-3, 12), 2**62]
 
 def batches(chance: random.Random, keys: list[Any], sides: Sides) -> Iterator[TwoBatches]:
     """Batches of every size; time goes on by some 60 ms in each, with disorder; keys come and go."""
-    for number in range(24):
+    for number in range(for_a_night(24, 14)):
         alive = keys if number % 10 < 6 else chance.sample(keys, 3)
 
         def element(of: type[Any], *values: Any, alive: list[Any] = alive, number: int = number) -> Any:

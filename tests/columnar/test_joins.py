@@ -165,9 +165,9 @@ def test_joins_by_time_give_what_the_operator_on_objects_gives(name: str, keys: 
     sides: tuple[type[Any], type[Any]] = (Left, Right) if keys == "texts" else (NumberedLeft, NumberedRight)
     inputs = batches(random.Random(len(name)), TEXTS if keys == "texts" else NUMBERS, sides)
     engine, expected, dropped = run(BY_TIME[name], sides, inputs, crash_at=2, tuning=tuning)
-    assert len(expected) >= {"nothing": 0, "at once": 5}.get(name, 30)
+    assert len(expected) >= {"nothing": 0, "at once": 1}.get(name, 20)
     assert told(engine.results) == told(expected)
-    assert engine.counted["late_records_dropped"] == dropped > 10
+    assert engine.counted["late_records_dropped"] == dropped > 5
     assert set(engine.records.values()) == {None}
 
 
@@ -186,7 +186,7 @@ def test_joins_by_window_give_what_the_general_operator_gives(name: str, kind: s
     too_late: TwoBatches = [Left("key 1", 0, 1, None)], [Right("key 1", 0, 0.5, 1)]
     inputs = [*batches(random.Random(len(name) + portion), TEXTS, (Left, Right)), too_late]
     engine, expected, dropped = run(in_windows(ASSIGNERS[name], kind), (Left, Right), inputs, crash_at=2, tuning=tuning)
-    assert len(expected) > 100
+    assert len(expected) > 50
     assert told(engine.results) == told(expected)
     assert engine.counted["late_records_dropped"] == dropped >= 2
     assert set(engine.records.values()) == {None}

@@ -91,7 +91,7 @@ def test_windows_of_many_slices_that_follow_each_other_take_what_they_have_in_co
     inputs = [batch[::8] for batch in batches(random.Random(4), MANY)]
     ran = run(many.build, inputs, column_form, crash_at=2, tuning=TINY)
     agree(ran, many)
-    assert len(ran.expected[0]) > 2_000
+    assert len(ran.expected[0]) > 1_000
     assert set(ran.engine.records.values()) == {None}
 
 
@@ -146,7 +146,7 @@ def test_elements_need_no_timestamps(name: str) -> None:
     inputs = [*batches(random.Random(6), PLANS[name].batches)]
     ran = run(PLANS[name].build, inputs, column_form, crash_at=2, stamped=False)
     agree(ran, PLANS[name])
-    assert len(ran.expected[0]) > 60
+    assert len(ran.expected[0]) > 30
 
 
 BY_THREES = replace(TINY, portions=PortionTuning(elements=3, large_elements=3, pane_rows=3))

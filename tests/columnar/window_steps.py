@@ -88,7 +88,7 @@ class Plan(NamedTuple):
     build: Build
     late: bool = False
     retracts: bool = False
-    least: int = 60
+    least: int = 30
     stays: bool = False
     waits: bool = False
     folds: bool | None = None
@@ -233,28 +233,30 @@ FOR_EVER = timedelta.max
 BY_HUNDREDS, ALL_TIME = tumbling(100, -7), GlobalWindows.create()
 
 IN_TIME: dict[str, Plan] = {
-    "tumbling": planned(BY_HUNDREDS, FROM_START, least=100),
-    "tumbling with lateness": planned(tumbling(60), FROM_START, lateness=50, least=100),
-    "tumbling with lateness and late output": planned(tumbling(60), FROM_START, lateness=30, late=True, least=100),
-    "tumbling with late output": planned(tumbling(30), FROM_START, late=True, least=100),
-    "tumbling for ever": planned(tumbling(200), FROM_START, lateness=FOR_EVER, least=100, stays=True, batches=MANY),
-    "elements": planned(tumbling(100), OF_ELEMENTS, least=100),
-    "elements with lateness and late output": planned(tumbling(60), OF_ELEMENTS, lateness=30, late=True, least=100),
-    "elements in windows that slide": planned(sliding(90, 30), OF_ELEMENTS, least=100),
-    "sliding": planned(sliding(90, 30, 4), UNORDERED, least=100),
-    "sliding unevenly": planned(sliding(50, 20), UNORDERED, lateness=15, late=True, least=100),
-    "sliding by an odd time": planned(sliding(60, 17, -5), UNORDERED, least=100),
-    "sliding in order with late output": planned(sliding(50, 20), FROM_START, lateness=15, late=True, least=100),
-    "sliding in order by an odd time": planned(sliding(60, 17, -5), FROM_START, least=100),
-    "cumulative": planned(cumulative(90, 30, 4), UNORDERED, least=100),
-    "cumulative in order with late output": planned(cumulative(80, 10, -7), FROM_START, lateness=15, late=True),
-    "cumulative with lateness": planned(cumulative(60, 20), WHOLE_WINDOW, lateness=50, least=100),
-    "cumulative elements with lateness": planned(cumulative(60, 15), OF_ELEMENTS, lateness=30, late=True, least=100),
-    "sessions": planned(sessions(12), UNORDERED, least=100),
-    "sessions with late output": planned(sessions(4), UNORDERED, late=True, least=100),
-    "sessions with lateness": planned(sessions(9), UNORDERED, lateness=50, least=100),
-    "sessions with lateness and late output": planned(sessions(4), UNORDERED, lateness=25, late=True, least=100),
-    "sessions for ever": planned(sessions(4), UNORDERED, lateness=FOR_EVER, least=100, stays=True),
+    "tumbling": planned(BY_HUNDREDS, FROM_START, least=50),
+    "tumbling with lateness": planned(tumbling(60), FROM_START, lateness=50, least=50),
+    "tumbling with lateness and late output": planned(tumbling(60), FROM_START, lateness=30, late=True, least=50),
+    "tumbling with late output": planned(tumbling(30), FROM_START, late=True, least=50),
+    "tumbling for ever": planned(tumbling(200), FROM_START, lateness=FOR_EVER, least=50, stays=True, batches=MANY),
+    "elements": planned(tumbling(100), OF_ELEMENTS, least=50),
+    "elements with lateness and late output": planned(tumbling(60), OF_ELEMENTS, lateness=30, late=True, least=50),
+    "elements in windows that slide": planned(sliding(90, 30), OF_ELEMENTS, least=50),
+    "sliding": planned(sliding(90, 30, 4), UNORDERED, least=50),
+    "sliding unevenly": planned(sliding(50, 20), UNORDERED, lateness=15, late=True, least=50),
+    "sliding by an odd time": planned(sliding(60, 17, -5), UNORDERED, least=50),
+    "sliding in order with late output": planned(sliding(50, 20), FROM_START, lateness=15, late=True, least=50),
+    "sliding in order by an odd time": planned(sliding(60, 17, -5), FROM_START, least=50),
+    "cumulative": planned(cumulative(90, 30, 4), UNORDERED, least=50),
+    "cumulative in order with late output": planned(
+        cumulative(80, 10, -7), FROM_START, lateness=15, late=True, batches=MANY
+    ),
+    "cumulative with lateness": planned(cumulative(60, 20), WHOLE_WINDOW, lateness=50, least=50),
+    "cumulative elements with lateness": planned(cumulative(60, 15), OF_ELEMENTS, lateness=30, late=True, least=50),
+    "sessions": planned(sessions(12), UNORDERED, least=50),
+    "sessions with late output": planned(sessions(4), UNORDERED, late=True, least=50),
+    "sessions with lateness": planned(sessions(9), UNORDERED, lateness=50, least=50),
+    "sessions with lateness and late output": planned(sessions(4), UNORDERED, lateness=25, late=True, least=50),
+    "sessions for ever": planned(sessions(4), UNORDERED, lateness=FOR_EVER, least=50, stays=True),
     "all time": planned(ALL_TIME, TOTALS, EndOfStreamTrigger.create(), least=20, stays=True),
 }
 

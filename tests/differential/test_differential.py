@@ -128,11 +128,11 @@ def test_steps_by_the_clock_are_drawn_for_live_cases(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "cases"),
     [
-        (["--seed", "7"], for_a_night(200, 80)),
-        (["--columns", "--seed", "7"], for_a_night(100, 40)),
-        (["--two-inputs", "--seed", "7"], for_a_night(60, 40)),
+        (["--seed", "7"], for_a_night(200, 40)),
+        (["--columns", "--seed", "7"], for_a_night(100, 20)),
+        (["--two-inputs", "--seed", "7"], for_a_night(60, 20)),
         (["--batch", "--seed", "7"], for_a_night(40, 20)),
-        (["--live"], for_a_night(40, 20)),
+        (["--live"], for_a_night(40, 10)),
     ],
     ids=["objects", "declared aggregates", "two inputs", "one batch", "live"],
 )
@@ -294,7 +294,7 @@ def test_views_and_retentions_of_all_kinds_are_drawn() -> None:
     assert set(functions) == {MapNode, FlatMapNode, FilterNode, ProcessNode, SideOutputNode}
 
 
-@pytest.mark.parametrize("first", range(0, for_a_night(100, 60), 20))
+@pytest.mark.parametrize("first", range(0, for_a_night(100, 40), 20))
 def test_what_functions_change_is_seen_by_nobody_else(first: int) -> None:
     def tidy(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
         with tidied():

@@ -126,7 +126,7 @@ def accumulated(assigner: Assigner, late: int, trigger: Trigger, moves: Sequence
     return run(windows(assigner, late, trigger).accumulating(), moves)
 
 
-@examples(60)
+@examples(25)
 @given(assigners, lateness, triggers, triggers, triggers, steps)
 def test_after_each_is_associative(
     assigner: Assigner, late: int, one: Trigger, two: Trigger, three: Trigger, moves: list[Step]
@@ -136,7 +136,7 @@ def test_after_each_is_associative(
     assert left == accumulated(assigner, late, after_each(one, two, three), moves)
 
 
-@examples(60)
+@examples(25)
 @given(assigners, lateness, triggers, triggers, steps)
 def test_nothing_comes_after_what_repeats(
     assigner: Assigner, late: int, one: Trigger, two: Trigger, moves: list[Step]
@@ -146,7 +146,7 @@ def test_nothing_comes_after_what_repeats(
     )
 
 
-@examples(60)
+@examples(25)
 @given(assigners, lateness, triggers, steps)
 def test_repeating_twice_is_repeating(assigner: Assigner, late: int, one: Trigger, moves: list[Step]) -> None:
     assert accumulated(assigner, late, repeatedly(repeatedly(one)), moves) == accumulated(
@@ -154,7 +154,7 @@ def test_repeating_twice_is_repeating(assigner: Assigner, late: int, one: Trigge
     )
 
 
-@examples(80)
+@examples(30)
 @given(assigners, lateness, triggers, steps)
 def test_a_snapshot_between_any_two_steps_changes_nothing(
     assigner: Assigner, late: int, trigger: Trigger, moves: list[Step]
@@ -173,7 +173,7 @@ def by_window(changes: Iterable[Change[Shown]]) -> dict[TimeWindow, int]:
     return {window: value for window, value in found.items() if value}
 
 
-@examples(100)
+@examples(40)
 @given(assigners, lateness, triggers, steps)
 def test_modes_agree_in_the_end(assigner: Assigner, late: int, trigger: Trigger, moves: list[Step]) -> None:
     """A retracting stream sums up to the last accumulating pane of each window, and to all discarding ones."""
@@ -191,7 +191,7 @@ def test_modes_agree_in_the_end(assigner: Assigner, late: int, trigger: Trigger,
         assert summed == {window: value for window, value in last.items() if value} == by_window(discarding)
 
 
-@examples(80)
+@examples(30)
 @given(assigners, lateness, triggers, steps)
 def test_the_panes_of_a_window_are_counted_and_nothing_is_lost(
     assigner: Assigner, late: int, trigger: Trigger, moves: list[Step]
@@ -219,14 +219,14 @@ def test_the_panes_of_a_window_are_counted_and_nothing_is_lost(
         assert all(some[-1].is_last for some in panes.values())
 
 
-@examples(40)
+@examples(20)
 @given(assigners, steps, st.sampled_from([after_watermark(), default(), PurgingTrigger.of(EventTimeTrigger.create())]))
 def test_windows_that_fire_once_do_so_by_any_name(assigner: Assigner, moves: list[Step], trigger: Trigger) -> None:
     assert accumulated(assigner, 0, trigger, moves) == accumulated(assigner, 0, EventTimeTrigger.create(), moves)
     assert {change.value[1].timing for change in accumulated(assigner, 0, trigger, moves)} <= {PaneTiming.ON_TIME}
 
 
-@examples(80)
+@examples(30)
 @given(
     assigners,
     lateness,
@@ -245,7 +245,7 @@ def test_windows_that_fire_at_their_end_need_no_panes(
     assert plain == results(paned, moves)
 
 
-@examples(60)
+@examples(25)
 @given(lateness, triggers, steps, st.sampled_from(["accumulating", "discarding", "retracting"]))
 def test_windows_behind_retracting_ones_take_withdrawn_elements_out(
     late: int, trigger: Trigger, moves: list[Step], mode: str

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.budget import for_a_night
 from tests.conformance.batch_engine import BatchEngine
 from tests.conformance.cases import Case, load
 from tests.conformance.local_engine import LocalEngine
@@ -53,14 +54,14 @@ def test_some_cases_on_spark(spark: SparkSession) -> None:
 
     names = {
         "restore_timers",
-        "skip_three_keys_and_restore",
         "iterative_last_of",
         "timed_out_loop_rest",
-        "not_followed_by_at_the_end",
         "group_until_inside_a_round",
         "tie_skip_past_last",
         "late_at_the_watermark",
     }
+    # A query has as many batches as the longest of its cases has steps: these two have more than all others.
+    names |= for_a_night({"skip_three_keys_and_restore", "not_followed_by_at_the_end"}, set[str]())
     cases = [case for case in CASES if case.name in names]
     outcomes = run_cases(cases, spark_engine(spark))
     assert [(outcome.name, outcome.differences) for outcome in outcomes if not outcome.passed] == []
@@ -77,7 +78,7 @@ def test_a_wrong_expectation_fails() -> None:
     assert any("timed out: expected []" in line for line in outcome.differences)
 
 
-@pytest.mark.parametrize("seed", [11, 12])
+@pytest.mark.parametrize("seed", for_a_night([11, 12], [11]))
 def test_random_patterns_give_what_a_search_of_every_way_gives(seed: int) -> None:
     outcomes, matches, _ = drawn.run(150, seed, LocalEngine())
     assert [(outcome.name, outcome.differences) for outcome in outcomes if not outcome.passed] == []
