@@ -163,7 +163,7 @@ def slices_for(assigner: CalendarWindows, lateness: int) -> CalendarSlices:
     return CalendarSlices(assigner.units, assigner.slide_units, 0, lateness, calendar=assigner.calendar)
 
 
-@examples(200)
+@examples(60)
 @given(assigners, st.lists(moments, min_size=1, max_size=20), watermarks, watermarks, st.sampled_from([0, DAY]))
 def test_windows_of_slices_are_those_of_the_assigner(
     assigner: CalendarWindows, stamps: list[int], after: int, until: int, lateness: int

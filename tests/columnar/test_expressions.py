@@ -183,7 +183,7 @@ def outcomes(function: Callable[[Any], Any], elements: Sequence[Any]) -> list[An
         return None
 
 
-@examples(250, suppress_health_check=[HealthCheck.too_slow])
+@examples(120, suppress_health_check=[HealthCheck.too_slow])
 @given(text=code, elements=st.lists(bids, min_size=1, max_size=6))
 def test_columns_give_what_the_function_gives(text: str, elements: list[Bid]) -> None:
     check(text, elements, KIND)

@@ -207,7 +207,7 @@ def test_aggregates_that_depend_on_order_have_it_in_sessions(are_small: bool, la
     small = replace(ROW_PAGES, inline_bytes=100, small=100, dense=300, hot_keys=small_working_sets(2_000))
     pages = small if are_small else ROW_PAGES
     merged = 0
-    for seed in seeds(4):
+    for seed in seeds(2):
         chance = random.Random(seed)
         inputs = [
             [

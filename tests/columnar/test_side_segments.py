@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.budget import seeds
 from tests.columnar.engine import Store
 from windrow.errors import CheckpointError
 from windrow.functions.marked import LEFT, RIGHT
@@ -58,7 +59,7 @@ def tuples(rows: pa.RecordBatch) -> list[tuple[str | None, int, int, str]]:
     return [tuple(row.values()) for row in rows.to_pylist()]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_rows_that_keys_may_meet_are_those_of_a_list(seed: int) -> None:
     chance = random.Random(seed)
     store, record = Counted(), StepRecord(1)

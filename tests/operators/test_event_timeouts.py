@@ -222,7 +222,7 @@ def test_it_does_what_it_says(given: list[Move], size: int, count: int, after: i
 few_moves = st.lists(st.one_of(st.tuples(st.just(1), st.integers(0, 19)), st.integers(0, 25)), min_size=3, max_size=9)
 
 
-@examples(200)
+@examples(70)
 @given(few_moves, st.sampled_from([TENS, SESSIONS]), st.integers(2, 9), st.integers(1, 15), st.booleans())
 def test_a_timeout_that_is_kept_loses_nothing(
     given: list[Move], assigner: Any, count: int, after: int, resets: bool

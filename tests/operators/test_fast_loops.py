@@ -88,7 +88,7 @@ elements = st.lists(
 batches = st.lists(st.tuples(st.integers(0, 25), elements, st.booleans()), max_size=8)
 
 
-@examples(100)
+@examples(40)
 @given(
     assigner=assigners,
     lateness=st.integers(0, 15),

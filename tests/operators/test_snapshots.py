@@ -142,7 +142,7 @@ def scripted(steps: list[Drawn], cuts: set[int]) -> Iterator[Step]:
     yield WatermarkStep(1000)
 
 
-@examples(80)
+@examples(30)
 @given(pipeline=any_pipeline, steps=steps, cuts=st.sets(st.integers(0, 24), max_size=6))
 def test_a_cut_changes_nothing(pipeline: dict[str, Json], steps: list[Drawn], cuts: set[int]) -> None:
     assert observe(pipeline, steps, cuts) == observe(pipeline, steps, set())

@@ -71,7 +71,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) or ("nan" in repr(one).lower() and repr(one) == repr(other))
 
 
-@examples(120)
+@examples(50)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, len(ELEMENTS) - 1), st.booleans()), max_size=40))
 def test_the_first_equal_element_is_taken_out(steps: list[tuple[bool, int, bool]]) -> None:
     contents_of = KeptContents(FunctionSpec())

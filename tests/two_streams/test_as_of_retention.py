@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.budget import seeds
 from tests.two_streams.shop import (
     KEYED_ORDERS,
     KEYED_PAYMENTS,
@@ -141,7 +142,7 @@ def test_each_element_finds_what_a_search_through_all_versions_finds(
     stage = (OUTER if outer else AS_OF).retention(millis(retention)).allowed_lateness(millis(lateness))
     function = declared(outer=outer) if form == "declared" else found
     joined: DataStream[Found] = stage.apply(function, on_error="drop" if form == "on_error" else "fail")
-    for _ in range(6):
+    for _ in seeds(2):
         versions: list[tuple[str, int]] = []
         waiting: dict[str, tuple[str, int]] = {}
         too_late: dict[str, tuple[str, int]] = {}

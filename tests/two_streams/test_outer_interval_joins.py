@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.budget import seeds
 from tests.two_streams.shop import (
     KEYED_ORDERS,
     KEYED_PAYMENTS,
@@ -109,7 +110,7 @@ def joined(kind: str, lower: int, upper: int, lateness: int) -> DataStream[tuple
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_elements_give_all_pairs_and_the_others_in_time(kind: str) -> None:
-    for seed in range(700):
+    for seed in seeds(120):
         chance = random.Random(seed)
         lower = chance.randrange(-6, 6)
         upper = lower + chance.randrange(8)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.budget import seeds
 from tests.two_streams.shop import (
     KEYED_ORDERS,
     KEYED_PAYMENTS,
@@ -186,7 +187,7 @@ def test_the_allowed_lateness_is_one_duration(stage: Any) -> None:
 @pytest.mark.parametrize("outer", [False, True])
 def test_as_of_joins_give_what_a_search_through_all_versions_gives(lateness: int, outer: bool) -> None:
     chance = random.Random(lateness)
-    for _ in range(40):
+    for _ in seeds(12):
         stage: Any = OUTER if outer else AS_OF
         versions: list[int] = []
         waiting: dict[str, int] = {}
