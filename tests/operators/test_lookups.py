@@ -193,5 +193,5 @@ def test_so_it_is_on_spark(spark: SparkSession) -> None:
     ]
     sinks = [CollectSink[int](f"sink {place}") for place in range(len(streams))]
     pipeline = Pipeline("p", *(each.returns(int).sink_to(sink) for each, sink in zip(streams, sinks, strict=True)))
-    local, found = LocalRunner().run(pipeline), SparkRunner(spark).run(pipeline)
+    local, found = LocalRunner().run(pipeline), SparkRunner(spark).run_batch(pipeline)
     assert [sorted(found.collected(sink)) for sink in sinks] == [sorted(local.collected(sink)) for sink in sinks]

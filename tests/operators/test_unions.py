@@ -64,7 +64,7 @@ def test_windows_hold_elements_of_both_types() -> None:
 def test_so_they_do_on_spark(spark: SparkSession) -> None:
     from windrow_runtime.spark import SparkRunner
 
-    assert windows_of_both(SparkRunner(spark).run) == EXPECTED
+    assert windows_of_both(SparkRunner(spark).run_batch) == EXPECTED
 
 
 def test_the_plan_knows_the_types() -> None:

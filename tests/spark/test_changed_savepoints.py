@@ -119,16 +119,24 @@ class Plan:
         return found | {"late for totals": late}
 
 
-@pytest.fixture
-def stopped(spark: SparkSession, tmp_path: Path) -> dict[str, list[Any]]:
-    """What a run over the first two files has given, whose savepoint is in ``saved``."""
-    folder = tmp_path / "in"
-    write(folder, range(2))
-    plan = Plan(folder)
-    result = SparkRunner(spark, checkpoint=tmp_path / "old", partitions=2).run(plan.pipeline, drain=False)
-    take(tmp_path / "old", plan.pipeline, tmp_path / "saved", spark=spark)
-    write(folder, range(2, 4))
-    return plan.of(result)
+class Stopped(NamedTuple):
+    """What a run over the first two of four files has given, and its savepoint."""
+
+    files: Path
+    saved: Path
+    results: dict[str, list[Any]]
+
+
+@pytest.fixture(scope="module")
+def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    folder = tmp_path_factory.mktemp("stopped")
+    files, saved = folder / "in", folder / "saved"
+    write(files, range(2))
+    plan = Plan(files)
+    result = SparkRunner(spark, checkpoint=folder / "old", partitions=2).run(plan.pipeline, drain=False)
+    take(folder / "old", plan.pipeline, saved, spark=spark)
+    write(files, range(2, 4))
+    return Stopped(files, saved, plan.of(result))
 
 
 def in_order(elements: Iterable[Any]) -> list[Any]:
@@ -140,11 +148,9 @@ def undisturbed(folder: Path) -> dict[str, list[Any]]:
     return plan.of(LocalRunner().run(plan.pipeline))
 
 
-def test_a_changed_plan_goes_on_from_a_savepoint(
-    spark: SparkSession, tmp_path: Path, stopped: dict[str, list[Any]]
-) -> None:
-    folder = tmp_path / "in"
-    forms = read(tmp_path / "saved")
+def test_a_changed_plan_goes_on_from_a_savepoint(spark: SparkSession, tmp_path: Path, stopped: Stopped) -> None:
+    folder, saved, before = stopped
+    forms = read(saved)
     assert {step: forms.form(step) for step in forms} == {
         "means": "columns",
         "totals": "columns",
@@ -153,9 +159,8 @@ def test_a_changed_plan_goes_on_from_a_savepoint(
         "gone": "columns",
     }
     plan = Plan(folder, is_changed=True)
-    runner = SparkRunner(
-        spark, checkpoint=tmp_path / "new", savepoint=tmp_path / "saved", partitions=3, renamed={"means": "averages"}
-    )
+    renamed = {"means": "averages"}
+    runner = SparkRunner(spark, checkpoint=tmp_path / "new", savepoint=saved, partitions=3, renamed=renamed)
     with pytest.warns(WindrowWarning, match="the plan has changed since the savepoint") as caught:
         first = plan.of(runner.run(plan.pipeline, drain=False))
     (warning,) = caught
@@ -167,7 +172,7 @@ def test_a_changed_plan_goes_on_from_a_savepoint(
         r"its state becomes Python objects, since its columns would be others",
     ):
         assert said in str(warning.message)
-    local = LocalRunner(savepoint=tmp_path / "saved", renamed={"means": "averages"})
+    local = LocalRunner(savepoint=saved, renamed=renamed)
     with pytest.warns(WindrowWarning, match="gone is gone, and so is its state"):
         debugged = plan.of(local.run(plan.pipeline))
     # The checkpoint goes on by itself, and says nothing again.
@@ -178,17 +183,17 @@ def test_a_changed_plan_goes_on_from_a_savepoint(
     }
     assert sum(debugged["late for totals"]) == sum(rest["late for totals"])
     expected = undisturbed(folder)
-    assert in_order(stopped["means"] + rest["averages"]) == in_order(expected["means"])
-    assert in_order(stopped["seen"] + rest["seen"]) == in_order(expected["seen"])
+    assert in_order(before["means"] + rest["averages"]) == in_order(expected["means"])
+    assert in_order(before["seen"] + rest["seen"]) == in_order(expected["seen"])
     # Open windows keep their bounds, and each element is in one window as before.
     sizes = {end - start for _, start, end, _ in rest["totals"]}
     assert sizes == {50, 80}
     assert {end - start for _, start, end, _ in rest["totals"] if start >= BOUNDARY + 50} == {80}
-    counted = sum(count for *_, count in [*stopped["totals"], *rest["totals"]])
-    assert counted + sum(stopped["late for totals"] + rest["late for totals"]) == 400
+    counted = sum(count for *_, count in [*before["totals"], *rest["totals"]])
+    assert counted + sum(before["late for totals"] + rest["late for totals"]) == 400
     # The aggregates that were there go on, and the new one has what came since.
     old = [Visit(each.sensor, each.start, each.end, each.readings) for each in rest["visits"]]
-    assert in_order(stopped["visits"] + old) == in_order(expected["visits"])
+    assert in_order(before["visits"] + old) == in_order(expected["visits"])
     hottest = {each.hottest for each in rest["visits"] if each.start >= BOUNDARY}
     assert None not in hottest
     assert any(each.hottest is None for each in rest["visits"])
@@ -232,15 +237,16 @@ def test_another_gap_and_another_slide(spark: SparkSession, tmp_path: Path) -> N
         assert not {each[:3] for each in rest} & {each[:3] for each in kept}
 
 
-def test_state_in_columns_becomes_objects(spark: SparkSession, tmp_path: Path, stopped: dict[str, list[Any]]) -> None:
-    plan = Plan(tmp_path / "in")
-    runner = SparkRunner(spark, checkpoint=tmp_path / "new", savepoint=tmp_path / "saved", columnar=False)
+def test_state_in_columns_becomes_objects(spark: SparkSession, tmp_path: Path, stopped: Stopped) -> None:
+    plan = Plan(stopped.files)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "new", savepoint=stopped.saved, columnar=False)
     with pytest.warns(WindrowWarning, match="its state becomes Python objects, since columns are turned off"):
         rest = plan.of(runner.run(plan.pipeline))
-    expected = undisturbed(tmp_path / "in")
-    assert sum(stopped.pop("late for totals") + rest.pop("late for totals")) == sum(expected.pop("late for totals"))
+    expected = undisturbed(stopped.files)
+    late = "late for totals"
+    assert sum(stopped.results[late] + rest[late]) == sum(expected.pop(late))
     for name in expected:
-        assert in_order(stopped[name] + rest[name]) == in_order(expected[name])
+        assert in_order(stopped.results[name] + rest[name]) == in_order(expected[name])
 
 
 def reduced(keyed: KeyedStream[Reading, str | None]) -> Any:
@@ -248,10 +254,10 @@ def reduced(keyed: KeyedStream[Reading, str | None]) -> Any:
 
 
 def test_what_cannot_go_on_is_refused_before_the_checkpoint_begins(
-    spark: SparkSession, tmp_path: Path, stopped: dict[str, list[Any]]
+    spark: SparkSession, tmp_path: Path, stopped: Stopped
 ) -> None:
-    folder, new = tmp_path / "in", tmp_path / "new"
-    runner = SparkRunner(spark, checkpoint=new, savepoint=tmp_path / "saved")
+    folder, new = stopped.files, tmp_path / "new"
+    runner = SparkRunner(spark, checkpoint=new, savepoint=stopped.saved)
     keyed = stamped(readings(folder)).key_by(lambda r: r.number or 0, int)
     other_keys = Pipeline("changes", totals(keyed, "totals", 50).sink_to(CollectSink[Any]()))  # type: ignore[arg-type]
     for plan, refused in (
@@ -261,12 +267,12 @@ def test_what_cannot_go_on_is_refused_before_the_checkpoint_begins(
         with pytest.raises(IncompatibleStateError, match=f"the savepoint belongs to another plan(.|\n)*{refused}"):
             runner.run(plan)
     with pytest.raises(InvalidArgumentError, match="renamed names a step that the savepoint does not have"):
-        SparkRunner(spark, checkpoint=new, savepoint=tmp_path / "saved", renamed={"nothing": "averages"}).run(
+        SparkRunner(spark, checkpoint=new, savepoint=stopped.saved, renamed={"nothing": "averages"}).run(
             Plan(folder, is_changed=True).pipeline
         )
     twice = {"means": "averages", "totals": "averages"}
     with pytest.raises(InvalidArgumentError, match="gives several steps of a savepoint one new name"):
-        SparkRunner(spark, checkpoint=new, savepoint=tmp_path / "saved", renamed=twice).run(
+        SparkRunner(spark, checkpoint=new, savepoint=stopped.saved, renamed=twice).run(
             Plan(folder, is_changed=True).pipeline
         )
     assert not (new / "plan").exists()

@@ -80,14 +80,17 @@ class Life:
         self.results: dict[str, list[Any]] = {}
         self.late = 0
         self._checkpoint = folder
+        self._before: Plan | None = None
 
     def go_on(self, plan: Plan, *, drain: bool = False, said: Sequence[str] = (), grows: bool = False) -> None:
-        saved, before = (self._folder / f"saved-{number}" for number in (self._number, self._number - 1))
         if grows:
             runner = SparkRunner(self._spark, checkpoint=self._checkpoint)
         else:
+            more: dict[str, Any] = {}
+            if self._before is not None:
+                more["savepoint"] = self._folder / f"saved-{self._number}"
+                take(self._checkpoint, self._before.pipeline, more["savepoint"], spark=self._spark)
             self._checkpoint = self._folder / f"checkpoint-{self._number}"
-            more: dict[str, Any] = {"savepoint": before} if self._number else {}
             runner = SparkRunner(self._spark, checkpoint=self._checkpoint, partitions=1 + self._number % 2, **more)
         if said:
             since = "run before" if grows else "savepoint"
@@ -100,8 +103,7 @@ class Life:
         for name, sink in plan.collected.items():
             self.results.setdefault(name, []).extend(result.collected(sink))
         self.late += sum(counts.get("late_records_dropped", 0) for counts in result.counters.values())
-        if not drain:
-            take(self._checkpoint, plan.pipeline, saved, spark=self._spark)
+        self._before = plan
         self._number += 1
 
 

@@ -185,6 +185,7 @@ def test_a_file_is_written_once(spark: SparkSession, view: str, tmp_path: Path) 
     assert file.read_bytes() == b"four"
 
 
+@pytest.mark.thorough(reason="a test above has a query whose batches Spark writes; test_dataframes.py restarts one")
 def test_spark_writes_by_itself(spark: SparkSession, view: str) -> None:
     checkpoint = f"{view}/checkpoint"
     frame = SparkRunner(spark, checkpoint=checkpoint).to_dataframe(

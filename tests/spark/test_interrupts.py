@@ -173,10 +173,10 @@ IN_A_PROGRAM = pytest.mark.thorough(reason="the program below is interrupted in 
 @pytest.mark.parametrize(
     "call",
     [
-        "await_termination",
+        pytest.param("await_termination", marks=IN_A_PROGRAM),
         pytest.param("await_termination(60)", marks=IN_A_PROGRAM),
         pytest.param("process_available", marks=IN_A_PROGRAM),
-        thorough("run_batch", reason="the test above interrupts a batch job, and the first case leaves a pipeline"),
+        thorough("run_batch", reason="the test above interrupts a batch job, and the program goes on with a pipeline"),
     ],
 )
 def test_ctrl_c_interrupts_the_call_and_no_other_pipeline(spark: SparkSession, tmp_path: Path, call: str) -> None:
@@ -307,7 +307,15 @@ def test_a_start_that_is_interrupted_leaves_nothing(
     assert not is_locked(checkpoint)
 
 
-@pytest.mark.parametrize("call", ["run", "start", "run_batch", "to_dataframe"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "run",
+        "to_dataframe",
+        thorough("start", reason="run starts it likewise"),
+        thorough("run_batch", reason="to_dataframe makes the same plan"),
+    ],
+)
 def test_a_plan_whose_making_is_interrupted_leaves_nothing(spark: SparkSession, tmp_path: Path, call: str) -> None:
     """py4j makes an error of its own of what breaks into a call of Java."""
     checkpoint = None if call == "run_batch" else tmp_path / "checkpoint"
