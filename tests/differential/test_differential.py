@@ -184,13 +184,15 @@ _ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows, EventTimeSessio
 _ON_CLOCK = (TumblingProcessingTimeWindows, SlidingProcessingTimeWindows, ProcessingTimeSessionWindows)
 
 
-def test_declared_aggregates_of_all_windows_run_on_columns(tmp_path: Path) -> None:
-    forms = [
+def test_declared_aggregates_of_all_windows_run_on_columns_and_so_do_distinct_and_first(tmp_path: Path) -> None:
+    drawn = [
         form
         for seed in (19, 28)
         for first in range(0, 160, 20)
-        for form in _on_columns(Prepared(seed, range(first, first + 20), files=tmp_path))
+        for form in _forms(Prepared(seed, range(first, first + 20), files=tmp_path))
     ]
+    assert {form.value is None for form in drawn if isinstance(form, FirstForm)} == {True, False}
+    forms = [form for form in drawn if isinstance(form, ColumnarForm)]
     found = Counter(
         (type(form.step.node.assigner), form.late_tag is not None, form.windows.lateness > 0)
         for form in forms
@@ -225,75 +227,53 @@ def test_declared_aggregates_come_with_columns_alone(tmp_path: Path) -> None:
     assert len(declared[tmp_path]) > 5
 
 
-def test_windows_are_staggered_where_one_instance_has_all_elements() -> None:
-    found: Counter[type] = Counter()
-    for first in range(0, 200, 20):
-        topology = Topology(Prepared(7, range(first, first + 20)).pipeline.steps)
-        for step in topology.keyed:
+def test_staggered_windows_patterns_and_elements_in_order_are_drawn() -> None:
+    drawn: Counter[type] = Counter()
+    for first in range(0, 100, 20):
+        for step in Topology(Prepared(7, range(first, first + 20)).pipeline.steps).keyed:
+            drawn[type(step.node)] += 1
             assigner = step.node.assigner if isinstance(step.node, WindowNode) else None
             if isinstance(assigner, (TumblingEventTimeWindows, TumblingProcessingTimeWindows)):
-                found[type(assigner)] += assigner.stagger is WindowStagger.NATURAL
-    assert min(found.values()) > 0
+                # They are staggered where one instance has all elements.
+                drawn[type(assigner)] += assigner.stagger is WindowStagger.NATURAL
+    assert min(drawn[PatternNode], drawn[EventTimeOrderNode]) > 1
+    assert min(drawn[TumblingEventTimeWindows], drawn[TumblingProcessingTimeWindows]) > 0
 
 
-def test_patterns_and_elements_in_order_are_drawn() -> None:
-    found: Counter[type] = Counter()
-    for first in range(0, 100, 20):
-        found.update(type(step.node) for step in Topology(Prepared(7, range(first, first + 20)).pipeline.steps).keyed)
-    assert min(found[PatternNode], found[EventTimeOrderNode]) > 1
-
-
-def test_distinct_and_first_run_on_columns(tmp_path: Path) -> None:
-    forms = [
-        form
-        for start in range(0, 160, 20)
-        for form in _forms(Prepared(7, range(start, start + 20), files=tmp_path))
-        if isinstance(form, FirstForm)
-    ]
-    assert {form.value is None for form in forms} == {True, False}
-
-
-def test_declared_joins_run_on_columns(tmp_path: Path) -> None:
-    kinds: Counter[object] = Counter()
-    for first in range(0, 220, 20):
-        for form in _joins_on_columns(Prepared(7, range(first, first + 20), files=tmp_path, two_inputs=True)):
-            node = form.step.node
-            process = node.function.process if isinstance(node, WindowNode) else None
-            kinds[process.kind if isinstance(process, JoinPairs) else type(node)] += 1
-    # The watermarks of some inputs look at each element, so that nothing runs on columns there.
-    assert set(kinds) == {IntervalJoinNode, *JoinKind}
-    assert sum(kinds.values()) >= 20
-
-
-def test_all_kinds_of_steps_of_two_inputs_are_drawn() -> None:
-    found: set[object] = set()
-    for first in range(0, 60, 20):
-        for step in Topology(Prepared(7, range(first, first + 20), two_inputs=True).pipeline.steps).keyed:
-            if (step.node.name or "").endswith(".both"):
-                found.add(type(step.node))
-                if isinstance(step.node, WindowNode) and isinstance(step.node.function, ProcessSpec):
-                    process = step.node.function.process
-                    found.add(process.kind if isinstance(process, JoinPairs) else type(process))
-    steps = {WindowNode, IntervalJoinNode, AsOfJoinNode, KeyedProcessNode, BroadcastProcessNode, SideInputNode}
-    assert found == {*steps, *JoinKind, CoGroup}
-
-
-def test_views_and_retentions_of_all_kinds_are_drawn() -> None:
+def test_steps_of_two_inputs_of_all_kinds_are_drawn_and_declared_joins_run_on_columns(tmp_path: Path) -> None:
+    joins: Counter[object] = Counter()
+    drawn: set[object] = set()
     views: Counter[type] = Counter()
-    retained: Counter[bool] = Counter()
-    functions: Counter[type] = Counter()
-    for first in range(0, 160, 20):
-        for step in Topology(Prepared(7, range(first, first + 20), two_inputs=True).pipeline.steps).steps:
+    retained: set[bool] = set()
+    functions: set[type] = set()
+
+    def kind(step: Step) -> object:
+        """The kind of a join, the class of another function of windows, or the class of the step."""
+        function = step.node.function if isinstance(step.node, WindowNode) else None
+        process = function.process if isinstance(function, ProcessSpec) else step.node
+        return process.kind if isinstance(process, JoinPairs) else type(process)
+
+    for first in range(0, 100, 20):
+        cases = Prepared(19, range(first, first + 20), files=tmp_path, two_inputs=True)
+        joins.update(kind(form.step) for form in _joins_on_columns(cases))
+        for step in Topology(cases.pipeline.steps).steps:
             node = step.node
+            if node.is_keyed and (node.name or "").endswith(".both"):
+                drawn |= {type(node), kind(step)}
             if isinstance(node, SideInputNode):
                 views.update(map(type, node.views))
             elif isinstance(node, AsOfJoinNode):
-                retained[node.retention is not None] += 1
+                retained.add(node.retention is not None)
             elif any(isinstance(each, SideInputNode) for each in node.inputs):
-                functions[type(node)] += 1
-    assert min(views[kind] for kind in (SingletonView, DictView, ListView)) > 2
-    assert min(retained[False], retained[True]) > 2
-    assert set(functions) == {MapNode, FlatMapNode, FilterNode, ProcessNode, SideOutputNode}
+                functions.add(type(node))
+    # The watermarks of some inputs look at each element, so that nothing runs on columns there.
+    assert set(joins) == {IntervalJoinNode, *JoinKind}
+    assert sum(joins.values()) >= 20
+    steps = {WindowNode, IntervalJoinNode, AsOfJoinNode, KeyedProcessNode, BroadcastProcessNode, SideInputNode}
+    assert drawn == {*steps, *JoinKind, CoGroup}
+    assert min(views[view] for view in (SingletonView, DictView, ListView)) > 2
+    assert retained == {False, True}
+    assert functions == {MapNode, FlatMapNode, FilterNode, ProcessNode, SideOutputNode}
 
 
 @pytest.mark.parametrize("first", range(0, for_a_night(100, 40), 20))

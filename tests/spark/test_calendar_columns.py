@@ -145,7 +145,7 @@ def test_hours_that_a_clock_shows_alike_and_bounds_in_utc(spark: SparkSession, t
 
     runner = SparkRunner(spark, partitions=1)
     assert "bounds of windows with their time zone" not in plan(tmp_path / "spark").explain(runner)
-    runner.run(plan(tmp_path / "spark"))
+    runner.run_batch(plan(tmp_path / "spark"))
     LocalRunner().run(plan(tmp_path / "local"))
     for name in ("hours", "bounds", "firsts"):
         assert rows("spark", name) == rows("local", name) != []

@@ -151,7 +151,8 @@ def test_rows_that_do_not_fit(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("a", at, 1.0), (None, at, 2.0)], "sensor string, at timestamp, celsius double")
     stream = from_dataframe(frame, Reading, on_malformed=tag, name="rows")
     good, bad = CollectSink[Reading](), CollectSink[MalformedRecord]()
-    result = SparkRunner(spark).run(Pipeline("rows", stream.sink_to(good), stream.get_side_output(tag).sink_to(bad)))
+    pipeline = Pipeline("rows", stream.sink_to(good), stream.get_side_output(tag).sink_to(bad))
+    result = SparkRunner(spark).run_batch(pipeline)
     assert result.collected(good) == [Reading("a", at, 1.0)]
     assert "Reading.sensor" in result.collected(bad)[0].reason
 

@@ -87,7 +87,7 @@ def test_a_damaged_file_is_told(spark: SparkSession, tmp_path: Path, name: str, 
     with pytest.raises(SourceError) as expected:
         LocalRunner().run(pipeline)
     with pytest.raises(SourceError) as caught:
-        SparkRunner(spark).run(pipeline)
+        SparkRunner(spark).run_batch(pipeline)
     assert str(caught.value) == str(expected.value)
 
 
