@@ -454,3 +454,7 @@ PLANS: dict[str, Plan] = {
         for name, mode in for_a_night([*product(TOLD, MODES)], [*zip(TOLD, cycle(MODES), strict=False)])
     },
 }
+
+_IN_ALL_MODES = [name for name in PANED if "discarding" not in name]
+BY_NIGHT = for_a_night(set[str](), {*_IN_ALL_MODES[1::2], *(f"{name}, retracting" for name in _IN_ALL_MODES[::2])})
+"""Panes in another mode: by day every other step retracts, and those between do not."""

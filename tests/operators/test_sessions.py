@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
+from itertools import product
 from time import process_time
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.budget import for_a_night
 from tests.growth import assert_no_square
 from tests.operators.stories import WithWindow
 from tests.support.records import Event, Total, key_of, millis
@@ -162,11 +164,14 @@ SESSIONS_OF_A_KEY: dict[str, Callable[[Any], DataStream[int]]] = {
 }
 
 
-@pytest.mark.parametrize("compute", SESSIONS_OF_A_KEY.values(), ids=SESSIONS_OF_A_KEY)
-@pytest.mark.parametrize("fast", [True, False])
-def test_time_grows_with_the_sessions_of_a_key_and_not_with_their_square(
-    compute: Callable[[Any], DataStream[int]], fast: bool
-) -> None:
+@pytest.mark.parametrize(
+    ("name", "fast"),
+    for_a_night(
+        [*product(SESSIONS_OF_A_KEY, (True, False))],
+        [("aggregate", True), ("late", False), ("elements", True), ("panes", False)],
+    ),
+)
+def test_time_grows_with_the_sessions_of_a_key_and_not_with_their_square(name: str, fast: bool) -> None:
     def seconds(count: int) -> float:
         events = [Event("k", 1000 * number, number) for number in range(count)]
         stamped = from_source(CollectionSource(events)).assign_timestamps_and_watermarks(
@@ -174,7 +179,7 @@ def test_time_grows_with_the_sessions_of_a_key_and_not_with_their_square(
         )
         sink = CollectSink[int]()
         windows = stamped.key_by(key_of).window(EventTimeSessionWindows.with_gap(millis(500)))
-        pipeline = Pipeline("sessions", compute(windows).sink_to(sink))
+        pipeline = Pipeline("sessions", SESSIONS_OF_A_KEY[name](windows).sink_to(sink))
         begin = process_time()
         collected = LocalRunner(fast=fast).run(pipeline).collected(sink)
         taken = process_time() - begin

@@ -99,7 +99,7 @@ def test_runs_give_what_one_run_of_the_interpreter_gives(
     counters = Counter[tuple[str, str]]()
     for batches in (1, 3):
         outputs, pipeline = judge(batches)
-        runner = SparkRunner(spark, checkpoint=tmp_path, key_groups_per_partition=groups)
+        runner = SparkRunner(spark, checkpoint=tmp_path, partitions=1, key_groups_per_partition=groups)
         result = runner.run(pipeline, drain=batches == 3)
         for name, sink in outputs.sinks.items():
             found[name] += result.collected(sink)

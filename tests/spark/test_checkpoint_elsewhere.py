@@ -196,7 +196,7 @@ def test_spark_writes_by_itself(spark: SparkSession, view: str) -> None:
         writer.trigger(availableNow=True).start().awaitTermination()
 
 
-@pytest.mark.thorough(reason="tests/elsewhere drains one with a checkpoint on S3")
+@pytest.mark.thorough(reason="a query above has such a sink; tests/elsewhere drains a run with a checkpoint on S3")
 def test_a_sink_of_sparks_own_is_drained(spark: SparkSession, view: str, tmp_path: Path) -> None:
     checkpoint, out = tmp_path / "here" / "checkpoint", tmp_path / "out"
     stream = sums(from_source(CollectionSource(EVENTS, Event, batch_size=30)))

@@ -145,7 +145,6 @@ def test_a_history_is_what_was_there_when_the_stream_began(spark: SparkSession, 
     write_files(tmp_path / "in", 2, 9, 40)
     assert run(9, files_per_batch=7) == []
     assert run(12) == [9, 10, 11]
-    assert run(12) == []
     assert run(13) == [12]
     changed = HybridSource(history(tmp_path / "in")).then(lambda switch: Live(tmp_path, 9, 13))
     kinds = "HybridSource of JsonFileSource and Live and are HybridSource of JsonFileSource and a function"

@@ -130,5 +130,3 @@ def test_a_level_writes_the_sinks_that_it_alone_feeds(spark: SparkSession, tmp_p
     assert all(expected.values())
     SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=2).run(plan)
     assert written(tmp_path / "spark") == expected
-    SparkRunner(spark, partitions=2).run_batch(pipeline(tmp_path / "job"))
-    assert written(tmp_path / "job") == expected
