@@ -266,11 +266,11 @@ RARE = [math.nan, math.inf, -math.inf, 0.0, 1e120]
 FEW, MANY = for_a_night((24, 40), (14, 24))
 """The numbers of batches that most steps take, and that those take which fire seldom."""
 
-MOST = for_a_night(200, 80)
+MOST = for_a_night(200, 100)
 """The elements of the largest batches."""
 
 
-def batches(chance: random.Random, count: int = FEW) -> Iterator[list[Element]]:
+def batches(chance: random.Random, count: int = for_a_night(24, 18)) -> Iterator[list[Element]]:
     """Batches of every size; time goes on by some 60 ms in each, with disorder; keys come and go."""
     for number in range(count):
         alive = KEYS if number % 10 < 6 else chance.sample(KEYS, 3)

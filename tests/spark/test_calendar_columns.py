@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from windrow import Pipeline, WatermarkStrategy, from_source
+from tests.spark.timed import timed
+from windrow import Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import ParquetFileSource
@@ -68,10 +69,8 @@ def hours(key: str, window: TimeWindow, elements: Any) -> list[tuple[str, int, i
 def test_days_go_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     write(folder, range(2))
-    stamped = from_source(ParquetFileSource(str(folder), Reading, files_per_batch=1)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=2)), timestamp=lambda r: r.at
-    )
-    keyed = stamped.key_by(lambda r: r.sensor)
+    source = from_source(ParquetFileSource(str(folder), Reading, files_per_batch=1))
+    keyed = timed(source, 2 * HOUR).key_by(lambda r: r.sensor)
     streams = [
         keyed.window(CalendarWindows.days("Europe/Berlin")).allowed_lateness(timedelta(hours=1)).aggregate(day_of()),
         keyed.window(CalendarWindows.days("Europe/Berlin", size=3, slide=1)).aggregate(day_of()),
@@ -120,9 +119,7 @@ def test_hours_that_a_clock_shows_alike_and_bounds_in_utc(spark: SparkSession, t
     write(folder, range(1, 4))
     night = [FIRST + 48 * HOUR + number * HOUR // 6 for number in range(12)]  # the hour that the clock shows twice
     pq.write_table(pa.table({"sensor": ["a"] * 12, "at": night, "celsius": [1.0] * 12}), folder / "night.parquet")
-    stamped = from_source(ParquetFileSource(str(folder), Reading)).assign_timestamps_and_watermarks(
-        WatermarkStrategy.for_bounded_out_of_orderness(timedelta(hours=3)), timestamp=lambda r: r.at
-    )
+    stamped = timed(from_source(ParquetFileSource(str(folder), Reading)), 3 * HOUR)
     by_hour = stamped.map(shown_in_berlin).key_by(lambda each: each.shown)
     hours = by_hour.window(TumblingEventTimeWindows.of(timedelta(days=2))).aggregate(
         agg.into(Hour, agg.key(), agg.count(), agg.max(lambda each: each.shown))

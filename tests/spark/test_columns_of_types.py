@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.spark.comparison import millis
-from windrow import Pipeline, WatermarkStrategy, from_source
+from tests.spark.timed import timed
+from windrow import Pipeline, from_source
 from windrow import aggregates as agg
 from windrow.sinks import CollectSink, ParquetFileSink
 from windrow.sources import ParquetFileSource
@@ -68,8 +69,7 @@ def test_sums_of_decimals_and_time_spans(spark: SparkSession, tmp_path: Path) ->
     frame = spark.createDataFrame(trips, spark_ddl(record_type(Trip))).coalesce(1)
     frame.write.parquet(str(tmp_path / "in"))
     fares = (
-        from_source(ParquetFileSource(str(tmp_path / "in"), Trip))
-        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps(), timestamp=lambda t: t.at)
+        timed(from_source(ParquetFileSource(str(tmp_path / "in"), Trip)))
         .key_by(lambda t: t.driver)
         .window(TumblingEventTimeWindows.of(millis(100)))
         .aggregate(

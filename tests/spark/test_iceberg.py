@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 from pyiceberg.transforms import BucketTransform, DayTransform
 
+from tests.spark.timed import timed
 from tests.support.files import forget_batch
 from tests.support.iceberg import catalog_in, iceberg_rows, iceberg_sink, table_in
-from windrow import Pipeline, WatermarkStrategy, from_source
+from windrow import Pipeline, from_source
 from windrow.sinks import ParquetFileSink
 from windrow.sources import CollectionSource, ParquetFileSource
 from windrow.windows import TumblingEventTimeWindows
@@ -53,9 +54,7 @@ def pipeline_into(folder: Path, source: Path) -> Pipeline:
     """Readings as they are read, which are columns, mapped ones, and results of windows."""
     readings = from_source(ParquetFileSource(source / "*.parquet", Reading, files_per_batch=1))
     coldest = (
-        readings.assign_timestamps_and_watermarks(
-            WatermarkStrategy.for_bounded_out_of_orderness(timedelta(minutes=1)), timestamp=lambda reading: reading.at
-        )
+        timed(readings, 60_000)
         .key_by(lambda reading: reading.sensor)
         .window(TumblingEventTimeWindows.of(timedelta(seconds=10)))
         .reduce(colder)
