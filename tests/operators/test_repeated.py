@@ -237,3 +237,20 @@ class Third(RichFunction):
 def test_selectors_are_opened(call: str) -> None:
     keyed = from_collection([("a", "x", 1), ("a", "y", 3)]).key_by(lambda event: event[0])
     assert getattr(keyed, call)(Third()).collect() == getattr(keyed, call)(lambda event: event[2]).collect()
+
+
+def test_values_without_a_hash_are_refused() -> None:
+    within = timedelta(seconds=1)
+    keyed = from_collection(["a b"]).key_by(len)
+    with pytest.raises(InvalidArgumentError, match=r"those of type list\[str\] have none(.|\n)*use a tuple for a list"):
+        keyed.distinct(lambda words: words.split(), within=within)  # type: ignore[arg-type, return-value]  # a mistake
+    with pytest.raises(InvalidArgumentError, match=r"those of type list\[str\] have none"):
+        from_collection(["a b"]).map(str.split).key_by(len).distinct(within=within)
+
+    def opaque(words: str) -> Any:
+        return eval("words.split()")
+
+    untyped = keyed.distinct(opaque, within=within, by=CLOCK)
+    with pytest.raises(InvalidArgumentError, match=r"distinct got a value that has no hash(.|\n)*give a tuple"):
+        untyped.collect()
+    assert keyed.distinct(opaque, within=within, by=CLOCK, on_error="drop").collect() == []

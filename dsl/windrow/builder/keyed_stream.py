@@ -27,13 +27,15 @@ from windrow.counts import check_positive
 from windrow.failures import OnError
 from windrow.functions import KeyedProcessFunction
 from windrow.functions.names import function_name
+from windrow.functions.type_names import type_name
 from windrow.panes import Change
 from windrow.patterns import AfterMatchSkipStrategy, Pattern
 from windrow.patterns.ordered_nodes import EventTimeOrderNode
 from windrow.patterns.skip import NO_SKIP
 from windrow.plan.emitting import WRAP_IT, NotRecords, OneValue
 from windrow.plan.keyed_nodes import KeyedProcessNode
-from windrow.plan.keys import key_type
+from windrow.plan.keys import HINT as HASH_HINT
+from windrow.plan.keys import key_type, unhashable_part
 from windrow.plan.location import AtCaller, caller_location, refusal
 from windrow.plan.nodes import FromChangesNode, KeyByNode
 from windrow.plan.render import node_line
@@ -491,8 +493,8 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
             name: Names the step.
 
         Raises:
-            InvalidArgumentError: If ``within`` is no positive time, ``by`` no time domain, or the selector cannot be
-                called.
+            InvalidArgumentError: If ``within`` is no positive time, ``by`` no time domain, the selector cannot be
+                called, or what it takes is of a type without a hash.
 
         Example:
             >>> from datetime import timedelta
@@ -506,6 +508,14 @@ class KeyedStream(SideInputCalls[T], Generic[T, K]):
         """
         if selector is not None:
             check_function(selector, "distinct", "element")
+        kind = self._node.element_type if selector is None else made_type(selector, self._node.element_type)
+        if (part := unhashable_part(kind)) is not None:
+            raise refusal(
+                f"distinct compares values by their hash, and those of type {type_name(part)} have none",
+                given=type_name(kind),
+                expected="scalars, tuples of them, or frozen records",
+                hint=HASH_HINT,
+            )
         function: DistinctOfKey[K, T] = DistinctOfKey(selector, _remembered(within, by))
         return self._process(function, self._node.element_type, name, on_error)
 

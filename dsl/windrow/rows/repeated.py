@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from windrow.calls.results import UnfitValueError
 from windrow.errors import InvalidArgumentError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
 from windrow.functions.names import function_name
@@ -61,7 +62,6 @@ class DistinctOfKey(PassesFirst[K, T], Calling[K, T, T], Generic[K, T]):
     compares_values = True
 
     def __init__(self, selector: Callable[[T], Hashable] | None, remembered: StateTtlConfig) -> None:
-        # Without a selector elements are hashable, or state refuses them.
         self._called = selector or _itself
         self.selector = selector
         self._seen = self.seen = MapStateDescriptor[Hashable, bool]("seen", ttl=remembered)
@@ -69,6 +69,15 @@ class DistinctOfKey(PassesFirst[K, T], Calling[K, T, T], Generic[K, T]):
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
         """Passes on the element if the entry of its selected value has expired."""
         seen, mark = context.get_state(self._seen), as_stored(self._called(value))
+        try:
+            hash(mark)
+        except TypeError as error:
+            raise UnfitValueError(
+                "distinct got a value that has no hash",
+                given=f"{mark!r:.200}",
+                expected="scalars, tuples of them, or frozen records",
+                hint="let the selector give a tuple of what tells the elements apart",
+            ) from error
         if seen.contains(mark):
             return ()
         seen.put(mark, True)
