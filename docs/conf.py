@@ -221,10 +221,11 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: obj
 def submodules(package: str) -> list[str]:
     """The modules that define what a package exports."""
     exported = importlib.import_module(package)
-    defined = {getattr(getattr(exported, name), "__module__", None) for name in exported.__all__}
+    names = getattr(exported, "__all__", ())  # a module of windrow's own lists none
+    defined = {getattr(getattr(exported, name), "__module__", None) for name in names}
     bases = {
         base.__module__
-        for name in exported.__all__
+        for name in names
         if inspect.isclass(found := getattr(exported, name))
         for base in found.__mro__
     }
