@@ -224,10 +224,7 @@ def submodules(package: str) -> list[str]:
     names = getattr(exported, "__all__", ())  # a module of windrow's own lists none
     defined = {getattr(getattr(exported, name), "__module__", None) for name in names}
     bases = {
-        base.__module__
-        for name in names
-        if inspect.isclass(found := getattr(exported, name))
-        for base in found.__mro__
+        base.__module__ for name in names if inspect.isclass(found := getattr(exported, name)) for base in found.__mro__
     }
     return sorted(name for name in defined | bases if name is not None and name.startswith("windrow"))
 
