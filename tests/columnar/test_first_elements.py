@@ -321,13 +321,6 @@ class Partly:
     text: str = ""
 
 
-@dataclass
-class Unhashable:
-    key: str
-    at: int
-    text: str
-
-
 class Rich(RichFunction):
     def __call__(self, element: Any) -> Any:
         return element.text
@@ -347,7 +340,6 @@ DECLINED: dict[str, tuple[Build, type[Any], str]] = {
     "code": (distinct(lambda e: repr(e.text)), Element, "uses repr"),
     "an object that is called": (distinct(Rich()), Element, "the selector is a rich function"),
     "what may fail": (distinct(lambda e: e.text[0]), Element, "text"),
-    "lists": (distinct(lambda e: e.text.split("/")), Element, "the selector: .text.split('/') is computed in Python"),
     "nothing": (distinct(lambda e: None), Element, "the selector gives something else"),
     "tuples or nothing": (
         distinct(lambda e: (e.text, e.at) if e.at > 3 else None),
@@ -356,7 +348,6 @@ DECLINED: dict[str, tuple[Build, type[Any], str]] = {
     ),
     "an equality of its own": (distinct(), Own, "it compares elements as Own says"),
     "an equality of some fields": (distinct(), Partly, "it compares elements as Partly says"),
-    "no hash": (distinct(), Unhashable, "it compares elements as Unhashable says"),
     "another function": (lambda keyed: keyed.on_change(lambda e: e.text), Element, "a process function sees each"),
 }
 

@@ -105,7 +105,7 @@ def _value_of(function: PassesFirst[Any, Any], element: RecordType) -> ColumnExp
 
 
 def _check_equality(class_: type[Any]) -> None:
-    """Declines records without a hash, and those that are equal by another rule than that of all their fields."""
+    """Declines records that are equal by another rule than that of all their fields."""
     methods = ("__eq__", "__hash__")
     if is_dataclass(class_):
         is_plain = all(has_generated(class_, each) for each in methods) and all(each.compare for each in fields(class_))
