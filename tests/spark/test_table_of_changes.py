@@ -18,6 +18,7 @@ import pytest
 from windrow import DataStream, Pipeline, WatermarkStrategy, from_collection, from_source
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError, WindrowError
+from windrow.failures import OnError
 from windrow.functions import KeyedProcessContext, KeyedProcessFunction
 from windrow.sinks import CollectSink, JsonFileSink
 from windrow.sources import ParquetFileSource
@@ -106,6 +107,11 @@ def seen(stream: DataStream[Reading], function: KeyedProcessFunction[Any, Any, i
     return stream.key_by(lambda r: r.sensor).process(function or Seen(), name="seen")
 
 
+def alike(stream: DataStream[Reading], on_error: OnError[Reading] = "fail") -> DataStream[Reading]:
+    by_sensor = stream.key_by(lambda r: r.sensor)
+    return by_sensor.distinct(lambda r: r.second, within=timedelta(seconds=5), on_error=on_error, name="alike")
+
+
 def plan(*streams: DataStream[Any]) -> Pipeline:
     return Pipeline("job", *(stream.sink_to(CollectSink[Any]()) for stream in streams))
 
@@ -169,14 +175,20 @@ CHANGES: Final[dict[str, list[Change]]] = {
             lambda seconds: EventTimeSessionWindows.with_gap(timedelta(seconds=seconds)),
         )
     ],
-    "`columnar=False` for state in columns": [
+    "`columnar=False`, or `on_error=` of a step, for state in columns": [
         Change(
             plan(counts(A)),
             plan(counts(A)),
             checkpoint=False,
             said="its state becomes Python objects, since columns are turned off",
             change=PlanChange(columnar=False),
-        )
+        ),
+        Change(
+            plan(alike(A)),
+            plan(alike(A, "drop")),
+            checkpoint=False,
+            said="its state becomes Python objects, since a call that fails changes nothing",
+        ),
     ],
     "a function's code": [Change(plan(seen(A)), plan(seen(A, SeenTwice())), checkpoint=True)],
     "another type of keys, another kind of window, trigger, lateness or function": [

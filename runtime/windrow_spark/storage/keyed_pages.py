@@ -14,7 +14,6 @@ write. So does the working set: the keys that batches touch again and again.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Generic
@@ -380,14 +379,18 @@ class KeyedPages(Generic[State, Keys]):
             self._save_all(contents.join([contents.load(data) for data in dumped]))
         else:
             count = tuning.count_of(total, tuning.dense)
-            by_page: defaultdict[int, list[bytes]] = defaultdict(list)
+            # In two steps, as a portion has few keys of each page. The low bits of a page tell its share.
+            shares = 1 << (count.bit_length() - 1) // 2
+            of_shares: list[list[bytes]] = [[] for _ in range(shares)]
             while dumped:
-                for page, part in contents.split(contents.load(dumped.pop(0)), count).items():
-                    by_page[page].append(contents.dump(part))
+                for share, part in contents.split(contents.load(dumped.pop(0)), shares).items():
+                    of_shares[share].append(contents.dump(part))
             self._resize(count)
-            for page in range(count):
-                parts = [contents.load(data) for data in by_page.pop(page, ())]
-                self._save_page(page, contents.join(parts) if parts else None)
+            for share, parts in enumerate(of_shares):
+                joined = contents.join([contents.load(parts.pop(0)) for _ in range(len(parts))])
+                pages = contents.split(joined, count)
+                for page in range(share, count, shares):
+                    self._save_page(page, pages.get(page))
         self._timers.end_batch()
 
     # Between batches
