@@ -79,6 +79,13 @@ class Calling(KeyedProcessFunction[K, T, R], Generic[K, T, R]):
     # Any: functions of one and of two arguments.
     _called: Callable[..., Any]
 
+    def selection(self) -> tuple[str, Callable[..., Any] | None] | None:
+        """Returns what the function does with what it selects from elements and keeps, and the selector.
+
+        A selector of None takes the element itself. A checkpoint compares both with those of the run before.
+        """
+        return None
+
     def open(self, runtime_context: RuntimeContext) -> None:
         if isinstance(self._called, RichFunction):
             self._called.open(runtime_context)
@@ -95,6 +102,9 @@ class RollingReduce(Calling[K, T, T], Generic[K, T]):
         self._function = function
         self._called = function.selector if isinstance(function, Extreme) else function
         self._description = description
+
+    def selection(self) -> tuple[str, Callable[..., Any] | None] | None:
+        return ("compares", self._function.selector) if isinstance(self._function, Extreme) else None
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T]:
         """Combines the element with what was combined so far."""
@@ -117,6 +127,9 @@ class RollingValue(Calling[K, T, tuple[K, N]], Generic[K, T, N]):
         self._called = selector
         self._combine = combine
         self._description = description
+
+    def selection(self) -> tuple[str, Callable[..., Any] | None] | None:
+        return "takes", self._called
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[tuple[K, N]]:
         """Combines the value of the element with what was combined so far."""

@@ -66,6 +66,9 @@ class DistinctOfKey(PassesFirst[K, T], Calling[K, T, T], Generic[K, T]):
         self.selector = selector
         self._seen = self.seen = MapStateDescriptor[Hashable, bool]("seen", ttl=remembered)
 
+    def selection(self) -> tuple[str, Callable[..., Any] | None] | None:
+        return "compares", self.selector
+
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
         """Passes on the element if the entry of its selected value has expired."""
         seen, mark = context.get_state(self._seen), as_stored(self._called(value))
@@ -95,6 +98,9 @@ class OnChange(Calling[K, T, T], Generic[K, T]):
 
     def __init__(self, selector: Callable[[T], object]) -> None:
         self._called = selector
+
+    def selection(self) -> tuple[str, Callable[..., Any] | None] | None:
+        return "compares", self._called
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
         """Compares the selected value with the one before."""

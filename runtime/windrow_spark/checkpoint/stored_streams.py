@@ -15,8 +15,7 @@ from windrow.aggregates.declared import Declaration, DeclaredAggregate
 from windrow.errors import InvalidArgumentError
 from windrow.functions.type_names import type_name
 from windrow.plan import Node, Step
-from windrow.rolling import Extreme, RollingReduce, RollingValue
-from windrow.rows.repeated import DistinctOfKey, OnChange
+from windrow.rolling import Calling
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.operators.topology import timestamps_of
 from windrow_runtime.outputs.writer import writer_of
@@ -262,11 +261,8 @@ def _selectors(declaration: Declaration) -> Iterator[tuple[str, Mark]]:
 
 def _selected(function: object) -> dict[str, Mark]:
     """Returns the mark of what a function of the language takes from elements, and keeps in its state."""
-    inner = getattr(function, "_function", None) if isinstance(function, RollingReduce) else function
-    if isinstance(inner, Extreme):
-        return {"what it compares": mark_of(inner.selector)}
-    if isinstance(inner, DistinctOfKey):
-        return {"what it compares": Mark("the element") if inner.selector is None else mark_of(inner.selector)}
-    if isinstance(inner, OnChange):
-        return {"what it compares": mark_of(inner._called)}
-    return {"what it takes": mark_of(inner._called)} if isinstance(inner, RollingValue) else {}
+    selection = function.selection() if isinstance(function, Calling) else None
+    if selection is None:
+        return {}
+    what, selector = selection
+    return {f"what it {what}": Mark("the element") if selector is None else mark_of(selector)}
