@@ -83,26 +83,29 @@ class Resident:
         python: This process.
         workers: Sum over the Python workers, Spark's daemon included. They are forks of it, so pages that they share
             are counted in each.
+        worker: The largest one of them.
     """
 
     jvm: float
     python: float
     workers: float
+    worker: float
 
 
 def resident() -> Resident:
     """The memory of this process and of those that it started; zeros where there is no /proc."""
     if not _PROC.is_dir():
-        return Resident(0, 0, 0)
+        return Resident(0, 0, 0, 0)
     own = os.getpid()
-    jvm = workers = 0.0
+    jvm = workers = worker = 0.0
     for process in _descendants(own, _parents()):
         name = _name(process)
         if name == "java":
             jvm += _resident(process)
         elif name.startswith("python"):
-            workers += _resident(process)
-    return Resident(jvm, _resident(own), workers)
+            size = _resident(process)
+            workers, worker = workers + size, max(worker, size)
+    return Resident(jvm, _resident(own), workers, worker)
 
 
 class ResidentPeak:
@@ -111,7 +114,7 @@ class ResidentPeak:
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_stopped, daemon=True)
-        self.peak = Resident(0, 0, 0)
+        self.peak = Resident(0, 0, 0, 0)
 
     def __enter__(self) -> ResidentPeak:
         self._thread.start()
@@ -126,7 +129,12 @@ class ResidentPeak:
     def _sample_until_stopped(self) -> None:
         while not self._stop.wait(_INTERVAL_SECONDS):
             now, peak = resident(), self.peak
-            self.peak = Resident(max(now.jvm, peak.jvm), max(now.python, peak.python), max(now.workers, peak.workers))
+            self.peak = Resident(
+                max(now.jvm, peak.jvm),
+                max(now.python, peak.python),
+                max(now.workers, peak.workers),
+                max(now.worker, peak.worker),
+            )
 
 
 def tree_mib(process: int) -> float:

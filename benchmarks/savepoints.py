@@ -115,6 +115,7 @@ _PLANS: Final[dict[str, Callable[..., Pipeline]]] = {"columns": columns, "object
 class _Figures(NamedTuple):
     seconds: float
     workers_mib: float  # of all Python workers and their daemon together
+    worker_mib: float  # of the largest one
 
 
 def measure(spark: SparkSession, folder: Path, name: str, keys: int) -> None:
@@ -148,8 +149,9 @@ def measure(spark: SparkSession, folder: Path, name: str, keys: int) -> None:
         figures[what] = _timed(first_batch)
     if name == "objects":
         _check(folder / "out-restore", keys)
-    for what, (seconds, workers) in figures.items():
-        print(f"{name}: {keys:,} keys: {what}: {seconds:.1f} s, workers at most {workers:,.0f} MiB", flush=True)
+    for what, (seconds, workers, worker) in figures.items():
+        memory = f"workers at most {workers:,.0f} MiB, the largest one {worker:,.0f}"
+        print(f"{name}: {keys:,} keys: {what}: {seconds:.1f} s, {memory}", flush=True)
     print(f"{name}: the savepoint has {size:,.0f} MiB, load {os.getloadavg()[0]:.1f}", flush=True)
 
 
@@ -157,7 +159,7 @@ def _timed(run: Callable[[], object]) -> _Figures:
     began = time.perf_counter()
     with ResidentPeak() as memory:
         run()
-    return _Figures(time.perf_counter() - began, memory.peak.workers)
+    return _Figures(time.perf_counter() - began, memory.peak.workers, memory.peak.worker)
 
 
 def _write(folder: Path, keys: int) -> int:

@@ -116,14 +116,19 @@ def frozen(chance: random.Random, element: Element) -> Frozen:
 Build = Callable[[Any], DataStream[Any]]
 
 
-def distinct(selector: Callable[[Any], Any] | None = None, within: int | timedelta = 100) -> Build:
-    within = within if isinstance(within, timedelta) else millis(within)
-    return lambda keyed: keyed.distinct(selector, within=within)
+CLOCK = TimeDomain.PROCESSING_TIME
 
 
-def first(within: int | timedelta) -> Build:
+def distinct(
+    selector: Callable[[Any], Any] | None = None, within: int | timedelta = 100, by: TimeDomain = TimeDomain.EVENT_TIME
+) -> Build:
     within = within if isinstance(within, timedelta) else millis(within)
-    return lambda keyed: keyed.first(within=within)
+    return lambda keyed: keyed.distinct(selector, within=within, by=by)
+
+
+def first(within: int | timedelta, by: TimeDomain = TimeDomain.EVENT_TIME) -> Build:
+    within = within if isinstance(within, timedelta) else millis(within)
+    return lambda keyed: keyed.first(within=within, by=by)
 
 
 class Plan(NamedTuple):
@@ -132,6 +137,7 @@ class Plan(NamedTuple):
     made: Callable[[random.Random, Element], Any] = lambda chance, element: element
     least: int = 60
     stays: bool = False
+    stamped: bool = True
 
 
 PLANS = {
@@ -155,6 +161,13 @@ PLANS = {
     "an expression": Plan(distinct(lambda e: e.text.startswith("a"), 5)),
     "a few values of whole elements": Plan(distinct(), Few, few),
     "frozen dataclasses": Plan(distinct(), Frozen, frozen),
+    # A batch comes each 10 ms.
+    "first by the clock": Plan(first(20, CLOCK)),
+    "first of a moment of the clock": Plan(first(1, CLOCK)),
+    "first by the clock for long": Plan(first(110, CLOCK), least=25, stays=True, stamped=False),
+    "first by the clock for ever": Plan(first(timedelta.max, CLOCK), least=20, stays=True),
+    "texts by the clock": Plan(distinct(lambda e: e.text, 35, CLOCK), stays=True, stamped=False),
+    "whole elements by the clock": Plan(distinct(None, 60, CLOCK), Few, few, stays=True, stamped=False),
 }
 
 
@@ -174,7 +187,14 @@ def test_columns_give_what_the_general_operator_gives(name: str, seed: int) -> N
     plan, chance = PLANS[name], random.Random(seed)
     inputs = [[plan.made(chance, element) for element in batch] for batch in batches(chance)]
     ran = run(
-        plan.build, [*inputs, []], column_form, crash_at=seed, record=plan.record, tuning=TINY, engine_of=FirstEngine
+        plan.build,
+        [*inputs, []],
+        column_form,
+        crash_at=seed,
+        record=plan.record,
+        stamped=plan.stamped,
+        tuning=TINY,
+        engine_of=FirstEngine,
     )
     in_order(ran)
     assert plan.least < len(ran.expected[0]) < sum(map(len, inputs))
@@ -221,10 +241,11 @@ class Both:
     def alive(self, state: OperatorState, within: int) -> dict[Any, Any]:
         """Returns the entries of a state that have not expired, by key."""
         found = {}
+        now = self.time.now if self.engine.form.by_clock else self.time.watermark
         for key, key_state in state.keys.items():
             ((cell, stored),) = key_state.state.items()
             entries = stored if isinstance(stored, dict) else {None: stored}
-            left = {mark: entry for mark, entry in entries.items() if entry[0] + within > self.time.watermark}
+            left = {mark: entry for mark, entry in entries.items() if entry[0] + within > now}
             if left:
                 found[key] = cell, left
         return found
@@ -239,12 +260,26 @@ class Both:
                 for state in kept_objects(form, rows, self.time.watermark):
                     assert kept.keys.keys().isdisjoint(state.keys)
                     kept.keys.update(state.keys)
-                    for key, namespace, time in state.event_timers:
-                        kept.event_timers.register(key, namespace, time)
+                    for queue, of_part in (
+                        (kept.event_timers, state.event_timers),
+                        (kept.processing_timers, state.processing_timers),
+                    ):
+                        for key, namespace, time in of_part:
+                            queue.register(key, namespace, time)
         return kept
 
 
-@pytest.mark.parametrize("name", ["first", "floats", "a few values of whole elements", "frozen dataclasses"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "first",
+        "floats",
+        "a few values of whole elements",
+        "frozen dataclasses",
+        "first by the clock for long",
+        "texts by the clock",
+    ],
+)
 def test_what_is_kept_can_become_the_state_of_the_general_operator(name: str) -> None:
     plan, chance = PLANS[name], random.Random(5)
     both, watermark, compared = Both(plan.build, plan.record), MIN_TIMESTAMP, 0
@@ -254,7 +289,11 @@ def test_what_is_kept_can_become_the_state_of_the_general_operator(name: str) ->
         (operator,) = both.reference.operators.values()
         within, kept = both.engine.form.millis, both.kept()
         assert both.alive(kept, within) == both.alive(operator.state, within)
-        for key, timer, time in kept.event_timers:
+        timers, others = kept.event_timers, kept.processing_timers
+        if both.engine.form.by_clock:
+            timers, others = others, timers
+        assert not list(others)
+        for key, timer, time in timers:
             (written,) = ([at for at, _ in entries.values()] for _, entries in [both.alive(kept, 1 << 62)[key]])
             assert (timer.name, timer.millis, time) == ("seen", within, min(written) + within)
         compared += len(kept.keys)
@@ -327,11 +366,6 @@ class Rich(RichFunction):
 
 
 DECLINED: dict[str, tuple[Build, type[Any], str]] = {
-    "the clock": (
-        lambda keyed: keyed.first(within=millis(1), by=TimeDomain.PROCESSING_TIME),
-        Element,
-        "it goes by the clock",
-    ),
     "a policy": (
         lambda keyed: keyed.distinct(lambda e: e.text, within=millis(1), on_error="drop"),
         Element,
@@ -372,6 +406,28 @@ def test_state_has_the_key_the_time_and_what_is_compared() -> None:
     whole = form_of(distinct(), Few)
     assert whole.state_text == "string, int64, struct<key: string, at: int64, text: string, level: double>"
     assert whole.state_text_of(["key", "at", "text", "level"]) == whole.state_text
+
+
+def test_what_passes_by_the_clock_has_timestamps_where_it_had_some() -> None:
+    build = first(5, CLOCK)
+    form = form_of(build)
+    assert form.gives_stamps
+    assert str(form.describe()) == "columns, in processing time"
+    bare = from_source(ParquetFileSource("never read", Element)).key_by(lambda e: e.key)
+    passed = build(bare).map(lambda e: e)
+
+    def forms_of(stream: DataStream[Any]) -> list[str]:
+        topology = Topology(Pipeline("bare", stream.sink_to(CollectSink[Any]())).steps)
+        forms = plan_of(topology).forms()
+        return [str(forms[step.id]) for step in topology.keyed]
+
+    assert forms_of(passed) == ["columns, in processing time"]
+    # Steps in event time take the columns of what has got timestamps behind it.
+    strategy = WatermarkStrategy[Element].for_monotonous_timestamps()
+    timed = build(bare).assign_timestamps_and_watermarks(strategy, lambda e: e.at)
+    assert forms_of(timed.key_by(lambda e: e.key).first(within=millis(5))) == ["columns, in processing time", "columns"]
+    some = from_source(ParquetFileSource("never", Element)).assign_timestamps_and_watermarks(strategy, lambda e: e.at)
+    assert "some elements may have no timestamps" in forms_of(build(bare.union(some).key_by(lambda e: e.key)))[0]
 
 
 def test_windows_downstream_take_what_passes_as_columns() -> None:

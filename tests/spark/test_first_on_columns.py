@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,9 @@ from windrow import Pipeline
 from windrow import aggregates as agg
 from windrow.errors import IncompatibleStateError, WindrowWarning
 from windrow.failures import OnError
+from windrow.functions import KeyedProcessContext, KeyedProcessFunction
 from windrow.sinks import CollectSink, ParquetFileSink
+from windrow.time import TimeDomain
 from windrow.windows import TumblingEventTimeWindows
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.savepoint import read, take
@@ -24,6 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Any in this module: results of every type.
+
+
+HOUR = timedelta(hours=1)
+CLOCK = TimeDomain.PROCESSING_TIME
 
 
 class Plan:
@@ -38,6 +46,7 @@ class Plan:
             "numbers": keyed.distinct(lambda r: r.number, within=millis(90), on_error=on_error, name="numbers"),
             "sensors": keyed.first(within=millis(25), name="sensors"),
             "whole": pairs.distinct(within=millis(12), name="whole"),
+            "once": keyed.distinct(lambda r: r.number, within=HOUR, by=CLOCK, on_error=on_error, name="once"),
             "counts": windows.aggregate(
                 agg.combine(agg.key(), agg.window_start(), agg.count()), on_error=on_error, name="counts"
             ),
@@ -70,6 +79,7 @@ def test_they_go_on_from_a_checkpoint_and_into_files(spark: SparkSession, tmp_pa
     plan, runner = Plan(folder, out), SparkRunner(spark, checkpoint=checkpoint, partitions=1)
     text = plan.pipeline.explain(runner)
     assert text.count("runs as columns\n") == 4
+    assert text.count("runs as columns, in processing time\n") == 1
     before = runner.run(plan.pipeline, drain=False)
     with pytest.raises(IncompatibleStateError, match=r"lies in columns.*turned off"):
         SparkRunner(spark, checkpoint=checkpoint, partitions=1, columnar=False).run(plan.pipeline)
@@ -122,3 +132,31 @@ def test_steps_on_columns_may_get_a_policy_by_a_savepoint(spark: SparkSession, t
     for result in (rest, LocalRunner(savepoint=saved).run(guarded.pipeline)):
         after = guarded.of(result)
         assert {name: sorted(elements + after[name]) for name, elements in before.items()} == expected(folder)
+
+
+class Stamp(KeyedProcessFunction[str | None, Reading, tuple[str | None, int | None]]):
+    """Tells the timestamps of elements."""
+
+    def process_element(
+        self, value: Reading, context: KeyedProcessContext[str | None]
+    ) -> Iterable[tuple[str | None, int | None]]:
+        yield value.sensor, context.timestamp
+
+
+@pytest.mark.parametrize("is_stamped", [True, False])
+def test_what_passes_by_the_clock_has_timestamps_only_if_it_had_some(
+    spark: SparkSession, tmp_path: Path, is_stamped: bool
+) -> None:
+    write(tmp_path / "in", range(2))
+    stream = readings(tmp_path / "in")
+    keyed = (stamped(stream) if is_stamped else stream).key_by(lambda r: r.sensor)
+    passed = keyed.first(within=HOUR, by=CLOCK, name="once")
+    files: Any = passed.sink_to(ParquetFileSink[Reading](str(tmp_path / "out")))
+    sink = CollectSink[tuple[str | None, int | None]]()
+    pipeline = Pipeline("stamps", passed.key_by(lambda r: r.sensor).process(Stamp()).sink_to(sink), files)
+    runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint")
+    assert pipeline.explain(runner).count("runs as columns, in processing time\n") == 1
+    result = runner.run(pipeline).collected(sink)
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    assert sorted(row["sensor"] or "" for row in rows) == ["", "a", "b", "c"]
+    assert sorted(map(repr, result)) == sorted(repr((row["sensor"], row["at"] if is_stamped else None)) for row in rows)

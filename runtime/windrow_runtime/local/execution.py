@@ -544,3 +544,5 @@ class Execution:
         for identifier, memory in start.trackers.items():
             self.trackers[identifier].remember(memory)
         self._watermarks, self._seen = dict(start.watermarks), dict(start.previous)
+        for identifier in self.operators.keys() & start.previous.keys() - start.steps.keys():
+            self.operators[identifier].current_watermark = start.previous[identifier]

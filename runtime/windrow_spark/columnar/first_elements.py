@@ -58,6 +58,11 @@ class FirstOperator(PagedOperator[Passed]):
     element: RecordType
     value: ColumnExpression | WholeElement | None  # what alike elements share; None: their key alone
     millis: int
+    in_processing_time: bool = False
+
+    @property
+    def by_clock(self) -> bool:
+        return self.in_processing_time
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -77,11 +82,13 @@ class FirstOperator(PagedOperator[Passed]):
             raise damaged_state("a row of state has no place in time")
 
     def next_times(self, rows: pa.RecordBatch, times: Times) -> tuple[int | None, int | None]:
-        if times.watermark == MAX_TIMESTAMP:
+        time = times.now if self.by_clock else times.watermark
+        if time == MAX_TIMESTAMP:
             return None, None  # what is left outlives the end of time
         passed_at = rows.column(1).to_numpy()
         first, last = int(passed_at.min()) + self.millis, int(passed_at.max()) + self.millis
-        return min(max(first, times.watermark + self.millis // _CLEAN_UPS), last), None
+        due = min(max(first, time + self.millis // _CLEAN_UPS), last)
+        return (None, due) if self.by_clock else (due, None)
 
     def advance(self, state: StateRows, before: int, times: Times) -> Iterator[Passed]:
         if before < times.watermark:
@@ -93,8 +100,8 @@ class FirstOperator(PagedOperator[Passed]):
     def add(self, state: StateRows, arrived: ColumnsArrived, times: Times) -> Iterator[Passed]:
         keys, stamps, *columns = arrived.elements.columns
         elements = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.element))
+        moments = np.full(len(stamps), times.now) if self.by_clock else stamps.to_numpy()
         # After the end of the input the watermark is no usable time.
-        moments = stamps.to_numpy()
         if times.watermark < MAX_TIMESTAMP:
             moments = np.maximum(moments, times.watermark)
         arrays = [keys, pa.array(moments)]

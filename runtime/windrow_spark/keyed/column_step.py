@@ -186,7 +186,8 @@ class ColumnRunner(StepRunner):
         else:
             portions = (results.slice(start, _VALUES_AT_ONCE) for start in range(0, len(results), _VALUES_AT_ONCE))
         for portion in portions:
-            for value, stamp in zip(self._values_of(portion), portion.stamps.tolist(), strict=True):
+            stamps = portion.stamps.tolist() if self._form.gives_stamps else [None] * len(portion)
+            for value, stamp in zip(self._values_of(portion), stamps, strict=True):
                 self._collector.collect(value, stamp)
             self._collector.drain(packer, have_columns=True)
             yield from packer.full()

@@ -59,14 +59,16 @@ class ColumnPlanner(Planner):
         arrival: RowForm | Objects = decided(lambda: row_form(step, self._streams.routes_to, by_tasks))
         results = _results(step, form)
         unguarded = self._unguarded(step)
-        self._streams.add(step, results)
+        self._streams.add(step, results, stamped=isinstance(form, Objects) or form.gives_stamps)
         return PhysicalStep(step, form, arrival, aggregation, results, unguarded)
 
     def _unguarded(self, step: Step) -> OnColumns | None:
         """Returns the form that a step with state on columns would have without a policy; None: it has no policy."""
         if step.node.error_policy is None or step.id not in self._stored:
             return None
-        form = decided(lambda: self._form_of(step, of_objects=True, own_policy=False))
+        form = decided(lambda: self._form_of(step, own_policy=False))
+        if isinstance(form, Objects):
+            form = decided(lambda: self._form_of(step, of_objects=True, own_policy=False))
         return None if isinstance(form, Objects) else form
 
     def _decided_form(self, step: Step) -> OnColumns | Objects:

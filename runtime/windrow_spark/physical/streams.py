@@ -43,10 +43,10 @@ class Streams:
         # Those that there would be if no step had a policy for elements that fail, where a policy makes the difference.
         self._without_policies: dict[str, tuple[Route, ...]] = {}
 
-    def add(self, step: Step, results: RecordType | Objects | None = None) -> None:
-        """Adds a step whose inputs were added; a keyed one with the type of its results."""
+    def add(self, step: Step, results: RecordType | Objects | None = None, *, stamped: bool = True) -> None:
+        """Adds a step whose inputs were added; a keyed one with the type of its results, which may be ``stamped``."""
         self._steps[step.id] = step
-        self._routes[step.id] = decided(lambda: self._routes_out_of(step, results))
+        self._routes[step.id] = decided(lambda: self._routes_out_of(step, results, stamped=stamped))
         guarded = step.node.error_policy is not None or not self._without_policies.keys().isdisjoint(step.inputs)
         if guarded and not step.node.is_keyed and isinstance(self._routes[step.id], Objects):
             routes = decided(lambda: self._routes_out_of(step, results, policies=False))
@@ -111,7 +111,7 @@ class Streams:
         return routes
 
     def _routes_out_of(
-        self, step: Step, results: RecordType | Objects | None, *, policies: bool = True
+        self, step: Step, results: RecordType | Objects | None, *, policies: bool = True, stamped: bool = True
     ) -> tuple[Route, ...]:
         """Returns the routes from a step to its readers; these routes have no key yet."""
         node = step.node
@@ -130,7 +130,7 @@ class Streams:
             if isinstance(results, Objects):
                 raise DeclinedError(results.reason)
             at_end = node.windows is not None and isinstance(node.windows.assigner, GlobalWindows)
-            return (Route(step.id, results, has_stamps=True, begins_at_end=at_end),)
+            return (Route(step.id, results, has_stamps=stamped, begins_at_end=at_end),)
         leads_on = node.passes_all and node.keys is None
         if not leads_on and type(node) not in ROUTE_STEPS:
             raise DeclinedError(f"{step.id} is upstream")

@@ -32,10 +32,11 @@ from windrow_spark.checkpoint.stored_streams import (
     stream_changes,
     streams_of,
 )
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.forms.first_form import FirstForm
 from windrow_spark.columnar.forms.kept_objects import KeptForm, check_kept
 from windrow_spark.columnar.forms.result_type import OnColumns
-from windrow_spark.columnar.kernels.kernel import CombinedKernel
+from windrow_spark.columnar.kernels.kernel import CombinedKernel, Kernel
 from windrow_spark.columnar.windows.geometry import Slices
 from windrow_spark.lowering import physical_plan
 from windrow_spark.physical.plan import Objects, PhysicalPlan
@@ -57,13 +58,15 @@ class FittedStep:
         places: Where each aggregate of ``into`` or ``combine`` was among those of the savepoint; None: it is new.
             Without any, contents stay as they are.
         is_other: Whether its windows have other bounds now, so that those that are open become entries of their own.
-        former: The form whose columns become objects; None: state stays in its form.
+        former: The form that its columns have in the savepoint; None: state stays in its form.
+        widens: Whether these columns get those of new aggregates. Else they become objects.
     """
 
     origin: str
     places: tuple[int | None, ...] = ()
     is_other: bool = False
     former: KeptForm | None = None
+    widens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +269,8 @@ class _Fit:
                 return
             self.steps[name] = fitted_step
             shape = merged(before, shape)
-            if self.saved[origin].form == OBJECTS or fitted_step.former is not None:
+            has_left = fitted_step.former is not None and not fitted_step.widens
+            if self.saved[origin].form == OBJECTS or has_left:
                 form = None
         if form is not None:
             self.on_columns.append(step.id)
@@ -315,6 +319,9 @@ class _Fit:
         is_changed = bool(fitted_step.places) or fitted_step.is_other
         if why is None and not is_changed and form.state_text_of(fields) == before["form"]:
             return fitted_step
+        widened = None if why is not None or fitted_step.is_other else _widened(form, fitted_step)
+        if widened is not None and widened.state_text_of(fields) == before["form"]:
+            return replace(fitted_step, former=widened, widens=True)
         why = why or "its columns would be others"
         try:
             former = _former(form, fitted_step, before)
@@ -510,6 +517,22 @@ def _unfilled(step: Step, places: Sequence[int | None]) -> Iterator[str]:
             yield f"field {name}, which takes {type_name(types[name])}, of {member.describe()}"
 
 
+def _widened(form: OnColumns, step: FittedStep) -> ColumnarForm | None:
+    """Returns the form that a step had before it got new aggregates; None: its columns cannot get theirs."""
+    were_there = [place is not None for place in step.places]
+    if not were_there or not isinstance(form, ColumnarForm) or not form.takes_more(were_there):
+        return None
+    return replace(form, kernel=_former_kernel(form.kernel, step.places))
+
+
+def _former_kernel(kernel: Kernel, places: Sequence[int | None]) -> Kernel:
+    """Returns the kernel of the aggregates that were there before others came."""
+    if not isinstance(kernel, CombinedKernel):
+        raise DeclinedError("its aggregates are not combined")
+    members = zip(kernel.members, places, strict=True)
+    return CombinedKernel([("", member) for member, place in members if place is not None])
+
+
 def _former(form: OnColumns, step: FittedStep, before: Shape) -> KeptForm:
     """Returns the form that a step had in the savepoint; declined where its state does not become objects."""
     former = check_kept(form)
@@ -517,10 +540,7 @@ def _former(form: OnColumns, step: FittedStep, before: Shape) -> KeptForm:
         return former
     kernel, windows = former.kernel, former.windows
     if step.places:
-        if not isinstance(kernel, CombinedKernel):
-            raise DeclinedError("its aggregates are not combined")
-        members = zip(kernel.members, step.places, strict=True)
-        kernel = CombinedKernel([("", member) for member, place in members if place is not None])
+        kernel = _former_kernel(kernel, step.places)
     if step.is_other and isinstance(windows, Slices):
         parameters = before["assigner"]["parameters"]
         size = parameters["size"]

@@ -19,16 +19,18 @@ def clock_of_spark(
 ) -> BatchClock:
     """Returns the time of the batch after a savepoint; steps have the names that they have in the plan.
 
-    Steps that go on keep their watermark. Those that are new have none before their first elements, nor has a new
-    source.
+    Steps that go on keep their watermark. A new one is under the same if all that it reads was there; what a new source
+    feeds has none before its first elements.
     """
     plan, topology = fit.plan, fit.plan.topology
     watermark = next_watermark(checkpoint, saved.batch)
-    timed = [
-        name
-        for step in topology.keyed
-        if topology.timestamp_steps[step.id] and (name := plan.state_ids[step.id]) in fit.steps
-    ]
+    previous: dict[str, int] = {}
+    for step in topology.keyed:
+        name, own = plan.state_ids[step.id], topology.timestamp_steps[step.id]
+        if own and name in fit.steps:
+            previous[name] = saved.steps[fit.steps[name].origin].watermark
+        elif own and all(plan.state_ids[each] in fit.origins for each in own):
+            previous[name] = saved.watermark
     codec = state_codec(known_classes(topology.steps), allow_pickled=pipeline.allow_pickled_state)
     trackers: dict[str, TrackerNote] = {}
     for step in topology.timestamps:
@@ -41,11 +43,9 @@ def clock_of_spark(
     stateless = [
         step.id
         for step in topology.steps
-        if step.node.has_watermark and not step.node.is_keyed and (own := topology.timestamp_steps[step.id])
-        if all(plan.state_ids[each] in fit.origins for each in own)
+        if step.node.has_watermark and not step.node.is_keyed and topology.timestamp_steps[step.id]
+        if all(plan.state_ids[each] in fit.origins for each in topology.timestamp_steps[step.id])
     ]
     return BatchClock(
-        watermarks=dict.fromkeys([*timed, *stateless], watermark),
-        previous={name: saved.steps[fit.steps[name].origin].watermark for name in timed},
-        trackers=trackers,
+        watermarks=dict.fromkeys([*previous, *stateless], watermark), previous=previous, trackers=trackers
     )

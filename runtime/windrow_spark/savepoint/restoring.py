@@ -42,7 +42,7 @@ from windrow_spark.savepoint.fitting import FittedPlan, PlanChange, fitted
 from windrow_spark.savepoint.log_files import QuerySources, copy_logs, fit_logs
 from windrow_spark.savepoint.next_clock import clock_of_spark
 from windrow_spark.savepoint.seeding import FileLine, SeedLevel, SeedRows, SeedStep
-from windrow_spark.savepoint.step_parts import ColumnPart, ConvertedPart, ObjectPart, StepChange, StepPart
+from windrow_spark.savepoint.step_parts import ColumnPart, ConvertedPart, ObjectPart, StepChange, StepPart, WidenedPart
 from windrow_spark.savepoint.writing import check_session
 from windrow_spark.session import (
     MOUNTED_SETTINGS,
@@ -385,7 +385,8 @@ class _Seed:
             of_step = planned.step, classes, pipeline.allow_pickled_state, self.groups.count
             part: StepPart
             if planned.on_columns is not None:
-                part = ColumnPart(planned.on_columns)
+                form = planned.on_columns
+                part = WidenedPart(form, places=own.places) if own.widens else ColumnPart(form)
             else:
                 change = StepChange(own.places, own.is_other)
                 part = (

@@ -22,6 +22,7 @@ from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.records import UserClass
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.state.model import NOTHING, OperatorState
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm
 from windrow_spark.columnar.forms.kept_objects import KeptForm, NoOutput, kept_objects
 from windrow_spark.columnar.rows.groups import Groups, encode_keys
 from windrow_spark.columnar.state import dump_rows, load_rows
@@ -98,7 +99,7 @@ class ColumnPart(StepPart):
         return self.form.operator.arrived(record)
 
     def divided(self, file: pq.ParquetFile, groups: int) -> Iterator[tuple[int, bytes]]:
-        for batch in file.iter_batches(_ROWS_AT_ONCE):
+        for batch in map(self._rows_now, file.iter_batches(_ROWS_AT_ONCE)):
             keys = encode_keys(batch.column(0))
             of_keys = (self.form.hash_keys(keys.distinct) % np.uint64(groups)).astype(np.int64)
             by_group = Groups(of_keys[keys.codes], groups)
@@ -106,10 +107,25 @@ class ColumnPart(StepPart):
             for number in np.flatnonzero(by_group.sizes).tolist():
                 yield number, dump_rows(rows.slice(by_group.starts[number], by_group.sizes[number]))
 
+    def _rows_now(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns rows of a savepoint with the columns that the form has now."""
+        return rows
+
     def fill(self, record: StepRecord, store: PageStore, parts: Iterable[bytes], arrived: int) -> None:
         operator = self.form.operator
         rows = (load_rows(part, operator.schema, operator.defaults) for part in parts)
         operator.store_rows(record, store, rows, self.tuning, arrived)
+
+
+@dataclass(frozen=True)
+class WidenedPart(ColumnPart):
+    """Adds the columns of new aggregates to rows that a savepoint has: windows that are open hold nothing in them."""
+
+    places: tuple[int | None, ...] = ()  # where each aggregate was among those of the savepoint; None: it is new
+
+    def _rows_now(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        assert isinstance(self.form, ColumnarForm), "it has aggregates"
+        return self.form.widened(rows, [place is not None for place in self.places])
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from windrow.aggregates.arrival import CollectList
 from windrow.aggregates.combined import Combined
+from windrow.aggregates.declared import DeclaredAggregate
 from windrow.aggregates.facts import FilledWindow
 from windrow.errors import UnsupportedOperationError
 from windrow.functions import AggregateFunction
@@ -26,11 +27,11 @@ from windrow_spark.columnar.forms.route import ExchangeRows, Route, RoutesTo, Sc
 from windrow_spark.columnar.forms.route_step import check_parts_only, total_expression
 from windrow_spark.columnar.forms.window_function import check_window_function
 from windrow_spark.columnar.kernels.choice import kernel_for
-from windrow_spark.columnar.kernels.kernel import Kernel, Selector, same_input
+from windrow_spark.columnar.kernels.kernel import CombinedKernel, Kernel, Selector, same_input
 from windrow_spark.columnar.kernels.row_aggregate import RowAggregate
 from windrow_spark.columnar.kernels.totals import CountingKernel
 from windrow_spark.columnar.rows.columns import WholeElement
-from windrow_spark.columnar.rows.groups import hash_keys
+from windrow_spark.columnar.rows.groups import Groups, hash_keys
 from windrow_spark.columnar.rows.new_fields import NO_DEFAULTS, defaults_of, narrowed, stored_type
 from windrow_spark.columnar.windows.calendar_slices import CalendarSlices
 from windrow_spark.columnar.windows.column_operator import PartialAggregation, StepTraits
@@ -195,6 +196,37 @@ class ColumnarForm(ScanTarget):
         """The columns of the step's state, as a checkpoint stores them: a form with others cannot read the state."""
         return self.state_text_of(None)
 
+    def takes_more(self, were_there: Sequence[bool]) -> bool:
+        """Returns whether rows of state can get the columns of aggregates that were not there before."""
+        if self.rule is not None or not isinstance(self.aggregate, Combined) or self.combined is None:
+            return False
+        # The fields of a class say which results may be None; those of a tuple do not.
+        members = zip(self.aggregate.members, were_there, strict=True)
+        return self.combined.target is not None or not any(
+            may_begin_empty(member) for (_, member), was_there in members if not was_there
+        )
+
+    def widened(self, rows: pa.RecordBatch, were_there: Sequence[bool]) -> pa.RecordBatch:
+        """Adds to rows of state the columns of aggregates that were not there: they hold nothing.
+
+        Args:
+            rows: Rows with the columns of the aggregates that were there.
+            were_there: Whether each aggregate was.
+        """
+        kernel, operator = self.kernel, self.operator
+        assert isinstance(kernel, CombinedKernel), "it combines the aggregates"
+        no_inputs = [pa.array([], each.arrow_type) for each in self.inputs]
+        if kernel.is_numbered:
+            no_inputs.append(pa.array([], pa.int64()))
+        empty = iter(kernel.partial(Groups(np.zeros(0, np.int64), rows.num_rows), no_inputs))
+        old = iter(rows.columns)
+        columns = [next(old) for _ in range(1 + len(operator.window_columns))]
+        for member, was_there in zip(kernel.members, were_there, strict=True):
+            for _ in member.state_types:
+                nothing = next(empty)
+                columns.append(next(old) if was_there else nothing)
+        return pa.RecordBatch.from_arrays([*columns, *old], names=operator.schema.names)
+
     def state_text_of(self, fields: Sequence[str] | None) -> str:
         """Returns the same for elements of a class that has these fields alone; None: as it is now."""
         return text_of_state(self.operator.schema, self.element, fields)
@@ -209,6 +241,11 @@ class ColumnarForm(ScanTarget):
             return Form(name, (f"not partially aggregated before the exchange: {why}",))
         where = " where on time and worth it" if aggregation is PartialAggregation.ON_TIME else ""
         return Form(f"{name}, partially aggregated before the exchange{where}")
+
+
+def may_begin_empty(aggregate: AggregateFunction[Any, Any, Any, Any, Any]) -> bool:
+    """Returns whether an aggregate may give None where it is new, in windows that were open before."""
+    return isinstance(aggregate, DeclaredAggregate) and aggregate.gives_none(None, may_be_empty=True) is not False
 
 
 def text_of_state(schema: pa.Schema, element: RecordType, fields: Sequence[str] | None) -> str:

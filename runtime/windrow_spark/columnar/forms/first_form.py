@@ -1,4 +1,4 @@
-"""Decides which ``distinct`` and ``first`` run on columns: those in event time that compare values of columns."""
+"""Decides which ``distinct`` and ``first`` run on columns: those that compare values of columns."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from windrow.rows.repeated import PassesFirst
 from windrow.time import TimeDomain
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.operators.errors import DeclinedError
+from windrow_spark.columnar import Ints
 from windrow_spark.columnar.expressions.over_columns import PLAIN, ColumnExpression
 from windrow_spark.columnar.first_elements import FirstOperator
 from windrow_spark.columnar.forms.columnar_form import check_ends, check_near, input_of, text_of_state
-from windrow_spark.columnar.forms.route import RoutesTo, ScanTarget
+from windrow_spark.columnar.forms.route import Route, RoutesTo, ScanTarget
 from windrow_spark.columnar.forms.route_step import check_parts_only
 from windrow_spark.columnar.rows.columns import WholeElement
 from windrow_spark.columnar.rows.groups import hash_keys
@@ -34,17 +35,34 @@ class FirstForm(ScanTarget):
     value: ColumnExpression | WholeElement | None  # what alike elements share; None: their key alone
     millis: int  # that time
     state_name: str  # the name of the state of the function
+    domain: TimeDomain  # of that time
 
     counts_windows: ClassVar[bool] = False
-    timed_part: ClassVar[str] = "state that expires in event time"
 
     hash_keys = staticmethod(hash_keys)
-    check = staticmethod(check_near)
+
+    @property
+    def by_clock(self) -> bool:
+        """Returns whether elements are alike for a time by the clock."""
+        return self.domain is TimeDomain.PROCESSING_TIME
+
+    @property
+    def gives_stamps(self) -> bool:
+        return all(route.is_stamped for route in self.routes)
+
+    @property
+    def timed_part(self) -> str | None:
+        return None if self.by_clock else "state that expires in event time"
+
+    def check(self, stamps: Ints) -> None:
+        """Refuses timestamps beyond 73 million years, with which arithmetic would leave 64 bits."""
+        if not self.by_clock:
+            check_near(stamps)
 
     @cached_property
     def operator(self) -> FirstOperator:
         """Runs the step on a key group."""
-        return FirstOperator(self.key_type, self.element, self.value, self.millis)
+        return FirstOperator(self.key_type, self.element, self.value, self.millis, self.by_clock)
 
     @cached_property
     def raw_schema(self) -> pa.Schema:
@@ -71,7 +89,7 @@ class FirstForm(ScanTarget):
 
     def describe(self) -> Form:
         """The form, for ``explain()``."""
-        return Form("columns")
+        return Form("columns, in processing time" if self.by_clock else "columns")
 
 
 def first_form(step: Step, routes_to: RoutesTo) -> FirstForm:
@@ -80,12 +98,21 @@ def first_form(step: Step, routes_to: RoutesTo) -> FirstForm:
     if not isinstance(function, PassesFirst):
         raise DeclinedError("a process function sees each element")
     ttl = function.seen.ttl
-    if ttl is None or ttl.time_domain is not TimeDomain.EVENT_TIME:
-        raise DeclinedError("it goes by the clock")
-    routes = routes_to(step)
-    check_ends(routes)
+    assert ttl is not None, "elements pass again after a time"
+    by_clock = ttl.time_domain is TimeDomain.PROCESSING_TIME
+    routes = routes_to(step, stamped=not by_clock)
+    if by_clock:
+        _check_alike(routes)
+    else:
+        check_ends(routes)
     value = _value_of(function, routes[0].element) if function.compares_values else None
-    return FirstForm(step, routes, value, ttl.millis, function.seen.name)
+    return FirstForm(step, routes, value, ttl.millis, function.seen.name, ttl.time_domain)
+
+
+def _check_alike(routes: Sequence[Route]) -> None:
+    """Declines elements of which some may have timestamps and others none, where no step needs them."""
+    if not all(route.source for route in routes) or len({route.is_stamped for route in routes}) > 1:
+        raise DeclinedError("some elements may have no timestamps")
 
 
 def _value_of(function: PassesFirst[Any, Any], element: RecordType) -> ColumnExpression | WholeElement:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from windrow.plan import ProcessSpec
 from windrow.rows.equality import as_stored
 from windrow.state import StateTtlConfig
-from windrow.time import MAX_TIMESTAMP, TimeDomain
+from windrow.time import MAX_TIMESTAMP
 from windrow.windows import TimeWindow
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.errors import DeclinedError
@@ -83,7 +83,7 @@ def kept_objects(form: KeptForm, rows: pa.RecordBatch, watermark: int) -> Iterat
 
 def _times_of_passed(form: FirstForm, rows: pa.RecordBatch) -> OperatorState:
     """Returns when elements passed, by key and value, as the general operator stores values that expire."""
-    state, ttl = OperatorState(), StateTtlConfig(timedelta.max, time_domain=TimeDomain.EVENT_TIME)
+    state, ttl = OperatorState(), StateTtlConfig(timedelta.max, time_domain=form.domain)
     cell, timer = cell_name(form.state_name, ttl), TtlTimer(form.state_name, form.millis)
     keys, passed_at, *values = rows.columns
     marks = map(as_stored, element_values(values[0], stored_type(form.element))) if values else repeat(None)
@@ -95,8 +95,9 @@ def _times_of_passed(form: FirstForm, rows: pa.RecordBatch) -> OperatorState:
         else:
             cells[cell] = (at, True)
         dues[key] = min(dues.get(key, MAX_TIMESTAMP), at + form.millis)
+    timers = state.processing_timers if form.by_clock else state.event_timers
     for key, due in dues.items():
-        state.event_timers.register(key, timer, due)
+        timers.register(key, timer, due)
     return state
 
 

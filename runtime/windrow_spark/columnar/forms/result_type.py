@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from windrow.aggregates.facts import BoundTime
+from windrow.plan.fitting import accepts_none
+from windrow.plan.types import parameter_types
 from windrow.windows.spec import Panes
 from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
 from windrow_runtime.operators.errors import DeclinedError
-from windrow_spark.columnar.forms.columnar_form import ColumnarForm, input_of
+from windrow_spark.columnar.forms.columnar_form import ColumnarForm, input_of, may_begin_empty
 from windrow_spark.columnar.forms.first_form import FirstForm
 from windrow_spark.columnar.forms.join_form import JoinForm
 from windrow_spark.columnar.forms.route_step import check_made, record_of, single, tuple_of
@@ -76,6 +78,14 @@ def result_type(form: OnColumns) -> RecordType:
         return check_made(single(values[0]))
     if combined.target is None:
         return check_made(tuple_of(values))
+    # A window that was open when an aggregate was new may hold nothing in it, which the annotation of its field says.
+    types = parameter_types(combined.target)
+    values = [
+        replace(value, nullable=True)
+        if may_begin_empty(member) and accepts_none(types.get(name, value.python_type))
+        else value
+        for value, (name, member) in zip(values, combined.fields_of(combined.target), strict=True)
+    ]
     return check_made(record_of(combined.target, [name for name, _ in combined.members], values))
 
 

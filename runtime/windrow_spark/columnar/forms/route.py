@@ -168,6 +168,11 @@ class ScanTarget(ABC):
         return route.columns_needed(None)
 
     @property
+    def gives_stamps(self) -> bool:
+        """Whether its results have timestamps."""
+        return True
+
+    @property
     def timed_part(self) -> str | None:
         """The part of the step that needs timestamps on elements, in words for errors; None: none does."""
         return None
