@@ -105,7 +105,7 @@ def test_at_most_three_modules_name_the_types_of_each_other() -> None:
     assert [sorted(circle) for circle in circles(import_graph(for_types=True)) if len(circle) > 3] == []
 
 
-MOST_MODULES, MOST_LINES_TO_RUN = 230, 39_930
+MOST_MODULES, MOST_LINES_TO_RUN = 230, 39_960
 """What the interpreter may need: the modules that it imports, also inside functions, and their lines."""
 
 
@@ -278,8 +278,8 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 
 BUDGETS = {
     "windrow": 33_780,
-    "windrow_runtime": 25_370,
-    "windrow_spark": 33_250,
+    "windrow_runtime": 25_400,
+    "windrow_spark": 33_290,
     "windrow_kafka": 4_060,
     "windrow_sql": 2_930,
     "windrow_tools": 7_110,

@@ -28,7 +28,7 @@ from windrow_runtime.inputs.checks import check_bounded, check_sources, ends_whe
 from windrow_runtime.inputs.reader import reader_of
 from windrow_runtime.lineage import OpenLineage, RunLineage
 from windrow_runtime.operators.outcome import secrets_of, short_tracebacks
-from windrow_runtime.operators.topology import Topology, sink_of, source_of, topology_of
+from windrow_runtime.operators.topology import Topology, check_step_names, sink_of, source_of, topology_of
 from windrow_runtime.operators.watermarks import clock_millis
 from windrow_runtime.outputs.process_lock import OwnStack
 from windrow_runtime.outputs.registry import check_free, claim_targets, closing_outputs, open_outputs
@@ -141,10 +141,7 @@ class SparkRunner:
         savepoint: str | os.PathLike[str] | None = None,
         renamed: Mapping[str, str] | None = None,
     ) -> None:
-        if isinstance(accept_changes, str) or not all(isinstance(name, str) for name in accept_changes):
-            raise InvalidArgumentError(
-                "accept_changes takes steps", given=accept_changes, expected="a list of ids or names of steps"
-            )
+        check_step_names(accept_changes)
         if accept_changes and checkpoint is None:
             raise InvalidArgumentError(
                 "only a run that goes on from a checkpoint has changes to accept",

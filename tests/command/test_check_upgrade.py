@@ -117,7 +117,7 @@ def test_what_needs_workers_starts_no_spark_without_a_checkpoint(
     monkeypatch.setattr("windrow_spark.savepoint.stopped.local_session", lambda cores: pytest.fail("Spark starts"))
     write("any_plan.py", ONE)
     done = windrow(*call)
-    assert done.code != 0
+    assert done.code == 2
     assert "there is no checkpoint of a pipeline\n  given:    nothing\n" in done.err
 
 

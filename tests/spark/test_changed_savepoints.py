@@ -181,7 +181,7 @@ def test_a_changed_plan_goes_on_from_a_savepoint(spark: SparkSession, tmp_path: 
         r"gone is gone, and so is its state",
         r"is new, and begins empty",
         r"stay as TumblingEventTimeWindows(size=50 ms) made them; new ones are TumblingEventTimeWindows(size=80 ms)",
-        r"and aggregate 1 begins empty in them",
+        r"and aggregate 1 (hottest) begins empty in them",
         r"its state becomes Python objects, since its columns would be others",
     ):
         assert said in str(warning.message)
@@ -329,7 +329,9 @@ def test_new_aggregates_of_all_kinds_begin_empty_on_columns(spark: SparkSession,
     write(folder, range(2, 4))
     after, sinks = plan(is_grown=True)
     runner = SparkRunner(spark, checkpoint=tmp_path / "new", savepoint=tmp_path / "saved", partitions=3)
-    with pytest.warns(WindrowWarning, match=r"and aggregate 2, .*, 13 begins empty in them") as caught:
+    with pytest.warns(
+        WindrowWarning, match=r"and aggregate 2 \(first\), .*, 13 \(total\) begins empty in them"
+    ) as caught:
         result = runner.run(after, drain=False)
     assert not any("becomes Python objects" in str(each.message) for each in caught)
     take(tmp_path / "new", after, tmp_path / "again", spark=spark)

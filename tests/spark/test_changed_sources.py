@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -55,9 +55,9 @@ def timed(stream: DataStream[Reading], name: str) -> DataStream[Reading]:
     return stream.assign_timestamps_and_watermarks(strategy, timestamp=lambda r: r.second * 1000, name=name)
 
 
-def counted(stream: DataStream[Reading], name: str) -> Any:
+def counted(stream: DataStream[Reading], name: str, key: Callable[[Reading], str] = lambda r: r.sensor) -> Any:
     count: Any = agg.combine(agg.key(), agg.window_start(), agg.count())
-    windows = stream.key_by(lambda r: r.sensor).window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
+    windows = stream.key_by(key).window(TumblingEventTimeWindows.of(timedelta(seconds=5)))
     return windows.aggregate(count, name=name)
 
 

@@ -130,6 +130,26 @@ def test_a_changed_plan_goes_on_and_what_is_new_begins_at_its_beginning(tmp_path
     assert results["fresh"] == [("b", 0, 1), ("b", 5000, 1)]
 
 
+def test_changes_of_streams_are_accepted_by_name(tmp_path: Path) -> None:
+    stopped(tmp_path / "a", tmp_path / "saved")
+    sink = CollectSink[Any]()
+    pipeline = Pipeline(
+        "plan",
+        counted(timed(readings(tmp_path / "a", "a"), "times"), "counts", lambda r: r.sensor.lower()).sink_to(sink),
+    )
+    with pytest.raises(IncompatibleStateError, match="another plan"):
+        LocalRunner(savepoint=tmp_path / "saved").run(pipeline)
+    runner = LocalRunner(savepoint=tmp_path / "saved", accept_changes=["counts"])
+    assert repr(runner) == f"LocalRunner(savepoint='{tmp_path}/saved', accept_changes=['counts'])"
+    assert len(runner.run(pipeline).collected(sink)) == 3
+    unknown = LocalRunner(savepoint=tmp_path / "saved", accept_changes=["nothing"])
+    with pytest.raises(InvalidArgumentError, match="accept_changes names no step"):
+        unknown.run(pipeline)
+    for wrong in ({"accept_changes": ["counts"]}, {"accept_changes": "counts", "savepoint": tmp_path}):
+        with pytest.raises(InvalidArgumentError, match="accept"):
+            LocalRunner(**wrong)
+
+
 def test_what_cannot_go_on_is_refused(tmp_path: Path) -> None:
     stopped(tmp_path / "a", tmp_path / "saved")
     runner = LocalRunner(savepoint=tmp_path / "saved")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
@@ -53,7 +53,13 @@ class RunStart:
 class SavepointReader(Protocol):
     """Reads a savepoint for the interpreter."""
 
-    def __call__(self, path: str | os.PathLike[str], pipeline: Pipeline, renamed: Mapping[str, str]) -> RunStart: ...
+    def __call__(
+        self,
+        path: str | os.PathLike[str],
+        pipeline: Pipeline,
+        renamed: Mapping[str, str],
+        accepted: Collection[str] = (),
+    ) -> RunStart: ...
 
 
 def savepoint_reader() -> SavepointReader:

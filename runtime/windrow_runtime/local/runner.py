@@ -33,6 +33,7 @@ from windrow_runtime.operators.state.time_to_live import TtlTimer
 from windrow_runtime.operators.topology import (
     Port,
     Topology,
+    check_step_names,
     in_processing_time,
     sink_of,
     source_of,
@@ -81,9 +82,11 @@ class LocalRunner:
             and what its sources have left: collections, files, topics, sources of yours. The plan may have changed
             since as for ``SparkRunner(savepoint=)``. Sinks write elsewhere than that run did: this is another one.
         renamed: The new names of steps and sources, by their names in the savepoint.
+        accept_changes: The ids or names of steps that may take other streams than before the savepoint.
 
     Raises:
-        InvalidArgumentError: If ``renamed`` is given without a savepoint, or an argument is not what it has to be.
+        InvalidArgumentError: If ``renamed`` or ``accept_changes`` is given without a savepoint, or an argument is not
+            what it has to be.
     """
 
     def __init__(
@@ -98,12 +101,20 @@ class LocalRunner:
         lineage: OpenLineage | None = None,
         savepoint: str | os.PathLike[str] | None = None,
         renamed: Mapping[str, str] | None = None,
+        accept_changes: Collection[str] = (),
     ) -> None:
         if renamed and savepoint is None:
             raise InvalidArgumentError(
                 "steps are renamed between a savepoint and a plan",
                 given=f"renamed={dict(renamed)!r}",
                 expected="LocalRunner(savepoint=..., renamed=...)",
+            )
+        check_step_names(accept_changes)
+        if accept_changes and savepoint is None:
+            raise InvalidArgumentError(
+                "changes are accepted of the plan of a savepoint",
+                given=f"accept_changes={accept_changes!r}",
+                expected="LocalRunner(savepoint=..., accept_changes=[...])",
             )
         if savepoint is not None:
             checked_path(savepoint, "a savepoint is kept at")
@@ -121,6 +132,7 @@ class LocalRunner:
         self._lineage = lineage
         self._savepoint = savepoint
         self._renamed = dict(renamed or {})
+        self._accepted = tuple(accept_changes)
         self._is_stopping = False
 
     if not TYPE_CHECKING:  # type checkers refuse a name that does not exist
@@ -143,6 +155,7 @@ class LocalRunner:
             lineage=None if self._lineage is None else repr(self._lineage),
             savepoint=None if self._savepoint is None else repr(os.fspath(self._savepoint)),
             renamed=repr(self._renamed) if self._renamed else None,
+            accept_changes=repr(list(self._accepted)) if self._accepted else None,
         )
 
     def forms(self, pipeline: Pipeline) -> dict[str, Form]:
@@ -242,7 +255,7 @@ class LocalRunner:
         """Reads the savepoint, if there is one; a warning names the changes of the plan since."""
         if self._savepoint is None:
             return None
-        start = savepoint_reader()(self._savepoint, pipeline, self._renamed)
+        start = savepoint_reader()(self._savepoint, pipeline, self._renamed, self._accepted)
         if start.changes:
             warn(
                 "the plan has changed since the savepoint",

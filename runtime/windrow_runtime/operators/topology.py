@@ -210,3 +210,11 @@ def topology_of(pipeline: Pipeline) -> Topology:
     raise InvalidArgumentError(
         "a runner runs a pipeline", given=f"a {type(pipeline).__name__}", expected="a Pipeline", hint=hint
     )
+
+
+def check_step_names(accept_changes: Collection[str]) -> None:
+    """Raises an ``InvalidArgumentError`` if the steps whose changes a run accepts are no list of texts."""
+    if isinstance(accept_changes, str) or not all(isinstance(name, str) for name in accept_changes):
+        raise InvalidArgumentError(
+            "accept_changes takes steps", given=accept_changes, expected="a list of ids or names of steps"
+        )

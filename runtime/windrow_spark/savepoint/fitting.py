@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from windrow.aggregates.combined import Combined
-from windrow.aggregates.declared import DeclaredAggregate
-from windrow.aggregates.facts import FilledWindow, WindowFact
 from windrow.errors import IncompatibleStateError, InvalidArgumentError, similar_name
-from windrow.functions.type_names import type_name
-from windrow.plan import AggregateSpec, Pipeline, Step, WindowNode
-from windrow.plan.fitting import accepts_none
-from windrow.plan.types import parameter_types
+from windrow.plan import Pipeline, Step
 from windrow.windows.spec import AlignedWindows, GapWindows
 from windrow_runtime.operators.choose import operator_for
 from windrow_runtime.operators.errors import DeclinedError
@@ -22,7 +16,7 @@ from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_spark.checkpoint.code_mark import Mark
 from windrow_spark.checkpoint.feeds import feeds_of
 from windrow_spark.checkpoint.folder import Description
-from windrow_spark.checkpoint.plan_shape import Shape, merged, places_of_aggregates, step_changes
+from windrow_spark.checkpoint.plan_shape import Shape, merged, step_changes
 from windrow_spark.checkpoint.stored_plan import fields_of_record, shapes_of
 from windrow_spark.checkpoint.stored_streams import (
     StoredStreams,
@@ -41,6 +35,7 @@ from windrow_spark.columnar.windows.geometry import Slices
 from windrow_spark.lowering import physical_plan
 from windrow_spark.physical.plan import Objects, PhysicalPlan
 from windrow_spark.savepoint.description import COLUMNS, OBJECTS, SavedStep
+from windrow_spark.savepoint.new_aggregates import is_of_aggregates, new_aggregates, places_of, unfilled_fields
 from windrow_spark.savepoint.source_places import PlacedSources, SourcePlaces
 
 _HINT: Final = (
@@ -284,10 +279,10 @@ class _Fit:
         is_other = self._has_other_windows(step, origin, before, now)
         if is_other:
             compared["assigner"] = now["assigner"]
-        places = None if node is None else _places(node, before, now)
+        places = None if node is None else places_of(node, before, now)
         if places is not None:
-            compared |= {part: value for part, value in now.items() if _is_of_aggregates(part)}
-            compared = {part: value for part, value in compared.items() if part in now or not _is_of_aggregates(part)}
+            compared |= {part: value for part, value in now.items() if is_of_aggregates(part)}
+            compared = {part: value for part, value in compared.items() if part in now or not is_of_aggregates(part)}
         lines = [*step_changes(compared, now, same_key=self._has_same_key(step, origin))]
         self.refused += [f"{step.where}: {line}" for line in lines]
         if lines:
@@ -296,9 +291,9 @@ class _Fit:
             was, text = before["assigner"]["text"], now["assigner"]["text"]
             self.changes.append(f"{step.where}: windows that are open stay as {was} made them; new ones are {text}")
         if places is not None:
-            new = ", ".join(str(number) for number, place in enumerate(places, start=1) if place is None)
+            new = ", ".join(new_aggregates(step, places))
             self.changes.append(f"{step.where}: windows that are open go on, and aggregate {new} begins empty in them")
-            self.unfilled += [f"{step.where}: {line}" for line in _unfilled(step, places)]
+            self.unfilled += [f"{step.where}: {line}" for line in unfilled_fields(step, places)]
         fitted_step = FittedStep(origin, places or (), is_other)
         if stored_form is None:
             return fitted_step
@@ -475,46 +470,6 @@ def _has_fixed_bounds(step: Step) -> bool:
     """Returns whether the parameters of an assigner may change: a window that is open keeps its bounds, and ends."""
     shape = None if step.node.windows is None else step.node.windows.spec.shape
     return isinstance(shape, AlignedWindows) or (isinstance(shape, GapWindows) and shape.gap is not None)
-
-
-def _is_of_aggregates(part: str) -> bool:
-    return part == "aggregates" or part.startswith("result of aggregate ")
-
-
-def _places(node: WindowNode, before: Shape, now: Shape) -> tuple[int | None, ...] | None:
-    """Returns where each aggregate of a combination was in the savepoint; None: all are as they were, or none fits."""
-    spec = node.function
-    old, new = before.get("aggregates"), now.get("aggregates")
-    if old is None or old == new or not isinstance(spec, AggregateSpec) or not isinstance(spec.aggregate, Combined):
-        return None
-    places = places_of_aggregates(old, spec.aggregate)
-    if places is None or all(place is None for place in places):
-        return None
-    for number, place in enumerate(places, start=1):
-        results = before.get(f"result of aggregate {(place or 0) + 1}"), now.get(f"result of aggregate {number}")
-        if place is not None and None not in results and results[0] != results[1]:
-            return None
-    return places
-
-
-def _unfilled(step: Step, places: Sequence[int | None]) -> Iterator[str]:
-    """Names the fields that do not take what new aggregates give of nothing."""
-    spec = None if step.node.windows is None else step.node.windows.function
-    if not isinstance(spec, AggregateSpec):
-        return
-    whole = spec.process.combined if isinstance(spec.process, FilledWindow) else spec.aggregate
-    if not isinstance(whole, Combined) or whole.target is None:
-        return
-    types = parameter_types(whole.target)
-    aggregates = [
-        (name, member) for name, member in whole.fields_of(whole.target) if not isinstance(member, WindowFact)
-    ]
-    # Where a result has facts alone, a count holds that there are elements.
-    for (name, member), place in zip(aggregates, places, strict=False):
-        if place is not None or not isinstance(member, DeclaredAggregate) or name not in types:
-            continue
-        if member.gives_none(None, may_be_empty=True) and not accepts_none(types[name]):
-            yield f"field {name}, which takes {type_name(types[name])}, of {member.describe()}"
 
 
 def _widened(form: OnColumns, step: FittedStep) -> ColumnarForm | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ from windrow_spark.checkpoint.folder import Description
 from windrow_spark.checkpoint.spark_files import LogOffset, file_log
 from windrow_spark.checkpoint.stored_file import checkpoint_errors, damaged_file
 from windrow_spark.checkpoint.stored_plan import KEPT_TIME
-from windrow_spark.checkpoint.stored_streams import streams_of
+from windrow_spark.checkpoint.stored_streams import check_accepted, streams_of
 from windrow_spark.clock import BatchClock, ClockFiles, decoded_note
 from windrow_spark.exchange.classes import register_classes, state_codec
 from windrow_spark.savepoint.description import SavedStep, SavepointDescription, SavepointFolder
@@ -39,26 +39,30 @@ T = TypeVar("T")
 # Any in this module: offsets of every type.
 
 
-def start_of(path: str | os.PathLike[str], pipeline: Pipeline, renamed: Mapping[str, str]) -> RunStart:
+def start_of(
+    path: str | os.PathLike[str], pipeline: Pipeline, renamed: Mapping[str, str], accepted: Collection[str] = ()
+) -> RunStart:
     """Reads where a run of the interpreter begins that goes on from a savepoint.
 
     Args:
         path: The folder of the savepoint.
         pipeline: The pipeline that goes on; its plan may have changed as for a run on Spark.
         renamed: The new names of steps and sources, by their names in the savepoint.
+        accepted: The ids or names of steps that may take other streams.
 
     Raises:
-        InvalidArgumentError: If there is no savepoint in the folder, or steps are renamed that are not there.
+        InvalidArgumentError: If there is no savepoint in the folder, or steps are named that are not there.
         IncompatibleStateError: If a step cannot go on with the state of its name, or cannot leave its columns.
         UnsupportedOperationError: If nobody knows what of a source was read.
         CheckpointError: If a file is damaged or missing.
     """
+    check_accepted(pipeline.steps, accepted)
     folder = SavepointFolder.at(path)
     saved, stored = folder.description(), folder.checkpoint.description()
     if stored is None:
         raise damaged_file(folder.path / "checkpoint" / "plan", "it is gone")
     streams = folder.checkpoint.streams.read()
-    fit = fitted(pipeline, saved.steps, stored, streams, PlanChange(renamed, columnar=False))
+    fit = fitted(pipeline, saved.steps, stored, streams, PlanChange(renamed, accepted, columnar=False))
     fit.check_filled()
     topology = fit.plan.topology
     ids = {name: step for step, name in fit.plan.state_ids.items()}

@@ -166,9 +166,8 @@ def upgrade(
         return folder.path
 
 
-@contextmanager
-def _locked(path: str | os.PathLike[str]) -> Iterator[Checkpoint]:
-    """Opens a checkpoint that is there, and reserves it."""
+def checkpoint_at(path: str | os.PathLike[str]) -> Checkpoint:
+    """Opens the checkpoint in a folder; refuses a path where no folder is."""
     local = local_path(os.fspath(path))
     if local is None or not Path(local).is_dir():
         raise InvalidArgumentError(
@@ -176,7 +175,13 @@ def _locked(path: str | os.PathLike[str]) -> Iterator[Checkpoint]:
             given=redact_address(os.fspath(path)),
             expected="the folder of runs on Spark, in a mounted file system",
         )
-    checkpoint = Checkpoint(Path(local).absolute())
+    return Checkpoint(Path(local).absolute())
+
+
+@contextmanager
+def _locked(path: str | os.PathLike[str]) -> Iterator[Checkpoint]:
+    """Opens a checkpoint that is there, and reserves it."""
+    checkpoint = checkpoint_at(path)
     lock = CheckpointLock(Path(checkpoint.path))
     try:
         yield checkpoint

@@ -26,8 +26,9 @@ def prepare(options: Namespace) -> Callable[[], int]:
     from windrow_spark import check_installed
 
     check_installed()
-    from windrow_spark.savepoint.stopped import rescale
+    from windrow_spark.savepoint.stopped import checkpoint_at, rescale
 
+    checkpoint_at(options.checkpoint)  # refuses a path without one
     pipeline = chosen_pipeline(options)
 
     def move() -> int:

@@ -36,8 +36,9 @@ def prepare(options: Namespace) -> Callable[[], int]:
     from windrow_spark import check_installed
 
     check_installed()
-    from windrow_spark.savepoint.stopped import upgrade
+    from windrow_spark.savepoint.stopped import checkpoint_at, upgrade
 
+    checkpoint_at(options.checkpoint)  # refuses a path without one
     renamed = renamed_in(options)
     pipeline = chosen_pipeline(options)
 
