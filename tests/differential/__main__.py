@@ -38,6 +38,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +88,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="on Spark up to a savepoint, from which other partitions, Python objects and the interpreter go on",
     )
+    parser.add_argument(
+        "--rescaled",
+        action="store_true",
+        help="on Spark with two, seven and three partitions, while the driver dies as it moves the state",
+    )
     parser.add_argument("--local", action="store_true", help="without Spark: the interpreter's forms only")
     options = parser.parse_args(arguments)
     if options.live and (options.batch or options.columns or options.two_inputs):
         parser.error("live cases are of one input, with columns, and in several batches")
-    if options.saved and (options.batch or options.live or options.local):
+    if (options.saved or options.rescaled) and (options.batch or options.live or options.local):
         parser.error("a savepoint is taken of runs on Spark in several batches, which stop by themselves")
     if options.against is not None or options.write is not None:
         refused = [
@@ -122,7 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         engines = dict(INTERPRETER)
         if not options.local:
-            engines |= _spark(stack, batch=options.batch, live=options.live, saved=options.saved)
+            engines |= _spark(
+                stack, batch=options.batch, live=options.live, saved=options.saved, rescaled=options.rescaled
+            )
         files = None
         if options.columns or options.live:
             files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-")))
@@ -183,8 +191,9 @@ def run(
 
 
 # The engines of a session that `stack` stops.
-def _spark(stack: ExitStack, *, batch: bool, live: bool, saved: bool) -> Engines:
+def _spark(stack: ExitStack, *, batch: bool, live: bool, saved: bool, rescaled: bool) -> Engines:
     from tests.differential.live import live_engine
+    from tests.differential.rescaled import print_ends, run_rescaled
     from tests.differential.saved import saved_engines
     from tests.spark.session import embedded_session
     from windrow_runtime.spark import SparkRunner
@@ -195,6 +204,9 @@ def _spark(stack: ExitStack, *, batch: bool, live: bool, saved: bool) -> Engines
         return {"Spark": live_engine(spark)}
     if saved:
         return saved_engines(spark)
+    if rescaled:
+        stack.callback(print_ends)
+        return {"Spark with 2, 7 and 3 partitions": partial(run_rescaled, spark)}
     if batch:
         return {"Spark": lambda pipeline, clock: SparkRunner(spark).run_batch(pipeline)}
     return {"Spark": lambda pipeline, clock: SparkRunner(spark, clock=clock).run(pipeline)}

@@ -68,7 +68,7 @@ def _run(spark: SparkSession, go_on: _GoOn, pipeline: Pipeline, clock: Callable[
     chance = random.Random(f"{pipeline.name}, {len(pipeline.steps)}")
     with TemporaryDirectory(prefix="windrow-saved-") as folder:
         old, path = (Path(folder, name) for name in ("old", "saved"))
-        first = _stopped(SparkRunner(spark, checkpoint=old, partitions=2, clock=clock), pipeline, chance.randrange(2))
+        first = stopped(SparkRunner(spark, checkpoint=old, partitions=2, clock=clock), pipeline, chance.randrange(2))
         take(old, pipeline, path, spark=spark)
         return both(first, go_on(pipeline, _Savepoint(spark, path, Path(folder), clock, chance)))
 
@@ -110,7 +110,7 @@ def _unless_refused(run: Callable[[Pipeline], PipelineResult], pipeline: Pipelin
         return _on_other_partitions(pipeline, saved)
 
 
-def _stopped(runner: SparkRunner, pipeline: Pipeline, last: int) -> PipelineResult:
+def stopped(runner: SparkRunner, pipeline: Pipeline, last: int) -> PipelineResult:
     """Runs a pipeline up to the end of a batch: a further one would move the clock of the case."""
     is_done, stops = threading.Event(), threading.Event()
 
