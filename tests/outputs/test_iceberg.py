@@ -347,6 +347,19 @@ def test_each_transform_divides_rows(tmp_path: Path, column: str, transform: Tra
     assert table_in(tmp_path).inspect.partitions().num_rows == count
 
 
+def test_a_text_that_is_too_long_to_name_a_folder_is_its_elements_fault(tmp_path: Path) -> None:
+    table = visits_table(tmp_path, ("site", IdentityTransform()))
+    (partition,) = (field.name for field in table.spec().fields)
+    most = 255 - len(f"{partition}=")
+    output = output_of(Visit, iceberg_sink(tmp_path))
+    long = VISITS[0]._replace(site="a" * most)
+    output.write(0, [long])
+    assert len(iceberg_rows(tmp_path)) == 1
+    with pytest.raises(InvalidArgumentError, match="too long to name a folder") as caught:
+        output.write(1, [*VISITS, long._replace(site="a" * (most - 3) + " é")])
+    assert str(caught.value.where).endswith("Visit.site")
+
+
 def test_partitions_that_the_library_does_not_write_are_refused(tmp_path: Path) -> None:
     visits_table(tmp_path, ("site", IdentityTransform()), ("site", TruncateTransform(3)), ("note", BucketTransform(2)))
     with pytest.raises(SinkError, match="does not fit Visit") as caught:

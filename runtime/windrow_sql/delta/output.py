@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,11 +19,12 @@ from windrow.plan import Step
 from windrow.sinks import DeltaSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.malformed import UnfitError, misfit, short_repr
-from windrow_runtime.codecs.text_forms import MAX_NAME_BYTES, NO_VALUE
-from windrow_runtime.codecs.value_type import JSON_CELLS, Kind, RecordField
+from windrow_runtime.codecs.text_forms import NO_VALUE
+from windrow_runtime.codecs.value_type import JSON_CELLS, Kind
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key, check_newest
+from windrow_sql.folder_names import check_folder_names
 
 _BACKTRACE = re.compile(r"\s*\n\s+0: .*", re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -156,22 +156,7 @@ class DeltaOutput(TableOutput):
                 hint = "map such texts to another one, or partition by another field"
                 raise misfit(elements[row], fault, self._record_type.name, hint)
             if self._is_mounted:
-                self._check_lengths(field, texts, elements)
-
-    # Any: an array.
-    def _check_lengths(self, field: RecordField, texts: Any, elements: Sequence[object]) -> None:
-        """Refuses a text whose folder would have a name that is too long for a mounted file system."""
-        most = MAX_NAME_BYTES - len(f"{field.column}=".encode())
-        longest = pc.max(pc.binary_length(texts)).as_py() or 0
-        if longest * len("%3A") <= most:
-            return
-        for text, element in zip(texts.to_pylist(), elements, strict=True):
-            # The library escapes every other byte than those of letters, digits and -._~ in a folder's name.
-            size = 0 if text is None else len(quote(text, safe=""))
-            if size > most:
-                reason = f"a text of {size} bytes, with special characters as %3A, is too long to name a folder"
-                fault = UnfitError(f"{self._record_type.name}.{field.name}", reason, f"at most {most} bytes")
-                raise misfit(element, fault, self._record_type.name, "partition by a shorter field, such as a hash")
+                check_folder_names(self._record_type, field, field.column, texts, elements)
 
     # Any: a record batch.
     def _merge(self, rows: Any, withdrawn: list[bool], commit: CommitProperties) -> None:

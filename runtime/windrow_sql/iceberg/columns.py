@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -62,6 +63,13 @@ def partition_faults(record_type: RecordType, spec: PartitionSpec, schema: Schem
         for name in sources
         if name not in own and name.partition(".")[0] not in own
     ]
+
+
+def named_partitions(spec: PartitionSpec, schema: Schema) -> Mapping[str, str]:
+    """Returns the names of partitions by the texts of a column, by the column."""
+    by_text = [field for field in spec.fields if isinstance(field.transform, IdentityTransform)]
+    columns = {field.name: schema.find_field(field.source_id) for field in by_text}
+    return {column.name: name for name, column in columns.items() if isinstance(column.field_type, StringType)}
 
 
 def columns_of(record_type: RecordType, schema: Schema) -> list[NestedField | None]:

@@ -15,14 +15,17 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.utils.config import Config, merge_config
 
+from windrow.addresses.paths import local_path
 from windrow.addresses.redaction import longest_first, redact, secrets_in
 from windrow.errors import SinkError
 from windrow.plan import Step
 from windrow.sinks import IcebergSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
+from windrow_runtime.codecs.value_type import RecordField
 from windrow_runtime.operators.errors import field_errors
 from windrow_runtime.outputs.output import Identity, TableOutput, check_newest
-from windrow_sql.iceberg.columns import column_faults, columns_of, partition_faults
+from windrow_sql.folder_names import check_folder_names
+from windrow_sql.iceberg.columns import column_faults, columns_of, named_partitions, partition_faults
 from windrow_sql.iceberg.commits import Append
 from windrow_sql.iceberg.parts import FileList, delete_files, read_lists
 
@@ -83,6 +86,14 @@ class IcebergOutput(TableOutput):
         """Loads the table, which exists."""
         self.table = load_catalog(self._sink.catalog, **self._properties).load_table(self._sink.table)
 
+    @property
+    def _folders(self) -> Sequence[tuple[RecordField, str]]:
+        """The fields whose texts name folders in a mounted file system, and the names of their partitions."""
+        if local_path(self.table.location()) is None:
+            return []
+        names = named_partitions(self.table.spec(), self.table.schema())
+        return [(field, names[field.column]) for field in self._record_type.columns if field.column in names]
+
     def check(self, batch: int, *, again: bool) -> None:
         with self.failures("the Iceberg table cannot be read"):
             self.table.refresh()
@@ -110,7 +121,10 @@ class IcebergOutput(TableOutput):
     def encoded(self, elements: Sequence[object]) -> Any:
         """Returns the rows of elements; refuses those that do not fit the table."""
         with field_errors(self._where):
-            return encode_batch(elements, self._record_type)
+            rows = encode_batch(elements, self._record_type)
+            for field, partition in self._folders:
+                check_folder_names(self._record_type, field, partition, rows.column(field.column), elements)
+            return rows
 
     # Any: record batches.
     def new_files(self, rows: Sequence[Any]) -> list[DataFile]:
