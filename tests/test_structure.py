@@ -278,10 +278,10 @@ def test_a_module_name_means_one_thing_among_sibling_folders() -> None:
 
 BUDGETS = {
     "windrow": 33_780,
-    "windrow_runtime": 25_400,
+    "windrow_runtime": 25_440,
     "windrow_spark": 33_290,
     "windrow_kafka": 4_060,
-    "windrow_sql": 2_980,
+    "windrow_sql": 2_940,
     "windrow_tools": 7_110,
 }
 """The most lines of each package, docstrings and blank lines included; who raises one says what users get for it."""

@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.live and (options.batch or options.columns or options.two_inputs):
         parser.error("live cases are of one input, with columns, and in several batches")
-    if (options.saved or options.rescaled) and (options.batch or options.live or options.local):
+    if (options.saved or options.rescaled) and (options.batch or options.local or (options.saved and options.live)):
         parser.error("a savepoint is taken of runs on Spark in several batches, which stop by themselves")
     if options.against is not None or options.write is not None:
         refused = [
@@ -193,19 +193,20 @@ def run(
 # The engines of a session that `stack` stops.
 def _spark(stack: ExitStack, *, batch: bool, live: bool, saved: bool, rescaled: bool) -> Engines:
     from tests.differential.live import live_engine
-    from tests.differential.rescaled import print_ends, run_rescaled
+    from tests.differential.rescaled import print_ends, rescale_twice, run_rescaled
     from tests.differential.saved import saved_engines
     from tests.spark.session import embedded_session
     from windrow_runtime.spark import SparkRunner
 
     warehouse = stack.enter_context(tempfile.TemporaryDirectory(prefix="windrow-differential-"))
     spark = stack.enter_context(embedded_session(Path(warehouse)))
+    if rescaled:
+        stack.callback(print_ends)
     if live:
-        return {"Spark": live_engine(spark)}
+        return {"Spark": live_engine(spark, partial(rescale_twice, spark) if rescaled else None)}
     if saved:
         return saved_engines(spark)
     if rescaled:
-        stack.callback(print_ends)
         return {"Spark with 2, 7 and 3 partitions": partial(run_rescaled, spark)}
     if batch:
         return {"Spark": lambda pipeline, clock: SparkRunner(spark).run_batch(pipeline)}

@@ -165,20 +165,34 @@ def _emptied(folder: Path) -> Iterator[list[Path]]:
                     (Path(aside) / file.name).rename(file)
 
 
-def live_engine(spark: SparkSession) -> Callable[[Pipeline, Callable[[], int] | None], PipelineResult]:
-    """Makes the engine that runs pipelines over files on Spark while these arrive."""
+def live_engine(
+    spark: SparkSession, between: Callable[[Path, Pipeline, random.Random], None] | None = None
+) -> Callable[[Pipeline, Callable[[], int] | None], PipelineResult]:
+    """Makes the engine that runs pipelines over files on Spark while these arrive.
+
+    Args:
+        spark: The session.
+        between: What becomes of the checkpoint while the run is stopped; None: nothing, and batches are replayed.
+    """
 
     def run(pipeline: Pipeline, clock: Callable[[], int] | None) -> PipelineResult:
         (source,) = (source_of(step) for step in Topology(pipeline.steps).sources)
         assert isinstance(source, FileSource)
         folder = Path(source.path)
-        with TemporaryDirectory(prefix="windrow-live-") as checkpoint, _emptied(folder) as files:
-            return _run(spark, Path(checkpoint), pipeline, folder, files)
+        with TemporaryDirectory(prefix="windrow-live-") as scratch, _emptied(folder) as files:
+            return _run(spark, Path(scratch, "checkpoint"), pipeline, folder, files, between)
 
     return run
 
 
-def _run(spark: SparkSession, checkpoint: Path, pipeline: Pipeline, folder: Path, files: list[Path]) -> PipelineResult:
+def _run(
+    spark: SparkSession,
+    checkpoint: Path,
+    pipeline: Pipeline,
+    folder: Path,
+    files: list[Path],
+    between: Callable[[Path, Pipeline, random.Random], None] | None,
+) -> PipelineResult:
     """Runs half of the files, stops, and goes on with the rest until the stream is drained."""
     from windrow_runtime.spark import SparkRunner
 
@@ -203,6 +217,8 @@ def _run(spark: SparkSession, checkpoint: Path, pipeline: Pipeline, folder: Path
     if chance.random() < 0.7:
         running.process_available()
     first = running.stop()
+    if between is not None:
+        between(checkpoint, pipeline, chance)
     if chance.random() < 0.5:
         put(1)
     running = start()
@@ -210,7 +226,8 @@ def _run(spark: SparkSession, checkpoint: Path, pipeline: Pipeline, folder: Path
     running.process_available()
     put(len(files))
     second = running.drain()
-    _replay(checkpoint, pipeline, (first, second))
+    if between is None:
+        _replay(checkpoint, pipeline, (first, second))
     return both(first, second)
 
 

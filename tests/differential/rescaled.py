@@ -96,17 +96,22 @@ def run_rescaled(spark: SparkSession, pipeline: Pipeline, clock: Callable[[], in
         runner = SparkRunner(spark, checkpoint=checkpoint, partitions=before, clock=clock)
         result = stopped(runner, pipeline, 0)
         for number, partitions in enumerate(following, start=1):
-            _rescaled(spark, folder, checkpoint, pipeline, partitions, chance)
+            _rescale(spark, checkpoint, pipeline, partitions, chance)
             runner = SparkRunner(spark, checkpoint=checkpoint, clock=clock)
             is_last = number == len(following)
             result = both(result, runner.run(pipeline) if is_last else stopped(runner, pipeline, number))
         return result
 
 
-def _rescaled(
-    spark: SparkSession, folder: Path, checkpoint: Path, pipeline: Pipeline, partitions: int, chance: random.Random
-) -> None:
+def rescale_twice(spark: SparkSession, checkpoint: Path, pipeline: Pipeline, chance: random.Random) -> None:
+    """Gives a checkpoint seven partitions, and then three."""
+    for partitions in _PARTITIONS[1:]:
+        _rescale(spark, checkpoint, pipeline, partitions, chance)
+
+
+def _rescale(spark: SparkSession, checkpoint: Path, pipeline: Pipeline, partitions: int, chance: random.Random) -> None:
     """Gives a checkpoint other partitions; the call dies at most twice, and is made once more."""
+    folder = checkpoint.parent
     for _ in range(2):
         try:
             with _DRIVER.dying_after(folder, chance.randrange(_CHANGES)):

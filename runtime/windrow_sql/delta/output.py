@@ -23,8 +23,8 @@ from windrow_runtime.codecs.text_forms import NO_VALUE
 from windrow_runtime.codecs.value_type import JSON_CELLS, Kind
 from windrow_runtime.operators.changes import kind_of, value_of
 from windrow_runtime.operators.errors import field_errors
+from windrow_runtime.outputs.folder_names import check_folder_names
 from windrow_runtime.outputs.output import Identity, TableOutput, check_key, check_newest
-from windrow_sql.folder_names import check_folder_names
 
 _BACKTRACE = re.compile(r"\s*\n\s+0: .*", re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")

@@ -23,8 +23,8 @@ from windrow.sinks import IcebergSink
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.codecs.value_type import RecordField
 from windrow_runtime.operators.errors import field_errors
+from windrow_runtime.outputs.folder_names import check_folder_names
 from windrow_runtime.outputs.output import Identity, TableOutput, check_newest
-from windrow_sql.folder_names import check_folder_names
 from windrow_sql.iceberg.columns import column_faults, columns_of, named_partitions, partition_faults
 from windrow_sql.iceberg.commits import Append
 from windrow_sql.iceberg.parts import FileList, delete_files, read_lists
