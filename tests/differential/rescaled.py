@@ -104,7 +104,9 @@ def run_rescaled(spark: SparkSession, pipeline: Pipeline, clock: Callable[[], in
 
 
 def rescale_twice(spark: SparkSession, checkpoint: Path, pipeline: Pipeline, chance: random.Random) -> None:
-    """Gives a checkpoint seven partitions, and then three."""
+    """Gives a checkpoint seven partitions, and then three; one without a batch has no state to move."""
+    if not Checkpoint(checkpoint).is_committed(0):
+        return
     for partitions in _PARTITIONS[1:]:
         _rescale(spark, checkpoint, pipeline, partitions, chance)
 

@@ -117,6 +117,13 @@ def test_the_last_value_of_each_key_stays_and_a_batch_is_written_once(database: 
     assert batches == [("other", database.totals, 0), ("query", database.totals, 2)]
 
 
+def test_pages_of_tables_with_a_key_have_room_for_updates(postgresql: Database) -> None:
+    output_of(Total, postgresql.sink("keyed", "key")).write(0, [Total("a", 1)])
+    output_of(Total, postgresql.sink("bare")).write(0, [Total("a", 1)])
+    tables = "SELECT relname, reloptions FROM pg_class WHERE relname IN ('keyed', 'bare') ORDER BY relname"
+    assert postgresql.run(tables) == [("bare", None), ("keyed", ["fillfactor=50"])]
+
+
 def test_a_number_below_the_newest_one_is_refused(database: Database) -> None:
     output = output_of(Total, database.sink("totals"))
     output.check(0, again=False)

@@ -25,7 +25,7 @@ from windrow_runtime.outputs.output import Identity, TableOutput, check_key, che
 from windrow_sql.database.postgres_copy import Row, StagedRows, copy_rows, may_stage, takes_copy
 from windrow_sql.database.retries import retried
 from windrow_sql.database.row_encoder import RowEncoder
-from windrow_sql.database.tables import batches_table, create_statement, faults_of, table_for
+from windrow_sql.database.tables import CreateTable, batches_table, create_statement, faults_of, table_for
 
 _LOG: Final = logging.getLogger("windrow")
 _MOST_BATCHES_WITHOUT_TRIAL: Final = 64
@@ -118,7 +118,7 @@ class DatabaseOutput(TableOutput):
                 )
             with self._engine.begin() as connection:
                 for table in missing:
-                    connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+                    connection.execute(CreateTable(table, if_not_exists=True))
                 if self._sink.url.backend == "postgresql":
                     self._may_stage = may_stage(connection)
                     self._takes_copy = takes_copy(connection, self._table)

@@ -14,6 +14,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine.interfaces import ReflectedColumn
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import DDLCompiler
 from sqlalchemy.types import TypeEngine
 
 from windrow_runtime.codecs.value_type import ANY_JSON, JSON_CELLS, Kind, RecordField, RecordType, ValueType
@@ -37,6 +39,7 @@ _POSTGRESQL: Final[Mapping[Kind, TypeEngine[Any]]] = {
 }
 # Half of each page stays free, so that PostgreSQL updates rows within their page, without changing indexes.
 _FILL_FACTOR: Final = 50
+_FILLED: Final = "fillfactor"
 # SQLite has integers, floats, texts and bytes. Other values become texts, which sort like the values if possible; those
 # of decimals have all digits.
 _SQLITE: Final[Mapping[Kind, TypeEngine[Any]]] = {
@@ -56,8 +59,19 @@ def table_for(
         for field in record_type.columns
     ]
     primary = [sa.PrimaryKeyConstraint(*(field.column for field in key))] if key else []
-    storage = {"fillfactor": _FILL_FACTOR} if key else {}
-    return sa.Table(name, sa.MetaData(), *columns, *primary, schema=schema, postgresql_with=storage)
+    info = {_FILLED: _FILL_FACTOR} if key else {}
+    return sa.Table(name, sa.MetaData(), *columns, *primary, schema=schema, info=info)
+
+
+class CreateTable(sa.schema.CreateTable):
+    """Creates a table, in PostgreSQL with its fill factor: SQLAlchemy 2.0 takes no storage parameters of tables."""
+
+
+@compiles(CreateTable, "postgresql")
+def _with_room(create: CreateTable, compiler: DDLCompiler, **options: Any) -> str:
+    statement: str = compiler.visit_create_table(create, **options)  # type: ignore[no-untyped-call]  # of SQLAlchemy
+    factor = create.element.info.get(_FILLED)
+    return statement if factor is None else f"{statement.rstrip()} WITH (fillfactor = {factor})"
 
 
 def _type(value: ValueType, backend: str) -> TypeEngine[Any]:
@@ -88,7 +102,7 @@ def name_of(connection: sa.Connection, table: sa.Table) -> str:
 
 def create_statement(table: sa.Table, engine: sa.Engine) -> str:
     """Returns the SQL text of the statement that creates the table."""
-    return " ".join(str(sa.schema.CreateTable(table).compile(engine)).split())
+    return " ".join(str(CreateTable(table).compile(engine)).split())
 
 
 def faults_of(
