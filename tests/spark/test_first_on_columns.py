@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,3 +160,26 @@ def test_what_passes_by_the_clock_has_timestamps_only_if_it_had_some(
     rows = pq.read_table(tmp_path / "out").to_pylist()
     assert sorted(row["sensor"] or "" for row in rows) == ["", "a", "b", "c"]
     assert sorted(map(repr, result)) == sorted(repr((row["sensor"], row["at"] if is_stamped else None)) for row in rows)
+
+
+@pytest.mark.parametrize("is_stamped", [True, False])
+def test_by_the_clock_they_go_on_behind_code_that_is_no_expression_any_more(
+    spark: SparkSession, tmp_path: Path, is_stamped: bool
+) -> None:
+    def run(keeps: Callable[[Reading], bool]) -> list[tuple[str | None, int | None]]:
+        stream = readings(tmp_path / "in")
+        kept = (stamped(stream) if is_stamped else stream).filter(keeps)
+        passed = kept.key_by(lambda r: r.sensor).distinct(lambda r: r.number, within=HOUR, by=CLOCK, name="once")
+        sink = CollectSink[tuple[str | None, int | None]]()
+        pipeline = Pipeline("code", passed.key_by(lambda r: r.sensor).process(Stamp(), name="stamps").sink_to(sink))
+        runner = SparkRunner(spark, checkpoint=tmp_path / "checkpoint", partitions=1)
+        return list(runner.run(pipeline, drain=False).collected(sink))
+
+    write(tmp_path / "in", [0])
+    before = run(lambda r: r.at > -1_000)
+    write(tmp_path / "in", [1])
+    after = run(lambda r: bool(repr(r)))
+    rows = [row for file in ("0", "1") for row in pq.read_table(tmp_path / "in" / f"{file}.parquet").to_pylist()]
+    first = {(row["sensor"], row["number"]): row["at"] if is_stamped else None for row in reversed(rows)}
+    assert sorted(map(repr, before + after)) == sorted(repr((sensor, at)) for (sensor, _), at in first.items())
+    assert len(after) > 20

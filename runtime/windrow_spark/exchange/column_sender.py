@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.arrow.encoding import arrow_schema, encode_batch
 from windrow_runtime.operators.errors import errors_at, field_errors, no_timestamp
 from windrow_spark.columnar import Ints
@@ -99,6 +100,8 @@ class ColumnSender:
                 raise no_timestamp(of_side[stamps.index(None)], timed_part, where)
             with field_errors(where):
                 columns = encode_batch(of_side, target.route.element)
+            if target.form.may_lack_stamps:
+                stamps = [MIN_TIMESTAMP if stamp is None else stamp for stamp in stamps]
             numbers = None if None in stamps else np.array(stamps, np.int64)
             self.add([target], columns, numbers, _observe_nothing)
 

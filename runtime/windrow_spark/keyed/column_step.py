@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from windrow.time import MIN_TIMESTAMP
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.operators.errors import errors_at, folded_behind
 from windrow_runtime.operators.operator import OperatorRuntimeContext
@@ -187,6 +188,8 @@ class ColumnRunner(StepRunner):
             portions = (results.slice(start, _VALUES_AT_ONCE) for start in range(0, len(results), _VALUES_AT_ONCE))
         for portion in portions:
             stamps = portion.stamps.tolist() if self._form.gives_stamps else [None] * len(portion)
+            if self._form.may_lack_stamps:
+                stamps = [None if stamp == MIN_TIMESTAMP else stamp for stamp in stamps]
             for value, stamp in zip(self._values_of(portion), stamps, strict=True):
                 self._collector.collect(value, stamp)
             self._collector.drain(packer, have_columns=True)

@@ -51,6 +51,10 @@ class FirstForm(ScanTarget):
         return all(route.is_stamped for route in self.routes)
 
     @property
+    def may_lack_stamps(self) -> bool:
+        return self.by_clock and self.takes_objects
+
+    @property
     def timed_part(self) -> str | None:
         return None if self.by_clock else "state that expires in event time"
 
@@ -110,8 +114,8 @@ def first_form(step: Step, routes_to: RoutesTo) -> FirstForm:
 
 
 def _check_alike(routes: Sequence[Route]) -> None:
-    """Declines elements of which some may have timestamps and others none, where no step needs them."""
-    if not all(route.source for route in routes) or len({route.is_stamped for route in routes}) > 1:
+    """Declines columns of elements of which some have timestamps and others none: objects tell it one by one."""
+    if len({route.is_stamped for route in routes}) > 1:
         raise DeclinedError("some elements may have no timestamps")
 
 

@@ -50,6 +50,8 @@ _VALUES: Final = {
 def result_type(form: OnColumns) -> RecordType:
     """The type of the results of a step; declined where they are no columns."""
     if isinstance(form, FirstForm):
+        if form.may_lack_stamps:
+            raise DeclinedError("some elements may have no timestamps")
         return check_made(form.element)
     if isinstance(form, JoinForm):
         names = [name for name, _ in form.join.fields]

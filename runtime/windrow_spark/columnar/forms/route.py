@@ -173,6 +173,11 @@ class ScanTarget(ABC):
         return True
 
     @property
+    def may_lack_stamps(self) -> bool:
+        """Whether elements and results may have no timestamps, for which :data:`MIN_TIMESTAMP` stands."""
+        return False
+
+    @property
     def timed_part(self) -> str | None:
         """The part of the step that needs timestamps on elements, in words for errors; None: none does."""
         return None
