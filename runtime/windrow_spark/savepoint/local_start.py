@@ -29,7 +29,7 @@ from windrow_spark.exchange.classes import register_classes, state_codec
 from windrow_spark.savepoint.description import SavedStep, SavepointDescription, SavepointFolder
 from windrow_spark.savepoint.fitting import FittedPlan, PlanChange, fitted
 from windrow_spark.savepoint.log_files import offsets_of
-from windrow_spark.savepoint.next_clock import clock_of_spark
+from windrow_spark.savepoint.next_clock import clock_of_spark, with_new_steps
 from windrow_spark.savepoint.step_parts import ConvertedPart, ObjectPart, StepChange
 from windrow_spark.shipping import known_classes
 from windrow_spark.sources.scanner import ReadFiles, scanner_of
@@ -79,9 +79,11 @@ def start_of(
         )
         steps[step.id] = _step_start(folder, own.origin, of_step, part)
     clock = _next_clock(folder, pipeline, fit, saved, stored).renamed(ids)
+    memories = _memories(pipeline, fit, clock)
+    clock = with_new_steps(topology, clock, memories)
     return RunStart(
         steps,
-        _memories(pipeline, fit, clock),
+        memories,
         clock.watermarks,
         clock.previous,
         {

@@ -1,10 +1,13 @@
-"""Makes the time of the next batch, of which windrow keeps the watermark, of the one that Spark has kept so far."""
+"""Makes the time of the batch after a savepoint, where Spark kept the watermark so far, or where steps are new."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from windrow.plan import Pipeline
-from windrow_runtime.operators.topology import timestamps_of
-from windrow_runtime.operators.watermarks import WatermarkTracker
+from windrow_runtime.operators.topology import Topology, timestamps_of
+from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.clock import BatchClock, TrackerNote, encoded_note
 from windrow_spark.exchange.classes import state_codec
@@ -49,3 +52,13 @@ def clock_of_spark(
     return BatchClock(
         watermarks=dict.fromkeys([*previous, *stateless], watermark), previous=previous, trackers=trackers
     )
+
+
+def with_new_steps(topology: Topology, clock: BatchClock, memories: Mapping[str, TrackerMemory]) -> BatchClock:
+    """Returns a time in which new steps are under the watermark of what they read, if all of that was there."""
+    new = {
+        step: watermark
+        for step, watermark in watermarks_of(topology, memories, clock.watermarks).items()
+        if step not in clock.watermarks and (own := topology.timestamp_steps[step]) and memories.keys() >= {*own}
+    }
+    return replace(clock, watermarks={**new, **clock.watermarks}, previous={**new, **clock.previous})
