@@ -202,6 +202,33 @@ def places(before: Sequence[DataStream[Any]], now: Sequence[DataStream[Any]]) ->
     return [*found.places], placed.refused
 
 
+def test_new_steps_are_under_the_watermark_of_all_that_they_read(spark: SparkSession, tmp_path: Path) -> None:
+    def plan(*, is_grown: bool) -> Plan:
+        a, b, c = (timed(readings(tmp_path / name, name), f"times {name}") for name in "abc")
+        both = {"both": counted(a.union(b), "both")}
+        # Its union comes first, and has the id that the other one had.
+        fresh = {"fresh": counted(a.union(c), "fresh")} if is_grown else {}
+        return Plan(fresh | both | ({"after": counted(a.union(b), "after")} if is_grown else {}))
+
+    write(tmp_path / "a", 0, [1, 100])
+    write(tmp_path / "b", 0, [2, 90])
+    before = plan(is_grown=False)
+    SparkRunner(spark, checkpoint=tmp_path / "old", partitions=1).run(before.pipeline, drain=False)
+    take(tmp_path / "old", before.pipeline, tmp_path / "saved", spark=spark)
+    write(tmp_path / "b", 1, [3, 95])
+    write(tmp_path / "c", 0, [4, 110])
+    runners = (
+        LocalRunner(savepoint=tmp_path / "saved"),
+        SparkRunner(spark, checkpoint=tmp_path / "new", savepoint=tmp_path / "saved", partitions=1),
+    )
+    for runner in runners:
+        grown = plan(is_grown=True)
+        with pytest.warns(WindrowWarning, match="is new, and begins empty"):
+            result = runner.run(grown.pipeline)
+        assert sorted(result.collected(grown.collected["fresh"])) == [("c", 0, 1), ("c", 110_000, 1)]
+        assert sorted(result.collected(grown.collected["after"])) == [("b", 95_000, 1)]
+
+
 def test_sources_are_found_by_name_by_what_they_read_and_by_their_order(tmp_path: Path) -> None:
     def files(folder: str, name: str | None = None) -> DataStream[Reading]:
         return readings(tmp_path / folder, name)

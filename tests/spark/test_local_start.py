@@ -26,9 +26,8 @@ from windrow.sinks import CollectSink
 from windrow_runtime.local import LocalRunner
 from windrow_runtime.local.execution import Execution
 from windrow_runtime.operators.topology import topology_of
-from windrow_runtime.operators.watermarks import TrackerMemory
 from windrow_spark.checkpoint.stored_plan import Parallelism, resume
-from windrow_spark.clock import BatchClock, encode_watermark
+from windrow_spark.clock import encode_watermark
 from windrow_spark.lowering import physical_plan
 from windrow_spark.savepoint.description import (
     FORMAT,
@@ -38,7 +37,6 @@ from windrow_spark.savepoint.description import (
     SavepointDescription,
     SavepointFolder,
 )
-from windrow_spark.savepoint.next_clock import with_new_steps
 from windrow_spark.savepoint.step_parts import ObjectPart
 from windrow_spark.shipping import known_classes
 from windrow_spark.sources.scanner import scanner_of
@@ -167,22 +165,3 @@ def test_what_cannot_go_on_is_refused(tmp_path: Path) -> None:
         LocalRunner(savepoint=tmp_path / "nothing").run(Plan(tmp_path / "a").pipeline)
     with pytest.raises(InvalidArgumentError, match="steps are renamed between a savepoint and a plan"):
         LocalRunner(renamed={"a": "b"})
-
-
-def test_new_steps_begin_under_the_watermark_of_what_they_read(tmp_path: Path) -> None:
-    a, b, c = (timed(readings(tmp_path / name, name), f"times {name}") for name in "abc")
-    streams = {"old": a, "new": a, "both": a.union(b), "unknown": b.union(c), "other": c}
-    sinks = [counted(stream, name).sink_to(CollectSink[Any]()) for name, stream in streams.items()]
-    topology = topology_of(Pipeline("plan", *sinks))
-    ids = {step.name: step.id for step in topology.steps if step.name is not None}
-    clock = BatchClock(watermarks={ids["old"]: 9_999}, previous={ids["old"]: 4_999})
-    memories = {ids[f"times {name}"]: TrackerMemory(time, False, None, {}) for name, time in (("a", 7_999), ("b", 99))}
-    clock = with_new_steps(topology, clock, memories)
-    assert {name: clock.watermarks.get(ids[name]) for name in streams} == {
-        "old": 9_999,
-        "new": 7_999,
-        "both": 99,
-        "unknown": None,
-        "other": None,
-    }
-    assert {name: clock.previous.get(ids[name]) for name in ("old", "new")} == {"old": 4_999, "new": 7_999}

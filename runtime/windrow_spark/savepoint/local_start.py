@@ -29,7 +29,7 @@ from windrow_spark.exchange.classes import register_classes, state_codec
 from windrow_spark.savepoint.description import SavedStep, SavepointDescription, SavepointFolder
 from windrow_spark.savepoint.fitting import FittedPlan, PlanChange, fitted
 from windrow_spark.savepoint.log_files import offsets_of
-from windrow_spark.savepoint.next_clock import clock_of_spark, with_new_steps
+from windrow_spark.savepoint.next_clock import clock_of_spark, fitted_clock
 from windrow_spark.savepoint.step_parts import ConvertedPart, ObjectPart, StepChange
 from windrow_spark.shipping import known_classes
 from windrow_spark.sources.scanner import ReadFiles, scanner_of
@@ -79,11 +79,9 @@ def start_of(
         )
         steps[step.id] = _step_start(folder, own.origin, of_step, part)
     clock = _next_clock(folder, pipeline, fit, saved, stored).renamed(ids)
-    memories = _memories(pipeline, fit, clock)
-    clock = with_new_steps(topology, clock, memories)
     return RunStart(
         steps,
-        memories,
+        _memories(pipeline, fit, clock),
         clock.watermarks,
         clock.previous,
         {
@@ -114,8 +112,7 @@ def _next_clock(
     """Returns the time of the batch after the savepoint, with the names that steps have in the plan."""
     if stored.time != KEPT_TIME:
         return clock_of_spark(folder.checkpoint, pipeline, fit, saved)
-    names = {origin: name for name, origin in fit.origins.items()}
-    return ClockFiles(folder.checkpoint.clock_folder).read(saved.batch + 1).renamed(names)
+    return fitted_clock(ClockFiles(folder.checkpoint.clock_folder).read(saved.batch + 1), fit)
 
 
 def _memories(pipeline: Pipeline, fit: FittedPlan, clock: BatchClock) -> dict[str, TrackerMemory]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from windrow.plan import Pipeline
-from windrow_runtime.operators.topology import Topology, timestamps_of
+from windrow_runtime.operators.topology import timestamps_of
 from windrow_runtime.operators.watermarks import TrackerMemory, WatermarkTracker, watermarks_of
 from windrow_spark.checkpoint.folder import Checkpoint
 from windrow_spark.clock import BatchClock, TrackerNote, encoded_note
@@ -54,11 +53,26 @@ def clock_of_spark(
     )
 
 
-def with_new_steps(topology: Topology, clock: BatchClock, memories: Mapping[str, TrackerMemory]) -> BatchClock:
-    """Returns a time in which new steps are under the watermark of what they read, if all of that was there."""
-    new = {
-        step: watermark
-        for step, watermark in watermarks_of(topology, memories, clock.watermarks).items()
-        if step not in clock.watermarks and (own := topology.timestamp_steps[step]) and memories.keys() >= {*own}
+def fitted_clock(clock: BatchClock, fit: FittedPlan) -> BatchClock:
+    """Returns the time of a batch of a savepoint, by the names that steps have in the plan.
+
+    Keyed steps that go on keep their watermark. Others are under that of what they read, if all of it was there: the
+    ids of unions and sinks are their places in the plan, and may be those of other ones in the savepoint.
+    """
+    plan, topology = fit.plan, fit.plan.topology
+    clock = clock.renamed({origin: name for name, origin in fit.origins.items()})
+    notes = {step.id: clock.trackers.get(plan.state_ids[step.id]) for step in topology.timestamps}
+    inputs = {step: TrackerMemory(note[0], note[1], note[2], {}) for step, note in notes.items() if note is not None}
+    names = {step.id: plan.state_ids[step.id] for step in topology.keyed}
+    before = {
+        step: clock.watermarks[name] for step, name in names.items() if name in fit.steps and name in clock.watermarks
     }
-    return replace(clock, watermarks={**new, **clock.watermarks}, previous={**new, **clock.previous})
+    watermarks: dict[str, int] = {}
+    previous: dict[str, int] = {}
+    for step, reached in watermarks_of(topology, inputs, before).items():
+        name, own = names.get(step, step), topology.timestamp_steps[step]
+        if step in before:
+            watermarks[name], previous[name] = before[step], clock.previous.get(name, before[step])
+        elif own and inputs.keys() >= {*own}:
+            watermarks[name] = previous[name] = reached
+    return replace(clock, watermarks=watermarks, previous=previous)

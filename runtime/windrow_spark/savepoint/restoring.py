@@ -40,7 +40,7 @@ from windrow_spark.run.background import uninterrupted
 from windrow_spark.savepoint.description import SavepointDescription, SavepointFolder
 from windrow_spark.savepoint.fitting import FittedPlan, PlanChange, fitted
 from windrow_spark.savepoint.log_files import QuerySources, copy_logs, fit_logs
-from windrow_spark.savepoint.next_clock import clock_of_spark
+from windrow_spark.savepoint.next_clock import clock_of_spark, fitted_clock
 from windrow_spark.savepoint.seeding import FileLine, SeedLevel, SeedRows, SeedStep
 from windrow_spark.savepoint.step_parts import ColumnPart, ConvertedPart, ObjectPart, StepChange, StepPart, WidenedPart
 from windrow_spark.savepoint.writing import check_session
@@ -319,13 +319,12 @@ def _origin(noted: RestoredFrom | None, saved: SavepointDescription) -> str:
 
 def _rename_clock(checkpoint: Checkpoint, fit: FittedPlan) -> None:
     """Gives steps and sources in the times of batches the names and places that they have in the plan."""
-    names = {origin: name for name, origin in fit.origins.items()}
     places = fit.sources.by_place
     files = ClockFiles(checkpoint.clock_folder)
     for batch in sorted(file_numbers(files.folder)):
         clock = files.read(batch)
         ended = [places[place] for place in clock.ended_sources if place in places]
-        files.file(batch).write(replace(clock.renamed(names), ended_sources=ended))
+        files.file(batch).write(replace(fitted_clock(clock, fit), ended_sources=ended))
 
 
 def _seed_folder(checkpoint: Checkpoint) -> Path:
