@@ -197,8 +197,20 @@ class ColumnarForm(ScanTarget):
         return self.state_text_of(None)
 
     def takes_more(self, were_there: Sequence[bool]) -> bool:
-        """Returns whether rows of state can get the columns of aggregates that were not there before."""
+        """Returns whether rows of state can get the columns of aggregates that were not there before.
+
+        Args:
+            were_there: Whether each aggregate was.
+        """
+        kernel = self.kernel
         if self.rule is not None or not isinstance(self.aggregate, Combined) or self.combined is None:
+            return False
+        assert isinstance(kernel, CombinedKernel), "it combines the aggregates"
+        # Sessions of a key stand in the order of their birth, by which they merge, only if an aggregate goes by it.
+        were_ordered = any(
+            member.ordered for member, was_there in zip(kernel.members, were_there, strict=True) if was_there
+        )
+        if isinstance(self.windows, Sessions) and kernel.ordered and not were_ordered:
             return False
         # The fields of a class say which results may be None; those of a tuple do not.
         members = zip(self.aggregate.members, were_there, strict=True)
