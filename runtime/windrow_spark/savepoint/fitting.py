@@ -43,6 +43,8 @@ _HINT: Final = (
     "on gets another name, and begins empty"
 )
 
+_ACCEPT: Final = "if you meant these changes, accept_changes=[...] with the names of the steps takes them"
+
 
 @dataclass(frozen=True, slots=True)
 class FittedStep:
@@ -161,7 +163,9 @@ def fitted(
         fit.add(step)
     sources = fit.sources()
     own_streams = fit.streams(sources)
+    hint = _HINT
     if own_streams is not None and not fit.refused:
+        hint = f"{_ACCEPT}; else {_HINT}"
         fit.refused += stream_changes(own_streams, streams_of(plan), plan, change.accepted)
         fit.add_sinks(own_streams, change.accepted)
     if fit.refused:
@@ -170,7 +174,7 @@ def fitted(
             given="; ".join(fit.refused),
             expected="steps that can go on with the state that the savepoint has for their names",
             where=pipeline.name,
-            hint=_HINT,
+            hint=hint,
         )
     gone = sorted(stored.steps.keys() - {each.origin for each in fit.steps.values()})
     fit.changes += [f"{name.lstrip('#')} is gone, and so is its state" for name in gone]
