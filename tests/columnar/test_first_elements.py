@@ -1,4 +1,4 @@
-"""``distinct`` and ``first`` on columns give what the general operator gives, over random batches, some run twice."""
+"""``distinct``, ``first`` and ``on_change`` on columns give what the general operator gives, batch by batch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from windrow_runtime.operators.errors import DeclinedError
 from windrow_runtime.operators.state.model import OperatorState
 from windrow_runtime.operators.topology import Port, Topology
 from windrow_spark.columnar.first_elements import Passed, batch_of_passed, values_of_passed
-from windrow_spark.columnar.forms.first_form import FirstForm
+from windrow_spark.columnar.forms.first_form import FirstForm, PassingForm
 from windrow_spark.columnar.forms.kept_objects import check_kept, kept_objects
 from windrow_spark.columnar.forms.result_type import result_type
 from windrow_spark.columnar.step_operator import Times
@@ -112,6 +112,10 @@ def frozen(chance: random.Random, element: Element) -> Frozen:
     return Frozen(*few(chance, element))
 
 
+def two_of_a_key(chance: random.Random, element: Element) -> Frozen:
+    return Frozen(element.key, 0, "t", chance.choice([math.nan, -math.nan, -0.0, 0.0]))
+
+
 # Any: keyed streams of every type.
 Build = Callable[[Any], DataStream[Any]]
 
@@ -129,6 +133,10 @@ def distinct(
 def first(within: int | timedelta, by: TimeDomain = TimeDomain.EVENT_TIME) -> Build:
     within = within if isinstance(within, timedelta) else millis(within)
     return lambda keyed: keyed.first(within=within, by=by)
+
+
+def on_change(selector: Callable[[Any], Any] = lambda e: e) -> Build:
+    return lambda keyed: keyed.on_change(selector)
 
 
 class Plan(NamedTuple):
@@ -161,6 +169,13 @@ PLANS = {
     "an expression": Plan(distinct(lambda e: e.text.startswith("a"), 5)),
     "a few values of whole elements": Plan(distinct(), Few, few),
     "frozen dataclasses": Plan(distinct(), Frozen, frozen),
+    "changes of texts": Plan(on_change(lambda e: e.text), stays=True),
+    "changes of ints": Plan(on_change(lambda e: e.number), stays=True, stamped=False),
+    "changes of floats": Plan(on_change(lambda e: e.level), Typed, typed, stays=True),
+    "changes of tuples": Plan(on_change(lambda e: (e.ratio, e.flag)), Typed, typed, stays=True),
+    "changes of an expression": Plan(on_change(lambda e: e.text.startswith("a")), stays=True),
+    "changes of whole elements": Plan(on_change(), Few, few, stays=True),
+    "changes of frozen dataclasses": Plan(on_change(), Frozen, two_of_a_key, stays=True, stamped=False),
     # A batch comes each 10 ms.
     "first by the clock": Plan(first(20, CLOCK)),
     "first of a moment of the clock": Plan(first(1, CLOCK)),
@@ -206,6 +221,13 @@ def topology_of(build: Build, record: type[Any] = Element, key: Callable[[Any], 
     source = from_source(ParquetFileSource("never read", record))
     keyed = source.assign_timestamps_and_watermarks(strategy, timestamp=lambda e: e.at).key_by(key)
     return Topology(Pipeline("one step", build(keyed).sink_to(CollectSink[Any]())).steps)
+
+
+def passing(build: Build, record: type[Any] = Element) -> PassingForm:
+    topology = topology_of(build, record)
+    form = column_form(topology, topology.keyed[0])
+    assert isinstance(form, PassingForm)
+    return form
 
 
 def form_of(build: Build, record: type[Any] = Element, key: Callable[[Any], Any] = lambda e: e.key) -> FirstForm:
@@ -301,6 +323,20 @@ def test_what_is_kept_can_become_the_state_of_the_general_operator(name: str) ->
     assert compared > 40
 
 
+@pytest.mark.parametrize("name", ["changes of floats", "changes of whole elements", "changes of texts"])
+def test_values_before_can_become_the_state_of_the_general_operator(name: str) -> None:
+    plan, chance = PLANS[name], random.Random(5)
+    both, kept = Both(plan.build, plan.record), OperatorState()
+    for batch in batches(chance):
+        both.batch([plan.made(chance, element) for element in batch], MIN_TIMESTAMP)
+        (operator,) = both.reference.operators.values()
+        kept = both.kept()
+        assert {key: repr([*each.state["before"]]) for key, each in kept.keys.items()} == {
+            key: repr([*each.state["before"]]) for key, each in operator.state.keys.items()
+        }
+    assert len(kept.keys) > 2
+
+
 def test_elements_count_at_the_watermark_and_pass_at_exactly_the_time() -> None:
     both = Both(first(100))
     for elements, watermark, passing in (
@@ -382,7 +418,17 @@ DECLINED: dict[str, tuple[Build, type[Any], str]] = {
     ),
     "an equality of its own": (distinct(), Own, "it compares elements as Own says"),
     "an equality of some fields": (distinct(), Partly, "it compares elements as Partly says"),
-    "another function": (lambda keyed: keyed.on_change(lambda e: e.text), Element, "a process function sees each"),
+    "another function": (
+        lambda keyed: keyed.stateful_map(lambda: 0, lambda count, e: (count + 1, e)),
+        Element,
+        "a process function sees each",
+    ),
+    "changes by code": (on_change(lambda e: repr(e.text)), Element, "uses repr"),
+    "changes with a policy": (
+        lambda keyed: keyed.on_change(lambda e: e.text, on_error="drop"),
+        Element,
+        "a call that fails changes nothing",
+    ),
 }
 
 
@@ -406,6 +452,7 @@ def test_state_has_the_key_the_time_and_what_is_compared() -> None:
     whole = form_of(distinct(), Few)
     assert whole.state_text == "string, int64, struct<key: string, at: int64, text: string, level: double>"
     assert whole.state_text_of(["key", "at", "text", "level"]) == whole.state_text
+    assert passing(on_change(lambda e: e.level)).state_text == "string, double"
 
 
 def test_what_passes_by_the_clock_has_timestamps_where_it_had_some() -> None:

@@ -46,6 +46,7 @@ class Plan:
             "numbers": keyed.distinct(lambda r: r.number, within=millis(90), on_error=on_error, name="numbers"),
             "sensors": keyed.first(within=millis(25), name="sensors"),
             "whole": pairs.distinct(within=millis(12), name="whole"),
+            "changes": keyed.on_change(lambda r: r.celsius > 62.5, on_error=on_error, name="changes"),
             "once": keyed.distinct(lambda r: r.number, within=HOUR, by=CLOCK, on_error=on_error, name="once"),
             "counts": windows.aggregate(
                 agg.combine(agg.key(), agg.window_start(), agg.count()), on_error=on_error, name="counts"
@@ -78,7 +79,7 @@ def test_they_go_on_from_a_checkpoint_and_into_files(spark: SparkSession, tmp_pa
     write(folder, range(2))
     plan, runner = Plan(folder, out), SparkRunner(spark, checkpoint=checkpoint, partitions=1)
     text = plan.pipeline.explain(runner)
-    assert text.count("runs as columns\n") == 4
+    assert text.count("runs as columns\n") == 5
     assert text.count("runs as columns, in processing time\n") == 1
     before = runner.run(plan.pipeline, drain=False)
     with pytest.raises(IncompatibleStateError, match=r"lies in columns.*turned off"):

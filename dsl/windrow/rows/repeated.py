@@ -94,17 +94,17 @@ class OnChange(Calling[K, T, T], Generic[K, T]):
     """Passes on an element whose selected value is another than that of the key's element before it."""
 
     # A list of at most one value, so that None can be one.
-    _BEFORE: ListStateDescriptor[object] = ListStateDescriptor("before")
+    before: ListStateDescriptor[object] = ListStateDescriptor("before")
 
     def __init__(self, selector: Callable[[T], object]) -> None:
-        self._called = selector
+        self._called = self.selector = selector
 
     def selection(self) -> tuple[str, Callable[..., Any] | None] | None:
         return "compares", self._called
 
     def process_element(self, value: T, context: KeyedProcessContext[K]) -> tuple[T, ...]:
         """Compares the selected value with the one before."""
-        before = context.get_state(self._BEFORE)
+        before = context.get_state(self.before)
         held, selected = before.get(), as_key(self._called(value))
         if held and is_same(held[0], selected):
             return ()

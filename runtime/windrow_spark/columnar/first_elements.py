@@ -108,7 +108,7 @@ class FirstOperator(PagedOperator[Passed]):
         if self.value is not None:
             arrays.append(self.value.evaluate(dict(zip(elements.schema.names, elements.columns, strict=True))))
         rows = concatenated([state.rows, pa.RecordBatch.from_arrays(arrays, schema=self.schema)])
-        alike, stored = _alike(rows), state.rows.num_rows
+        alike, stored = alike_rows(rows.column(0), *rows.columns[2:]), state.rows.num_rows
         latest = np.full(alike.count, MIN_TIMESTAMP)
         latest[alike.ids[:stored]] = rows.column(1).to_numpy()[:stored]
         passing = _passing(alike.ids[stored:], moments, latest, self.millis)
@@ -118,9 +118,8 @@ class FirstOperator(PagedOperator[Passed]):
             yield Passed(elements.take(pa.array(passing)), stamps.to_numpy()[passing])
 
 
-def _alike(rows: pa.RecordBatch) -> Groups:
+def alike_rows(keys: pa.Array, *values: pa.Array) -> Groups:
     """Groups rows that have the same key and value."""
-    keys, _, *values = rows.columns
     pairs = pa.StructArray.from_arrays([keys, *map(_comparable, values)], names=["key", "value"][: 1 + len(values)])
     encoded = encode_keys(pairs)
     return Groups(encoded.codes, len(encoded.distinct))

@@ -16,7 +16,7 @@ from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_spark.columnar import Ints
 from windrow_spark.columnar.first_elements import batch_of_passed, values_of_passed
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
-from windrow_spark.columnar.forms.first_form import FirstForm
+from windrow_spark.columnar.forms.first_form import ChangeForm, FirstForm
 from windrow_spark.columnar.forms.join_form import JoinForm
 from windrow_spark.columnar.joins.pair_results import batch_of_pairs, values_of_pairs
 from windrow_spark.columnar.kernels.row_aggregate import LateFiring
@@ -51,6 +51,7 @@ _VALUES_AT_ONCE: Final = 50_000
 _RESULTS: Final[Mapping[type, tuple[Callable[[Any, Any, RecordType], Any | None], Callable[[Any, Any], list[Any]]]]] = {
     ColumnarForm: (record_batch, values_of),
     FirstForm: (batch_of_passed, values_of_passed),
+    ChangeForm: (batch_of_passed, values_of_passed),
     JoinForm: (batch_of_pairs, values_of_pairs),
 }
 """What makes results as a record batch with the columns of a type, and as values, by the class of the form."""

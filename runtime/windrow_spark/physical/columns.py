@@ -10,7 +10,7 @@ from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.value_type import RecordType
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar.forms.columnar_form import columnar_form
-from windrow_spark.columnar.forms.first_form import first_form
+from windrow_spark.columnar.forms.first_form import passing_form
 from windrow_spark.columnar.forms.join_form import join_form
 from windrow_spark.columnar.forms.result_type import OnColumns, result_type
 from windrow_spark.columnar.forms.route import Route
@@ -90,7 +90,7 @@ class ColumnPlanner(Planner):
             raise DeclinedError("a call that fails changes nothing, which takes Python objects")
         if step.node.pair_function is not None:
             return join_form(step, partial(self._streams.side_routes, of_objects=of_objects, policies=policies))
-        form_of = columnar_form if step.node.process_function is None else first_form
+        form_of = columnar_form if step.node.process_function is None else passing_form
         return form_of(step, partial(self._streams.routes_to, of_objects=of_objects, policies=policies))
 
     def _sink_routes(self, step: Step, record_type: RecordType) -> tuple[Route, ...]:

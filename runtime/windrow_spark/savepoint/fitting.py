@@ -27,7 +27,7 @@ from windrow_spark.checkpoint.stored_streams import (
     streams_of,
 )
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
-from windrow_spark.columnar.forms.first_form import FirstForm
+from windrow_spark.columnar.forms.first_form import PassingForm
 from windrow_spark.columnar.forms.kept_objects import KeptForm, check_kept
 from windrow_spark.columnar.forms.result_type import OnColumns
 from windrow_spark.columnar.kernels.kernel import CombinedKernel, Kernel
@@ -495,7 +495,7 @@ def _former_kernel(kernel: Kernel, places: Sequence[int | None]) -> Kernel:
 def _former(form: OnColumns, step: FittedStep, before: Shape) -> KeptForm:
     """Returns the form that a step had in the savepoint; declined where its state does not become objects."""
     former = check_kept(form)
-    if isinstance(former, FirstForm):
+    if isinstance(former, PassingForm):
         return former
     kernel, windows = former.kernel, former.windows
     if step.places:

@@ -1,8 +1,9 @@
-"""Decides which ``distinct`` and ``first`` run on columns: those that compare values of columns."""
+"""Decides which ``distinct``, ``first`` and ``on_change`` run on columns: those that compare values of columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,11 +13,12 @@ import pyarrow as pa
 from windrow.functions.wrapper import unwrapped
 from windrow.plan import Form, Step
 from windrow.plan.records import has_generated, is_users_method
-from windrow.rows.repeated import PassesFirst
+from windrow.rows.repeated import OnChange, PassesFirst
 from windrow.time import TimeDomain
 from windrow_runtime.codecs.value_type import Kind, RecordType
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar import Ints
+from windrow_spark.columnar.changed_elements import ChangeOperator
 from windrow_spark.columnar.expressions.over_columns import PLAIN, ColumnExpression
 from windrow_spark.columnar.first_elements import FirstOperator
 from windrow_spark.columnar.forms.columnar_form import check_ends, check_near, input_of, text_of_state
@@ -29,22 +31,19 @@ from windrow_spark.columnar.rows.groups import hash_keys
 
 
 @dataclass(frozen=True)
-class FirstForm(ScanTarget):
-    """A step on columns that passes on the first of alike elements, and none for a time."""
+class PassingForm(ScanTarget):
+    """A step on columns that passes on some elements, and leaves out those that are like one before."""
 
     value: ColumnExpression | WholeElement | None  # what alike elements share; None: their key alone
-    millis: int  # that time
-    state_name: str  # the name of the state of the function
-    domain: TimeDomain  # of that time
 
     counts_windows: ClassVar[bool] = False
 
     hash_keys = staticmethod(hash_keys)
 
     @property
-    def by_clock(self) -> bool:
-        """Returns whether elements are alike for a time by the clock."""
-        return self.domain is TimeDomain.PROCESSING_TIME
+    @abstractmethod
+    def operator(self) -> FirstOperator | ChangeOperator:
+        """Runs the step on a key group."""
 
     @property
     def gives_stamps(self) -> bool:
@@ -52,21 +51,7 @@ class FirstForm(ScanTarget):
 
     @property
     def may_lack_stamps(self) -> bool:
-        return self.by_clock and self.takes_objects
-
-    @property
-    def timed_part(self) -> str | None:
-        return None if self.by_clock else "state that expires in event time"
-
-    def check(self, stamps: Ints) -> None:
-        """Refuses timestamps beyond 73 million years, with which arithmetic would leave 64 bits."""
-        if not self.by_clock:
-            check_near(stamps)
-
-    @cached_property
-    def operator(self) -> FirstOperator:
-        """Runs the step on a key group."""
-        return FirstOperator(self.key_type, self.element, self.value, self.millis, self.by_clock)
+        return self.timed_part is None and self.takes_objects
 
     @cached_property
     def raw_schema(self) -> pa.Schema:
@@ -93,12 +78,60 @@ class FirstForm(ScanTarget):
 
     def describe(self) -> Form:
         """The form, for ``explain()``."""
+        return Form("columns")
+
+
+@dataclass(frozen=True)
+class FirstForm(PassingForm):
+    """A step on columns that passes on the first of alike elements, and none for a time."""
+
+    millis: int  # that time
+    state_name: str  # the name of the state of the function
+    domain: TimeDomain  # of that time
+
+    @property
+    def by_clock(self) -> bool:
+        """Returns whether elements are alike for a time by the clock."""
+        return self.domain is TimeDomain.PROCESSING_TIME
+
+    @property
+    def timed_part(self) -> str | None:
+        return None if self.by_clock else "state that expires in event time"
+
+    def check(self, stamps: Ints) -> None:
+        """Refuses timestamps beyond 73 million years, with which arithmetic would leave 64 bits."""
+        if not self.by_clock:
+            check_near(stamps)
+
+    @cached_property
+    def operator(self) -> FirstOperator:
+        """Runs the step on a key group."""
+        return FirstOperator(self.key_type, self.element, self.value, self.millis, self.by_clock)
+
+    def describe(self) -> Form:
         return Form("columns, in processing time" if self.by_clock else "columns")
 
 
-def first_form(step: Step, routes_to: RoutesTo) -> FirstForm:
+@dataclass(frozen=True)
+class ChangeForm(PassingForm):
+    """A step on columns that passes on elements whose value is another than that of the key's element before."""
+
+    value: ColumnExpression | WholeElement
+    state_name: str  # the name of the state of the function
+
+    @cached_property
+    def operator(self) -> ChangeOperator:
+        """Runs the step on a key group."""
+        return ChangeOperator(self.key_type, self.element, self.value)
+
+
+def passing_form(step: Step, routes_to: RoutesTo) -> PassingForm:
     """The form of a process function on columns; declined where it has none."""
     function = unwrapped(step.node.process_function)
+    if isinstance(function, OnChange):
+        routes = routes_to(step, stamped=False)
+        _check_alike(routes)
+        return ChangeForm(step, routes, _value_of(function.selector, routes[0].element), function.before.name)
     if not isinstance(function, PassesFirst):
         raise DeclinedError("a process function sees each element")
     ttl = function.seen.ttl
@@ -109,7 +142,7 @@ def first_form(step: Step, routes_to: RoutesTo) -> FirstForm:
         _check_alike(routes)
     else:
         check_ends(routes)
-    value = _value_of(function, routes[0].element) if function.compares_values else None
+    value = _value_of(function.selector, routes[0].element) if function.compares_values else None
     return FirstForm(step, routes, value, ttl.millis, function.seen.name, ttl.time_domain)
 
 
@@ -119,9 +152,9 @@ def _check_alike(routes: Sequence[Route]) -> None:
         raise DeclinedError("some elements may have no timestamps")
 
 
-def _value_of(function: PassesFirst[Any, Any], element: RecordType) -> ColumnExpression | WholeElement:
+def _value_of(selector: Callable[[Any], Any] | None, element: RecordType) -> ColumnExpression | WholeElement:
     """What columns compare; declined where Python may find other elements to be alike."""
-    value = input_of(element, function.selector, "the selector")
+    value = input_of(element, selector, "the selector")
     if isinstance(value, WholeElement):
         check_parts_only(element)
         _check_equality(element.root.python_type)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.plan import ProcessSpec
-from windrow.rows.equality import as_stored
+from windrow.rows.equality import as_key, as_stored
 from windrow.state import StateTtlConfig
 from windrow.time import MAX_TIMESTAMP
 from windrow.windows import TimeWindow
@@ -21,7 +21,7 @@ from windrow_runtime.operators.state.model import GrowingList, KeyState, Operato
 from windrow_runtime.operators.state.time_to_live import TtlTimer, cell_name
 from windrow_runtime.operators.windows.general import WindowOperator
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm
-from windrow_spark.columnar.forms.first_form import FirstForm
+from windrow_spark.columnar.forms.first_form import ChangeForm, FirstForm, PassingForm
 from windrow_spark.columnar.forms.join_form import JoinForm
 from windrow_spark.columnar.forms.result_type import OnColumns
 from windrow_spark.columnar.kernels.row_aggregate import RowAggregate
@@ -34,7 +34,7 @@ from windrow_spark.columnar.rows.new_fields import stored_type
 _KEYS_AT_ONCE: Final = 4_096
 _MOST_PARTS: Final = 256
 
-KeptForm: TypeAlias = ColumnarForm | FirstForm
+KeptForm: TypeAlias = ColumnarForm | PassingForm
 """The forms whose state may become objects."""
 
 
@@ -77,7 +77,10 @@ def kept_objects(form: KeptForm, rows: pa.RecordBatch, watermark: int) -> Iterat
         if of_part.num_rows:
             if isinstance(form, FirstForm):
                 yield _times_of_passed(form, of_part)
+            elif isinstance(form, ChangeForm):
+                yield _values_of_passed(form, of_part)
             else:
+                assert isinstance(form, ColumnarForm), "it is the third form"
                 yield _windows_of(form, of_part, watermark)
 
 
@@ -99,6 +102,14 @@ def _times_of_passed(form: FirstForm, rows: pa.RecordBatch) -> OperatorState:
     for key, due in dues.items():
         timers.register(key, timer, due)
     return state
+
+
+def _values_of_passed(form: ChangeForm, rows: pa.RecordBatch) -> OperatorState:
+    """Returns the value of the element that passed last, by key, as the general operator stores it."""
+    keys, column = rows.columns
+    values = map(as_key, element_values(column, stored_type(form.element)))
+    cells = ({form.state_name: GrowingList((value,))} for value in values)
+    return OperatorState({key: KeyState(state=each) for key, each in zip(python_values(keys), cells, strict=True)})
 
 
 def _windows_of(form: ColumnarForm, rows: pa.RecordBatch, watermark: int) -> OperatorState:

@@ -17,7 +17,7 @@ from windrow_runtime.codecs.arrow.encoding import arrow_type
 from windrow_runtime.codecs.value_type import Kind, RecordType, ValueType
 from windrow_runtime.operators.errors import DeclinedError
 from windrow_spark.columnar.forms.columnar_form import ColumnarForm, input_of, may_begin_empty
-from windrow_spark.columnar.forms.first_form import FirstForm
+from windrow_spark.columnar.forms.first_form import PassingForm
 from windrow_spark.columnar.forms.join_form import JoinForm
 from windrow_spark.columnar.forms.route_step import check_made, record_of, single, tuple_of
 from windrow_spark.columnar.kernels.choice import plural
@@ -26,7 +26,7 @@ from windrow_spark.columnar.rows.columns import WholeElement
 
 # Any in this module: what makes results is of every type.
 
-OnColumns: TypeAlias = ColumnarForm | JoinForm | FirstForm
+OnColumns: TypeAlias = ColumnarForm | JoinForm | PassingForm
 """The form of a keyed step that runs on columns."""
 
 _INT: Final = ValueType(Kind.INT, int)
@@ -49,7 +49,7 @@ _VALUES: Final = {
 
 def result_type(form: OnColumns) -> RecordType:
     """The type of the results of a step; declined where they are no columns."""
-    if isinstance(form, FirstForm):
+    if isinstance(form, PassingForm):
         if form.may_lack_stamps:
             raise DeclinedError("some elements may have no timestamps")
         return check_made(form.element)
