@@ -223,6 +223,14 @@ CHANGES: Final[dict[str, list[Change]]] = {
         Change(into(counts(A), "x"), into(counts(A), "x", "y"), checkpoint=True, said="is a new sink, and gets what"),
         Change(into(counts(A), "x", "y"), into(counts(A), "x"), checkpoint=True, said="the sink into y is gone"),
     ],
+    "another target of a sink": [
+        Change(
+            into(counts(A), "x"),
+            Pipeline("job", counts(A).sink_to(JsonFileSink("/elsewhere"), name="into x")),
+            checkpoint=True,
+            said="into x, writes to another target than before",
+        )
+    ],
 }
 OF_FOLDERS = {"partitions, key groups", "another folder for the checkpoint"}
 

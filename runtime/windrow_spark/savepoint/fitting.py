@@ -366,16 +366,21 @@ class _Fit:
         if streams.sinks is None:
             return
         labels = {each.label for each in streams.sinks}
-        self.changes += [
-            f"{step.where} is a new sink, and gets what comes from now on"
-            for step, sink in sinks.now.items()
-            if sink.label not in labels
-        ]
+        new = {step: sink.marks.name for step, sink in sinks.now.items() if sink.label not in labels}
         before = {each.label for each in streams.sinks if not each.is_gone}
+        gone = [sink.marks for sink in sinks.gone if sink.label in before]
+        # A sink that writes elsewhere is another one, even under its name: its target has no batch of it.
+        moved = {*new.values()} & {marks.name for marks in gone} - {None}
         self.changes += [
-            f"the sink {sink.marks.name or sink.marks.target.text} is gone, and gets nothing more"
-            for sink in sinks.gone
-            if sink.label in before
+            f"{step.where}, {name}, writes to another target than before, which gets what comes from now on"
+            if name in moved
+            else f"{step.where} is a new sink, and gets what comes from now on"
+            for step, name in new.items()
+        ]
+        self.changes += [
+            f"the sink {marks.name or marks.target.text} is gone, and gets nothing more"
+            for marks in gone
+            if marks.name not in moved
         ]
 
     def streams(self, sources: SourcePlaces) -> StoredStreams | None:
