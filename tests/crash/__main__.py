@@ -231,6 +231,7 @@ def attempt(
             return end_of(child, None if moment is None else moment.seconds)
     finally:
         place.fetch(folder, *(f"checkpoint/spark/{name}" for name in ("commits", "offsets", "sources")))
+        place.fetch(folder, "checkpoint/sources")
 
 
 def batches(folder: Path, what: str = "commits") -> int:
@@ -319,7 +320,7 @@ def _partitions(output: Path) -> Counter[tuple[str, Record]]:
     texts = pa.schema([("key", pa.string()), ("kind", pa.string()), ("at", pa.int64()), ("value", pa.int64())])
     folders = ds.partitioning(texts, flavor="hive")
     found: Counter[tuple[str, Record]] = Counter()
-    # Elsewhere Spark writes lines as texts, and CSV without a header.
+    # Where Spark writes files, lines are texts, and CSV has no header.
     column = ds.CsvFileFormat(read_options=csv.ReadOptions(column_names=["at"]))
     late = "csv" if any((output / "late").rglob("*.csv")) else column
     for name, form in (("seconds", "parquet"), ("sessions", "json"), ("late", late)):

@@ -11,6 +11,11 @@ import json
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import msgspec
+
+from windrow_spark.checkpoint.file_log import MergedFileLog
+from windrow_spark.checkpoint.spark_files import LogOffset
+
 __all__ = ["give_next", "given", "taken", "write_taken"]
 
 _COMPACT = 10  # Spark writes every tenth note as one of all
@@ -24,7 +29,7 @@ def taken(spark_folder: Path, source: int) -> list[list[Path]]:
     notes = (note for note in (spark_folder / "offsets").iterdir() if note.name.isdigit())
     for note in sorted(notes, key=lambda note: int(note.name)):
         line = note.read_text(encoding="utf-8").splitlines()[2 + source]
-        until = last if line == "-" else int(json.loads(line)["logOffset"])
+        until = last if line == "-" else msgspec.json.decode(line, type=LogOffset).read - 1
         found.append([path for number in range(last + 1, until + 1) for path in files[number]])
         last = until
     return found
@@ -32,6 +37,11 @@ def taken(spark_folder: Path, source: int) -> list[list[Path]]:
 
 def given(spark_folder: Path, source: int) -> dict[int, list[Path]]:
     """The files that the source of a number gave, by the number under which it did; maybe to no batch yet."""
+    own = _own_log(spark_folder, source)
+    if own.exists():
+        folder = spark_folder.parents[1] / "in"
+        entries = MergedFileLog(own).read().items()
+        return {number: [folder / Path(unquote(name)).name for name in names] for number, names in entries}
     found: dict[int, dict[Path, None]] = {}
     for file in (spark_folder / "sources" / str(source)).iterdir():
         # Every tenth file holds all that those before it say.
@@ -43,14 +53,21 @@ def given(spark_folder: Path, source: int) -> dict[int, list[Path]]:
     return {number: list(paths) for number, paths in found.items()}
 
 
+def _own_log(spark_folder: Path, source: int) -> Path:
+    """The log of the files of a source whose batches windrow plans, as on S3."""
+    return spark_folder.parent / "sources" / f"{source + 1}" / "files-of-batches"
+
+
 def give_next(spark_folder: Path, source: int, folder: Path) -> Path | None:
     """Note, as Spark does, that a source gives the next file of a folder; as if a kill came right behind that.
 
-    Not where the note would be one of all: then nothing is noted.
+    Not where the note would be one of all, nor where windrow plans the batches: then nothing is noted.
 
     Returns:
         The note, or None.
     """
+    if _own_log(spark_folder, source).exists():
+        return None
     before = given(spark_folder, source)
     number = max(before) + 1
     if number % _COMPACT == _COMPACT - 1:

@@ -189,7 +189,7 @@ class Elsewhere(Here):
                         content = self.read(path)
                     except HTTPError:
                         continue  # a temporary file has got its name meanwhile
-                    if "/sources/" in path:
+                    if "/spark/sources/" in path:
                         content = content.replace(f"{self.url}/in/".encode(), f"{(folder / 'in').as_uri()}/".encode())
                     (folder / path).write_bytes(content)
                     self._known[path] = mark

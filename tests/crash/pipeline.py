@@ -219,7 +219,7 @@ def build(folder: Path | Url, output: Path | Url, plan: str = PLANS[0], other: P
         by_value = CsvFileSink[Event](
             output / "late",
             partition_by=("key", "value"),
-            header=isinstance(output, Path),  # Spark writes none elsewhere
+            header=not os.fspath(output).startswith("hdfs:"),  # where Spark writes files, it writes none
         )
         return Pipeline(
             "crash",
