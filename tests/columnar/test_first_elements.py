@@ -27,6 +27,7 @@ from windrow.kafka import KafkaRecordSource
 from windrow.sinks import CollectSink
 from windrow.sources import ParquetFileSource
 from windrow.time import MAX_TIMESTAMP, MIN_TIMESTAMP, TimeDomain
+from windrow.windows import GlobalWindows
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
 from windrow_runtime.codecs.record_type import record_type
 from windrow_runtime.local.execution import Execution, StampedElements
@@ -430,6 +431,15 @@ DECLINED: dict[str, tuple[Build, type[Any], str]] = {
         "a call that fails changes nothing",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "passing_of", [first(5), first(5, CLOCK), on_change(lambda n: n)], ids=["first", "by the clock", "on change"]
+)
+def test_results_that_carry_the_end_of_time_stay_objects(passing_of: Build) -> None:
+    windows = GlobalWindows.create_with_end_of_stream_trigger()
+    topology = topology_of(lambda keyed: passing_of(keyed.window(windows).aggregate(agg.count()).key_by(lambda n: n)))
+    assert "carry the end of time" in str(plan_of(topology).forms()[topology.keyed[1].id])
 
 
 @pytest.mark.parametrize("name", DECLINED)

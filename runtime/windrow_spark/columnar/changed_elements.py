@@ -13,35 +13,24 @@ import numpy as np
 import pyarrow as pa
 
 from windrow_runtime.codecs.arrow.encoding import arrow_schema
-from windrow_runtime.codecs.value_type import RecordType
 from windrow_spark.columnar.expressions.over_columns import ColumnExpression
-from windrow_spark.columnar.first_elements import Passed, alike_rows
+from windrow_spark.columnar.first_elements import Passed, PassingOperator, alike_rows
 from windrow_spark.columnar.rows.columns import WholeElement
 from windrow_spark.columnar.rows.groups import Groups, encode_keys
-from windrow_spark.columnar.rows.new_fields import NO_DEFAULTS, Defaults, defaults_of
 from windrow_spark.columnar.state import concatenated
-from windrow_spark.columnar.step_operator import ColumnsArrived, PagedOperator, StateRows, Times
+from windrow_spark.columnar.step_operator import ColumnsArrived, StateRows, Times
 
 
 @dataclass(frozen=True)
-class ChangeOperator(PagedOperator[Passed]):
+class ChangeOperator(PassingOperator):
     """Passes on an element of a key if its value is not that of the one before."""
 
-    key_type: pa.DataType
-    element: RecordType
     value: ColumnExpression | WholeElement
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of state: the key, and the value of the element that passed last."""
         return pa.schema([pa.field("key", self.key_type), pa.field("value", self.value.arrow_type)])
-
-    @cached_property
-    def defaults(self) -> Defaults:
-        return defaults_of(self.element) if isinstance(self.value, WholeElement) else NO_DEFAULTS
-
-    def open_windows(self, state: StateRows) -> int:
-        return 0
 
     def check(self, rows: pa.RecordBatch) -> None:
         """Refuses nothing: every value may be one that passed."""

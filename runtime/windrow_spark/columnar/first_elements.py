@@ -51,12 +51,25 @@ class Passed:
 
 
 @dataclass(frozen=True)
-class FirstOperator(PagedOperator[Passed]):
-    """Passes on the first of alike elements, and the next one that comes so many milliseconds after it or later."""
+class PassingOperator(PagedOperator[Passed]):
+    """The base of operators that pass on some elements, and leave out those that are like one before."""
 
     key_type: pa.DataType
     element: RecordType
     value: ColumnExpression | WholeElement | None  # what alike elements share; None: their key alone
+
+    @cached_property
+    def defaults(self) -> Defaults:
+        return defaults_of(self.element) if isinstance(self.value, WholeElement) else NO_DEFAULTS
+
+    def open_windows(self, state: StateRows) -> int:
+        return 0
+
+
+@dataclass(frozen=True)
+class FirstOperator(PassingOperator):
+    """Passes on the first of alike elements, and the next one that comes so many milliseconds after it or later."""
+
     millis: int
     in_processing_time: bool = False
 
@@ -69,13 +82,6 @@ class FirstOperator(PagedOperator[Passed]):
         """The columns of state: the key, the time of the element that passed, and the value."""
         values = [] if self.value is None else [pa.field("value", self.value.arrow_type)]
         return pa.schema([pa.field("key", self.key_type), pa.field("at", pa.int64()), *values])
-
-    @cached_property
-    def defaults(self) -> Defaults:
-        return defaults_of(self.element) if isinstance(self.value, WholeElement) else NO_DEFAULTS
-
-    def open_windows(self, state: StateRows) -> int:
-        return 0
 
     def check(self, rows: pa.RecordBatch) -> None:
         if rows.column(1).null_count:

@@ -128,21 +128,17 @@ class ChangeForm(PassingForm):
 def passing_form(step: Step, routes_to: RoutesTo) -> PassingForm:
     """The form of a process function on columns; declined where it has none."""
     function = unwrapped(step.node.process_function)
-    if isinstance(function, OnChange):
-        routes = routes_to(step, stamped=False)
-        _check_alike(routes)
-        return ChangeForm(step, routes, _value_of(function.selector, routes[0].element), function.before.name)
-    if not isinstance(function, PassesFirst):
+    if not isinstance(function, OnChange | PassesFirst):
         raise DeclinedError("a process function sees each element")
-    ttl = function.seen.ttl
+    ttl = function.seen.ttl if isinstance(function, PassesFirst) else None
+    routes = routes_to(step, stamped=ttl is not None and ttl.time_domain is TimeDomain.EVENT_TIME)
+    check_ends(routes)
+    _check_alike(routes)
+    element = routes[0].element
+    if isinstance(function, OnChange):
+        return ChangeForm(step, routes, _value_of(function.selector, element), function.before.name)
     assert ttl is not None, "elements pass again after a time"
-    by_clock = ttl.time_domain is TimeDomain.PROCESSING_TIME
-    routes = routes_to(step, stamped=not by_clock)
-    if by_clock:
-        _check_alike(routes)
-    else:
-        check_ends(routes)
-    value = _value_of(function.selector, routes[0].element) if function.compares_values else None
+    value = _value_of(function.selector, element) if function.compares_values else None
     return FirstForm(step, routes, value, ttl.millis, function.seen.name, ttl.time_domain)
 
 
